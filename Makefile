@@ -1,0 +1,53 @@
+# The everyday commands. Each sets up what it needs: a virtual environment in .venv, filled by pip.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help demo test lint format bench interop setup clean
+
+help:
+	@echo "make demo     make a sample dataset, look inside, read training batches"
+	@echo "make test     run the tests"
+	@echo "make lint     check format, style, types and the direction of imports"
+	@echo "make bench    run the benchmarks beside their peers"
+	@echo "make interop  check against LeRobot itself, in an environment of its own"
+	@echo "make setup    the environment alone, with all extras"
+	@echo "make clean    remove what the other targets made"
+
+setup: $(READY)
+
+# torch comes first and pinned, so that the ranges of the extras find it already there.
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: $(READY)
+	$(BIN)/python -m pytest -n auto -m "not slow and not network"
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+interop: $(READY)
+	$(BIN)/python -m benchmarks.peers interop
+
+clean:
+	rm -rf $(VENV) .venv-peers demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

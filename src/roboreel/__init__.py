@@ -1,0 +1,1 @@
+"""Read, record and look at robot-learning datasets, in place."""

@@ -1,0 +1,1 @@
+"""Reading: datasets, views and samples."""

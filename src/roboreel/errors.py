@@ -1,0 +1,84 @@
+"""Every error that roboreel raises on purpose.
+
+::
+
+    DatasetError
+    ├── NotADatasetError        (FileNotFoundError)  no LeRobot dataset at this path
+    ├── UnsupportedVersionError (ValueError)         a dataset, but of a version we do not read
+    ├── MetadataError           (ValueError)         a metadata file cannot be understood
+    ├── UnsafePathError         (ValueError)         a template or name leads out of the dataset
+    ├── EpisodeNotFoundError    (IndexError)         an episode that does not exist
+    ├── FeatureNotFoundError    (KeyError)           a feature that does not exist
+    ├── RowNotFoundError        (IndexError)         a row or sample outside the dataset
+    ├── MissingFileError        (FileNotFoundError)  a data or video file that the metadata names
+    ├── CorruptFileError        (ValueError)         bytes that are not what they should be
+    ├── MissingValueError       (ValueError)         a null where a value must be
+    └── WindowError             (ValueError)         offsets that do not fall on frames
+"""
+
+__all__ = [
+    "CorruptFileError",
+    "DatasetError",
+    "EpisodeNotFoundError",
+    "FeatureNotFoundError",
+    "MetadataError",
+    "MissingFileError",
+    "MissingValueError",
+    "NotADatasetError",
+    "RowNotFoundError",
+    "UnsafePathError",
+    "UnsupportedVersionError",
+    "WindowError",
+]
+
+
+class DatasetError(Exception):
+    """What all errors of roboreel share."""
+
+
+class NotADatasetError(DatasetError, FileNotFoundError):
+    """There is no LeRobot dataset at a path."""
+
+
+class UnsupportedVersionError(DatasetError, ValueError):
+    """A dataset is of a version that roboreel does not read."""
+
+
+class MetadataError(DatasetError, ValueError):
+    """A metadata file cannot be understood."""
+
+
+class UnsafePathError(DatasetError, ValueError):
+    """A path template or a name would lead out of the dataset's folder."""
+
+
+class EpisodeNotFoundError(DatasetError, IndexError):
+    """An episode does not exist."""
+
+
+class FeatureNotFoundError(DatasetError, KeyError):
+    """A feature does not exist."""
+
+    def __str__(self) -> str:
+        # KeyError prints the repr of its argument, which hides a sentence in quotes.
+        return str(self.args[0]) if self.args else ""
+
+
+class RowNotFoundError(DatasetError, IndexError):
+    """A row or a sample lies outside the dataset."""
+
+
+class MissingFileError(DatasetError, FileNotFoundError):
+    """A data or video file that the metadata names is not there."""
+
+
+class CorruptFileError(DatasetError, ValueError):
+    """The bytes of a file are not what they should be."""
+
+
+class MissingValueError(DatasetError, ValueError):
+    """A value is null where one must be."""
+
+
+class WindowError(DatasetError, ValueError):
+    """The offsets of a window do not fall on frames."""

@@ -1,0 +1,1 @@
+"""How a dataset lies on disk, as a Manifest."""

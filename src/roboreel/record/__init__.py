@@ -1,0 +1,1 @@
+"""Writing: recorders and replay buffers."""

@@ -1,0 +1,1 @@
+"""A simulated arm that makes datasets worth looking at."""

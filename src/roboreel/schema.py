@@ -1,0 +1,265 @@
+"""The nouns of a dataset: frozen, and without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from roboreel.errors import EpisodeNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["ClipTable", "Depth", "EpisodeTable", "Feature", "FileSet", "Manifest"]
+
+Kind = Literal["number", "text", "image", "video", "language"]
+
+_KINDS: dict[str, Kind] = {
+    "image": "image",
+    "video": "video",
+    "string": "text",
+    "language": "language",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How the stored values of a depth camera become metres.
+
+    A 12-bit code ``q`` of a video stands for a distance between ``min_m`` and ``max_m``, spaced
+    evenly in ``ln(distance + shift)`` when ``log`` is true, and evenly in distance otherwise.
+    """
+
+    min_m: float = 0.01
+    max_m: float = 10.0
+    shift: float = 3.5
+    log: bool = True
+    unit: str = "m"
+    """Unit of depth that is stored as images rather than as video: ``"m"`` or ``"mm"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A named value that every frame has.
+
+    Examples:
+        >>> Feature("float32", (2,), names=("shoulder", "elbow")).kind
+        'number'
+        >>> Feature("video", (240, 320, 3)).is_camera
+        True
+    """
+
+    dtype: str
+    """A NumPy name (``float32``, ``int64``, ``bool``, …), or ``string``, ``language``, ``image``,
+    ``video``."""
+    shape: tuple[int, ...]
+    """Shape of one value; ``(1,)`` is a scalar. Cameras: ``(height, width, channels)``."""
+    names: tuple[str, ...] | None = None
+    """What each element is called: joints, axes."""
+    depth: Depth | None = None
+    """Set for depth cameras."""
+    extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further keys of the metadata, kept as they were found."""
+
+    @property
+    def kind(self) -> Kind:
+        """What a value is: a number (or an array of them), text, language, or an image."""
+        return _KINDS.get(self.dtype, "number")
+
+    @property
+    def is_camera(self) -> bool:
+        """Whether the values are images, stored as pictures or as video."""
+        return self.dtype in ("image", "video")
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the elements; ``object`` for text, ``uint8`` for cameras."""
+        if self.is_camera:
+            return np.dtype(np.uint8)
+        return np.dtype(self.dtype if self.kind == "number" else object)
+
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """Shape of one value as it is read: a feature of shape ``(1,)`` is a scalar."""
+        return () if self.shape == (1,) or self.kind in ("text", "language") else self.shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSet:
+    """The files that a path template spells, one for each row of its columns."""
+
+    template: str
+    """Path below the dataset's folder, as a format string over ``columns`` and ``constants``."""
+    columns: Mapping[str, NDArray[np.int64]]
+    """The numbers that the template needs, each ``(F,)``."""
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, file: int) -> str:
+        """Return the path of one file, relative to the dataset's folder."""
+        fields = {name: int(column[file]) for name, column in self.columns.items()}
+        return self.template.format(**fields, **self.constants)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FileSet):
+            return NotImplemented
+        return (
+            self.template == other.template
+            and dict(self.constants) == dict(other.constants)
+            and _equal_columns(self.columns, other.columns)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside: comparable, not hashable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClipTable:
+    """Where each episode's images of one camera lie: a file and a stretch of its time."""
+
+    file: NDArray[np.int64]
+    """Position in the camera's `FileSet`, ``(E,)``."""
+    start_s: NDArray[np.float64]
+    """Time of the first image inside the file, ``(E,)``."""
+    stop_s: NDArray[np.float64]
+    """Time right after the last image, ``(E,)``."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClipTable):
+            return NotImplemented
+        return (
+            np.array_equal(self.file, other.file)
+            and np.array_equal(self.start_s, other.start_s)
+            and np.array_equal(self.stop_s, other.stop_s)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeTable:
+    """All episodes as columns, in ascending order of their numbers.
+
+    Rows are counted over the whole dataset: episode ``i`` holds the rows
+    ``[start[i], start[i] + length[i])``, and the episodes together hold ``0 … N - 1``.
+    """
+
+    number: NDArray[np.int64]
+    """What the dataset calls each episode, ``(E,)``, ascending; nearly always ``0 … E - 1``."""
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    data_file: NDArray[np.int64]
+    """Position in the dataset's data `FileSet`, ``(E,)``."""
+    data_row: NDArray[np.int64]
+    """First row of the episode inside its data file, ``(E,)``."""
+    clips: Mapping[str, ClipTable]
+    """One entry per video camera."""
+    task_bounds: NDArray[np.int64]
+    """Episode ``i`` has the tasks ``task_codes[task_bounds[i]:task_bounds[i + 1]]``, ``(E + 1,)``."""
+    task_codes: NDArray[np.int64]
+    """Positions in ``task_texts``."""
+    task_texts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    @property
+    def num_rows(self) -> int:
+        """Frames of all episodes together."""
+        return int(self.length.sum())
+
+    @cached_property
+    def row_order(self) -> NDArray[np.int64]:
+        """Positions of the episodes in the order of their rows, ``(E,)``."""
+        return np.argsort(self.start, kind="stable")
+
+    def tasks_of(self, position: int) -> tuple[str, ...]:
+        """Return the tasks of one episode."""
+        codes = self.task_codes[self.task_bounds[position] : self.task_bounds[position + 1]]
+        return tuple(self.task_texts[code] for code in codes)
+
+    def positions_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return where the episodes with these numbers stand in the table.
+
+        Raises:
+            EpisodeNotFoundError: A number that no episode has.
+        """
+        wanted = np.asarray(numbers, dtype=np.int64).reshape(-1)
+        found = np.searchsorted(self.number, wanted)
+        there = found < len(self)
+        there[there] = self.number[found[there]] == wanted[there]
+        if not there.all():
+            raise EpisodeNotFoundError(self.describe_missing(int(wanted[~there][0])))
+        return found.astype(np.int64)
+
+    def describe_missing(self, number: int) -> str:
+        """Return the sentence that says that an episode does not exist."""
+        count = len(self)
+        if count == 0:
+            return f"Episode {number} does not exist: the dataset has no episodes."
+        first, last = int(self.number[0]), int(self.number[-1])
+        gaps = "" if last - first + 1 == count else ", with gaps"
+        return (
+            f"Episode {number} does not exist: there are {count} episodes, {first} to {last}{gaps}."
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EpisodeTable):
+            return NotImplemented
+        return (
+            all(
+                np.array_equal(getattr(self, name), getattr(other, name))
+                for name in ("number", "start", "length", "data_file", "data_row", "task_bounds")
+            )
+            and dict(self.clips) == dict(other.clips)
+            and [self.tasks_of(i) for i in range(len(self))]
+            == [other.tasks_of(i) for i in range(len(other))]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All that is known of a dataset without opening its data."""
+
+    root: Path
+    version: str
+    """LeRobot's name of the layout: ``v2.0``, ``v2.1`` or ``v3.0``."""
+    fps: float
+    features: Mapping[str, Feature]
+    tasks: Mapping[int, str]
+    """Task texts by task number."""
+    episodes: EpisodeTable
+    data_files: FileSet
+    video_files: Mapping[str, FileSet]
+    """One entry per video camera."""
+    robot_type: str | None = None
+    subtasks: Mapping[int, str] = field(default_factory=dict)
+    splits: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of info.json, kept as they were found."""
+    problems: tuple[str, ...] = ()
+    """What does not add up in the metadata, one sentence each."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def cameras(self) -> tuple[str, ...]:
+        """Names of the features whose values are images."""
+        return tuple(name for name, feature in self.features.items() if feature.is_camera)
+
+
+def _equal_columns(
+    left: Mapping[str, NDArray[np.int64]], right: Mapping[str, NDArray[np.int64]]
+) -> bool:
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name]) for name in left
+    )

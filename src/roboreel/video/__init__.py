@@ -1,0 +1,1 @@
+"""Pictures in video files as arrays, and back."""
