@@ -1,0 +1,64 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["atomic_file", "sync_directory", "sync_file", "write_atomically"]
+
+
+@contextmanager
+def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
+    """Give a temporary path to write to; move it to ``path`` when the block ends well.
+
+    Args:
+        path: Where the file shall appear. Its folder is made if need be.
+        sync: Whether the bytes, and then the name, must be on the disk when the block ends.
+
+    Yields:
+        A path in the same folder. If the block raises, nothing is left there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The ending stays, since writers choose a container format by it.
+    temporary = path.with_name(f".{uuid.uuid4().hex[:12]}.tmp-{path.name}")
+    try:
+        yield temporary
+        if sync:
+            sync_file(temporary)
+        temporary.replace(path)
+        if sync:
+            sync_directory(path.parent)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+
+
+def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:
+    """Write a small file whole, in place of what was there."""
+    encoded = data.encode() if isinstance(data, str) else data
+    with atomic_file(path, sync=sync) as temporary:
+        temporary.write_bytes(encoded)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file's bytes are on the disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until a folder's names are on the disk; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
