@@ -1,0 +1,106 @@
+"""Episodes as a lazy sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+from roboreel.errors import EpisodeNotFoundError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.dataset import Dataset
+
+__all__ = ["Episode", "Episodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One uninterrupted run of the robot: the rows ``[start, stop)`` of its dataset."""
+
+    dataset: Dataset
+    position: int
+    """Where it stands in the dataset's episode table."""
+
+    @property
+    def number(self) -> int:
+        """What the dataset calls it."""
+        return int(self.dataset.manifest.episodes.number[self.position])
+
+    @property
+    def start(self) -> int:
+        """Row of the first frame."""
+        return int(self.dataset.manifest.episodes.start[self.position])
+
+    @property
+    def stop(self) -> int:
+        """Row right after the last frame."""
+        return self.start + self.length
+
+    @property
+    def length(self) -> int:
+        """How many frames it has."""
+        return int(self.dataset.manifest.episodes.length[self.position])
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """What the robot was told."""
+        return self.dataset.manifest.episodes.tasks_of(self.position)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __repr__(self) -> str:
+        return (
+            f"Episode(number={self.number}, start={self.start}, stop={self.stop}, "
+            f"tasks={self.tasks!r})"
+        )
+
+
+class Episodes(Sequence[Episode]):
+    """The episodes of a dataset or a view, in ascending order; made when looked at.
+
+    The place in the sequence is the episode's number where the numbers run from 0 without gaps,
+    as they nearly always do; in a view it is the place in the view.
+    """
+
+    def __init__(self, dataset: Dataset, positions: NDArray[np.int64]) -> None:
+        self._dataset = dataset
+        self._positions = positions
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """What the dataset calls each, ``(E,)``."""
+        return self._dataset.manifest.episodes.number[self._positions]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Frames of each, ``(E,)``."""
+        return self._dataset.manifest.episodes.length[self._positions]
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, key: int) -> Episode: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Episode]: ...
+    def __getitem__(self, key: int | slice) -> Episode | list[Episode]:
+        if isinstance(key, slice):
+            return [Episode(self._dataset, int(p)) for p in self._positions[key]]
+        if not -len(self) <= key < len(self):
+            raise EpisodeNotFoundError(self._describe_missing(key))
+        return Episode(self._dataset, int(self._positions[key]))
+
+    def __repr__(self) -> str:
+        return f"Episodes({len(self)} of {str(self._dataset.path)!r})"
+
+    def _describe_missing(self, key: int) -> str:
+        count = len(self)
+        there = (
+            f"there are {count} episodes, 0 to {count - 1}" if count else "there are no episodes"
+        )
+        return f"Episode {key} does not exist: {there}, in {str(self._dataset.path)!r}."

@@ -1,0 +1,203 @@
+"""info.json, typed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import MetadataError, NotADatasetError, UnsupportedVersionError
+from roboreel.format.features import DEFAULT_FEATURES, feature_from_json, feature_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from roboreel.schema import Feature
+
+__all__ = ["Info", "info_path", "read_info", "read_json"]
+
+_KNOWN = {
+    "codebase_version",
+    "robot_type",
+    "total_episodes",
+    "total_frames",
+    "total_tasks",
+    "chunks_size",
+    "fps",
+    "splits",
+    "data_path",
+    "video_path",
+    "features",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What info.json says, in words that all versions share."""
+
+    path: Path
+    version: tuple[int, int]
+    fps: float
+    features: Mapping[str, Feature]
+    data_path: str
+    video_path: str | None
+    robot_type: str | None = None
+    chunks_size: int = 1000
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """What ``total_episodes``, ``total_frames`` and ``total_tasks`` claim, where they do."""
+    splits: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def version_name(self) -> str:
+        """The version as LeRobot spells it."""
+        return f"v{self.version[0]}.{self.version[1]}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object to write, in the order in which LeRobot writes it."""
+        return {
+            "codebase_version": self.version_name,
+            "robot_type": self.robot_type,
+            **self.totals,
+            "chunks_size": self.chunks_size,
+            **self.extra,
+            "fps": self.fps,
+            "splits": dict(self.splits),
+            "data_path": self.data_path,
+            "video_path": self.video_path,
+            "features": {name: feature_to_json(f) for name, f in self.features.items()},
+        }
+
+
+def info_path(root: Path) -> Path:
+    """Return where a dataset's info.json lies."""
+    return root / "meta" / "info.json"
+
+
+def read_info(root: Path) -> Info:
+    """Read info.json.
+
+    Raises:
+        NotADatasetError: There is none.
+        UnsupportedVersionError: It is of a version that we do not read.
+        MetadataError: It cannot be understood.
+    """
+    path = info_path(root)
+    if not path.is_file():
+        raise NotADatasetError(_what_is_there(root))
+    raw = read_json(path)
+    if not isinstance(raw, dict):
+        raise MetadataError(f"Not an object but a {type(raw).__name__}: {str(path)!r}.")
+    version = _version(raw.get("codebase_version"), path)
+    features, problems = _features(raw.get("features"), path)
+    if version > (3, 0):
+        problems += (
+            f"The version {raw['codebase_version']} is newer than v3.0, and read as that.",
+        )
+    return Info(
+        path=path,
+        version=version,
+        fps=_fps(raw.get("fps"), path),
+        features=features,
+        data_path=_text(raw, "data_path", path),
+        video_path=_text(raw, "video_path", path) if raw.get("video_path") is not None else None,
+        robot_type=None if raw.get("robot_type") is None else str(raw["robot_type"]),
+        chunks_size=_positive(raw.get("chunks_size", 1000), "chunks_size", path),
+        totals=_totals(raw),
+        splits={str(key): str(value) for key, value in (raw.get("splits") or {}).items()},
+        extra={key: value for key, value in raw.items() if key not in _KNOWN},
+        problems=problems,
+    )
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
+    """Return what a JSON file holds.
+
+    Raises:
+        MetadataError: It is not JSON; the error names file and line.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise MetadataError(
+            f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
+        ) from error
+    except (UnicodeDecodeError, RecursionError, OSError) as error:
+        raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
+
+
+def _what_is_there(root: Path) -> str:
+    asked = f"No LeRobot dataset at {str(root)!r}: "
+    if not root.exists():
+        return asked + "there is no such folder."
+    if not root.is_dir():
+        return asked + "it is a file. Pass the folder that holds meta/info.json."
+    inside = sorted(path.parent.parent for path in root.glob("*/meta/info.json"))
+    inside += sorted(path.parent.parent for path in root.glob("*/*/meta/info.json"))
+    if inside:
+        names = ", ".join(str(path.relative_to(root)) for path in inside[:5])
+        return asked + f"it has no meta/info.json, but these folders inside it do: {names}."
+    return asked + "it has no meta/info.json."
+
+
+def _version(spelled: object, path: Path) -> tuple[int, int]:
+    match = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?", str(spelled))
+    if match is None:
+        raise UnsupportedVersionError(
+            f"codebase_version is {spelled!r}: v2.0, v2.1 and v3.0 are read, in {str(path)!r}."
+        )
+    version = int(match[1]), int(match[2] or 0)
+    if version[0] == 3 or version in ((2, 0), (2, 1)):
+        return version
+    advice = (
+        "Convert it with LeRobot 0.3.3 first"
+        if version < (2, 0)
+        else "A newer roboreel may read it"
+    )
+    raise UnsupportedVersionError(
+        f"This dataset is of version {spelled}: v2.0, v2.1 and v3.0 are read. {advice}: "
+        f"{str(path)!r}."
+    )
+
+
+def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[str, ...]]:
+    if not isinstance(raw, dict):
+        raise MetadataError(f"No features are described in {str(path)!r}.")
+    features, problems = {}, []
+    for name, entry in raw.items():
+        try:
+            features[name] = feature_from_json(name, entry)
+        except MetadataError as error:  # noqa: PERF203  # a handful of features
+            # One odd feature must not lock away the others.
+            problems.append(f"{error}; it is left out.")
+    # Older writers leave out what every frame has.
+    return {**features, **{n: f for n, f in DEFAULT_FEATURES.items() if n not in raw}}, tuple(
+        problems
+    )
+
+
+def _fps(fps: object, path: Path) -> float:
+    if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < 1e6:
+        raise MetadataError(f"fps is {fps!r}: a positive number was expected in {str(path)!r}.")
+    return fps
+
+
+def _text(raw: Mapping[str, Any], key: str, path: Path) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str):
+        raise MetadataError(f"{key} is {value!r}: a path template was expected in {str(path)!r}.")
+    return value
+
+
+def _positive(value: object, key: str, path: Path) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise MetadataError(f"{key} is {value!r}: a positive number was expected in {str(path)!r}.")
+    return value
+
+
+def _totals(raw: Mapping[str, Any]) -> dict[str, int]:
+    names = ("total_episodes", "total_frames", "total_tasks")
+    return {name: raw[name] for name in names if isinstance(raw.get(name), int)}

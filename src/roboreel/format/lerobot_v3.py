@@ -1,0 +1,214 @@
+"""LeRobot v3.0: episodes and tasks in Parquet, many episodes to a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, MetadataError
+from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
+from roboreel.format.templates import check_template, file_set
+from roboreel.schema import ClipTable, FileSet, Manifest
+from roboreel.storage.parquet import open_parquet
+from roboreel.storage.ragged import TextLists
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.format.info import Info
+
+__all__ = ["episode_files", "read_manifest"]
+
+_CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
+_REQUIRED = ("episode_index", "length", "data/chunk_index", "data/file_index")
+_OPTIONAL = ("dataset_from_index", "dataset_to_index")
+
+
+def read_manifest(root: Path, info: Info) -> Manifest:
+    """Return all that a v3.0 dataset's metadata says; statistics are not read."""
+    cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
+    listed = _read_episodes(root, cameras)
+    first, problems = sorted_once(listed.numbers["episode_index"])
+    columns = {name: column[first] for name, column in listed.numbers.items()}
+    data_files, data_file = _files(info.data_path, columns, "data", info.path, {})
+    video_files, clips = {}, {}
+    for camera in cameras:
+        files, clip_table, trouble = _clips(info, columns, camera)
+        video_files[camera], clips[camera] = files, clip_table
+        problems += trouble
+    episodes = arrange_episodes(
+        number=columns["episode_index"],
+        length=columns["length"],
+        place=columns.get("dataset_from_index", columns["episode_index"]),
+        data_file=data_file,
+        clips=clips,
+        tasks=listed.tasks.take(first),
+        path=root / "meta" / "episodes",
+    )
+    tasks = _read_texts(root / "meta" / "tasks.parquet", "task")
+    return Manifest(
+        root=root,
+        version=info.version_name,
+        fps=info.fps,
+        features=info.features,
+        tasks=tasks,
+        episodes=episodes,
+        data_files=data_files,
+        video_files=video_files,
+        robot_type=info.robot_type,
+        subtasks=_read_texts(root / "meta" / "subtasks.parquet", "subtask"),
+        splits=info.splits,
+        extra=info.extra,
+        problems=(
+            *info.problems,
+            *problems,
+            *_compare_spans(columns),
+            *compare_totals(info.totals, episodes, len(tasks)),
+        ),
+    )
+
+
+def episode_files(root: Path) -> list[Path]:
+    """Return the files of the episode table, in the order of their numbers."""
+    return sorted((root / "meta" / "episodes").glob("**/*.parquet"))
+
+
+class _Listed:
+    """The columns of the episode table, in the order in which its files list them."""
+
+    def __init__(self, numbers: dict[str, NDArray[Any]], tasks: TextLists) -> None:
+        self.numbers = numbers
+        self.tasks = tasks
+
+
+def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
+    """Read only the columns that locate episodes: statistics are most of the bytes."""
+    wanted = [*_REQUIRED, *_OPTIONAL]
+    wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
+    parts, tasks = [], []
+    for path in episode_files(root):
+        if path.name.startswith("."):
+            continue
+        with open_parquet(path) as table:
+            missing = [name for name in _REQUIRED if name not in table.column_names]
+            if missing:
+                raise MetadataError(
+                    f"Column {missing[0]!r} is not there: an episode table needs "
+                    f"{', '.join(_REQUIRED)}, in {str(path)!r}."
+                )
+            parts.append(table.numbers([n for n in wanted if n in table.column_names]))
+            tasks.append(_tasks_of(table))
+    names = [name for name in wanted if all(name in part for part in parts)] if parts else _REQUIRED
+    numbers = {name: _joined([part[name] for part in parts], name) for name in names}
+    return _Listed(numbers, _join_tasks(tasks))
+
+
+def _joined(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
+    dtype = np.float64 if name.endswith("timestamp") else np.int64
+    if not parts:
+        return np.empty(0, dtype)
+    return np.concatenate(parts).astype(dtype)
+
+
+def _tasks_of(table: Any) -> TextLists:  # noqa: ANN401  # a ParquetTable
+    if "tasks" in table.column_names:
+        lists: TextLists = table.text_lists("tasks")
+        return lists
+    return TextLists.from_lists([[]] * table.num_rows)
+
+
+def _join_tasks(parts: Sequence[TextLists]) -> TextLists:
+    if len(parts) == 1:
+        return parts[0]
+    texts: dict[str, int] = {}
+    codes, lengths = [], []
+    for part in parts:
+        renumbered = [texts.setdefault(text, len(texts)) for text in part.texts]
+        codes.append(np.asarray(renumbered, dtype=np.int64)[part.codes])
+        lengths.append(np.diff(part.bounds))
+    joined = np.concatenate([[0], *lengths]).astype(np.int64)
+    return TextLists(
+        bounds=np.cumsum(joined),
+        codes=np.concatenate(codes) if codes else np.empty(0, np.int64),
+        texts=tuple(texts),
+    )
+
+
+def _files(
+    template: str,
+    columns: Mapping[str, NDArray[np.int64]],
+    prefix: str,
+    info_path: Path,
+    constants: Mapping[str, str],
+) -> tuple[FileSet, NDArray[np.int64]]:
+    """Return the distinct files of a kind, and which of them each episode is in."""
+    pairs = np.stack([columns[f"{prefix}/chunk_index"], columns[f"{prefix}/file_index"]], axis=1)
+    unique, file = np.unique(pairs, axis=0, return_inverse=True)
+    fields = {"chunk_index": unique[:, 0].copy(), "file_index": unique[:, 1].copy()}
+    files = file_set(template, fields, constants, info_path=info_path)
+    return files, file.reshape(-1).astype(np.int64)
+
+
+def _clips(
+    info: Info, columns: Mapping[str, NDArray[Any]], camera: str
+) -> tuple[FileSet, ClipTable, tuple[str, ...]]:
+    template = info.video_path
+    if template is None:
+        raise MetadataError(
+            f"Camera {camera!r} is stored as video, but video_path is null in {str(info.path)!r}."
+        )
+    constants = {"video_key": camera}
+    check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
+    prefix = f"videos/{camera}"
+    if any(f"{prefix}/{field}" not in columns for field in _CLIP_FIELDS):
+        nowhere = np.full(len(columns["episode_index"]), -1, dtype=np.int64)
+        empty = FileSet(
+            template, {"chunk_index": nowhere[:0], "file_index": nowhere[:0]}, constants
+        )
+        unknown = np.full(len(nowhere), np.nan)
+        problem = f"The episode table does not say where the images of {camera!r} lie."
+        return empty, ClipTable(nowhere, unknown, unknown), (problem,)
+    files, file = _files(template, columns, prefix, info.path, constants)
+    absent = columns[f"{prefix}/file_index"] < 0
+    clips = ClipTable(
+        file=np.where(absent, -1, file),
+        start_s=columns[f"{prefix}/from_timestamp"],
+        stop_s=columns[f"{prefix}/to_timestamp"],
+    )
+    return files, clips, ()
+
+
+def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    if any(name not in columns for name in _OPTIONAL):
+        return ()
+    said = columns["dataset_to_index"] - columns["dataset_from_index"]
+    wrong = np.flatnonzero(said != columns["length"])
+    if len(wrong) == 0:
+        return ()
+    number, length, span = (
+        int(column[wrong[0]]) for column in (columns["episode_index"], columns["length"], said)
+    )
+    problem = (
+        f"Episode {number} has length {length} but spans {span} rows "
+        f"({len(wrong)} such episodes in all); lengths count."
+    )
+    return (problem,)
+
+
+def _read_texts(path: Path, noun: str) -> dict[int, str]:
+    """Read a table of numbered texts; its text column is named, or was a pandas index."""
+    if not path.exists():
+        return {}
+    with open_parquet(path) as table:
+        texts = [name for name in (noun, "__index_level_0__") if name in table.column_names]
+        if f"{noun}_index" not in table.column_names or not texts:
+            raise CorruptFileError(
+                f"A table of {noun}s needs the columns '{noun}_index' and '{noun}': there are "
+                f"{', '.join(table.column_names) or 'none'}, in {str(path)!r}."
+            )
+        numbers = table.numbers([f"{noun}_index"])[f"{noun}_index"]
+        return dict(zip(numbers.tolist(), table.texts(texts[0]), strict=True))

@@ -1,0 +1,105 @@
+"""Episode tables from what the metadata lists, whatever the version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import MetadataError
+from roboreel.schema import EpisodeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import ClipTable
+    from roboreel.storage.ragged import TextLists
+
+__all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once"]
+
+
+def sorted_once(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return where each episode number stands, ascending and without repeats, and what is wrong."""
+    unique, first = np.unique(numbers, return_index=True)
+    if len(unique) == len(numbers):
+        return first.astype(np.int64), ()
+    twice = np.setdiff1d(np.arange(len(numbers)), first)
+    problem = (
+        f"Episode {int(numbers[twice[0]])} is listed more than once ({len(twice)} such lines in "
+        f"all); the first line of each counts."
+    )
+    return first.astype(np.int64), (problem,)
+
+
+def arrange_episodes(
+    *,
+    number: NDArray[np.int64],
+    length: NDArray[np.int64],
+    place: NDArray[np.int64],
+    data_file: NDArray[np.int64],
+    clips: Mapping[str, ClipTable],
+    tasks: TextLists,
+    path: Path,
+) -> EpisodeTable:
+    """Return the table of episodes.
+
+    Args:
+        number: Episode numbers, ascending.
+        length: Frames of each.
+        place: Where each stands among the rows, as the metadata says: only the order counts.
+        data_file: Data file of each.
+        clips: Where its images lie, per video camera.
+        tasks: Its tasks.
+        path: The file that the lengths come from, for errors.
+    """
+    if (length < 0).any():
+        bad = int(number[length < 0][0])
+        raise MetadataError(f"Episode {bad} has a negative length in {str(path)!r}.")
+    order = np.lexsort((number, place))
+    start = np.empty_like(length)
+    start[order] = np.cumsum(length[order]) - length[order]
+    return EpisodeTable(
+        number=number,
+        start=start,
+        length=length,
+        data_file=data_file,
+        data_row=rows_within_files(data_file, start, length),
+        clips=clips,
+        task_bounds=tasks.bounds,
+        task_codes=tasks.codes,
+        task_texts=tasks.texts,
+    )
+
+
+def rows_within_files(
+    file: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first row of each episode inside its file, which holds episodes in row order."""
+    order = np.lexsort((start, file))
+    before = np.cumsum(length[order]) - length[order]
+    new_file = np.ones(len(order), dtype=bool)
+    new_file[1:] = file[order][1:] != file[order][:-1]
+    # The count before each file's first episode, carried on to its other episodes.
+    base = np.maximum.accumulate(np.where(new_file, before, 0))
+    rows = np.empty_like(length)
+    rows[order] = before - base
+    return rows
+
+
+def compare_totals(
+    totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
+) -> tuple[str, ...]:
+    """Return what info.json claims and the tables do not bear out."""
+    found = {
+        "total_episodes": (len(episodes), "episodes"),
+        "total_frames": (episodes.num_rows, "frames"),
+        "total_tasks": (num_tasks, "tasks"),
+    }
+    return tuple(
+        f"info.json counts {totals[key]} {noun}, the tables hold {count}."
+        for key, (count, noun) in found.items()
+        if key in totals and totals[key] != count
+    )

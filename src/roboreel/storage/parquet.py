@@ -1,0 +1,147 @@
+"""Parquet files in and out, their columns as arrays."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.storage.files import atomic_file
+from roboreel.storage.ragged import TextLists
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["ParquetTable", "open_parquet", "write_parquet"]
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[ParquetTable]:
+    """Open a Parquet file for reading whole columns.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: It is not a readable Parquet file.
+    """
+    with _named_errors(path):
+        file = pq.ParquetFile(path)
+    try:
+        yield ParquetTable(path, file)
+    finally:
+        file.close()
+
+
+class ParquetTable:
+    """An open Parquet file, whose columns are read when asked for."""
+
+    def __init__(self, path: Path, file: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
+        self._path = path
+        self._file = file
+        self.column_names: list[str] = file.schema_arrow.names
+        self.num_rows: int = file.metadata.num_rows
+
+    def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
+        """Return columns of numbers; a null is ``null`` among integers and NaN among floats."""
+        table = self._read(list(names))
+        return {name: _numbers(table.column(name), null) for name in table.column_names}
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column of strings; a null is an empty string."""
+        column = self._read([name]).column(name)
+        with _named_errors(self._path):
+            return ["" if text is None else str(text) for text in column.to_pylist()]
+
+    def text_lists(self, name: str) -> TextLists:
+        """Return a column of lists of strings."""
+        column = self._read([name]).column(name)
+        with _named_errors(self._path):
+            return TextLists.from_arrow(column)
+
+    def arrays(self, names: Iterable[str]) -> dict[str, list[Any]]:
+        """Return columns of short lists as nested Python lists; slow, for metadata alone."""
+        table = self._read(list(names))
+        return {name: table.column(name).to_pylist() for name in table.column_names}
+
+    def _read(self, names: list[str]) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        missing = sorted(set(names) - set(self.column_names))
+        if missing:
+            raise CorruptFileError(
+                f"Column {missing[0]!r} is not there: the file has {len(self.column_names)} "
+                f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
+            )
+        with _named_errors(self._path):
+            return self._file.read(columns=names)
+
+
+def write_parquet(
+    path: Path,
+    tables: Iterable[pa.Table],
+    schema: pa.Schema,
+    *,
+    plain: Sequence[str] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> int:
+    """Write a Parquet file by atomic rename, one row group per table.
+
+    Args:
+        path: Where the file shall appear.
+        tables: Tables of one schema, written as they come, so that memory holds one at a time.
+        schema: Their schema.
+        plain: Leaf columns to store as they are, neither compressed nor in a dictionary: encoded
+            pictures, which do not shrink and which are then one range of the file each.
+        metadata: Further metadata of the schema.
+
+    Returns:
+        How many rows were written.
+    """
+    schema = schema.with_metadata({**(schema.metadata or {}), **(metadata or {})})
+    leaves = _leaf_names(schema)
+    num_rows = 0
+    with (
+        atomic_file(path) as temporary,
+        pq.ParquetWriter(
+            temporary,
+            schema,
+            compression={leaf: "NONE" if leaf in plain else "SNAPPY" for leaf in leaves},
+            use_dictionary=[leaf for leaf in leaves if leaf not in plain],
+        ) as writer,
+    ):
+        for table in tables:
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            num_rows += table.num_rows
+    return num_rows
+
+
+def _leaf_names(schema: pa.Schema) -> list[str]:
+    # Only a written footer spells the leaves as the writer's options want them.
+    buffer = pa.BufferOutputStream()
+    with pq.ParquetWriter(buffer, schema) as writer:
+        writer.write_table(schema.empty_table())
+    columns = pq.ParquetFile(pa.BufferReader(buffer.getvalue())).schema
+    return [columns.column(i).path for i in range(len(columns))]
+
+
+def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        column = column.fill_null(bool(null) if pa.types.is_boolean(column.type) else null)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+@contextmanager
+def _named_errors(path: Path) -> Iterator[None]:
+    """Give the errors of pyarrow the name of the file and a type of ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingFileError(f"There is no file {str(path)!r}.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFileError(
+            f"Not a readable Parquet file ({str(error).splitlines()[0]}): {str(path)!r}."
+        ) from error
