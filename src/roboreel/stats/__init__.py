@@ -1,0 +1,17 @@
+"""Statistics that can be added up, batch by batch and episode by episode."""
+
+from roboreel.stats.accumulate import Accumulator
+from roboreel.stats.image import ImageAccumulator, image_stats
+from roboreel.stats.moments import merge_stats
+from roboreel.stats.sketch import QuantileSketch
+from roboreel.stats.summary import QUANTILES, FeatureStats
+
+__all__ = [
+    "QUANTILES",
+    "Accumulator",
+    "FeatureStats",
+    "ImageAccumulator",
+    "QuantileSketch",
+    "image_stats",
+    "merge_stats",
+]

@@ -1,0 +1,103 @@
+"""The statistics of a feature, gathered batch by batch."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.stats.moments import Moments
+from roboreel.stats.sketch import CAPACITY, QuantileSketch
+from roboreel.stats.summary import QUANTILES, FeatureStats
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Accumulator"]
+
+_LEVEL_VALUES = 1 << 21
+_CHUNK_VALUES = 1 << 18
+
+
+class Accumulator:
+    """Gathers the statistics of one feature from any number of batches, in bounded memory.
+
+    Mean, deviation, extremes and counts are those of all values, computed in float64. Quantiles
+    come from a `QuantileSketch`: exact up to its capacity, within its bound beyond.
+
+    Args:
+        shape: Shape of one value; a feature of shape ``(1,)`` may also be given as scalars.
+        capacity: Values of an element that are held exactly. By default 4,096, and less for
+            features of more than 512 elements, so that one level of the sketch takes 16 MB.
+
+    Examples:
+        >>> accumulator = Accumulator((2,))
+        >>> accumulator.update(np.array([[1.0, 5.0], [3.0, 5.0]]))
+        >>> stats = accumulator.finish()
+        >>> stats.mean, stats.std
+        (array([2., 5.]), array([1., 0.]))
+    """
+
+    def __init__(self, shape: tuple[int, ...], *, capacity: int | None = None) -> None:
+        self.shape = shape
+        size = math.prod(shape)
+        if capacity is None:
+            capacity = min(CAPACITY, max(64, _LEVEL_VALUES // max(size, 1) // 2 * 2))
+        self.sketch = QuantileSketch(size, capacity)
+        self._moments = Moments.nothing(size)
+        self._num_values = 0
+
+    def update(self, values: ArrayLike) -> None:
+        """Take in values ``(N, *shape)`` of any numeric type; booleans count as 0 and 1.
+
+        Raises:
+            TypeError: The values are not numbers.
+            ValueError: They have another shape.
+        """
+        rows = self._as_rows(np.asarray(values))
+        # In pieces, so that the float64 copies stay in the processor's cache.
+        step = max(1, _CHUNK_VALUES // max(rows.shape[1], 1))
+        for start in range(0, len(rows), step):
+            piece = rows[start : start + step].T.astype(np.float64, order="C")
+            finite = np.isfinite(piece)
+            self._moments = self._moments.plus(Moments.of(piece, finite))
+            # Above all finite values, where it changes no rank among them.
+            piece[~finite] = np.inf
+            self.sketch.insert(piece)
+        self._num_values += len(rows)
+
+    def merge(self, other: Accumulator) -> None:
+        """Take in all that another accumulator has taken in, and leave that one as it was.
+
+        Raises:
+            ValueError: The other one has another shape or capacity.
+        """
+        if other.shape != self.shape:
+            raise ValueError(f"Cannot add statistics of shape {other.shape} to {self.shape}.")
+        self.sketch.merge(other.sketch)
+        self._moments = self._moments.plus(other._moments)
+        self._num_values += other._num_values
+
+    def finish(self) -> FeatureStats:
+        """Return the statistics of all that was taken in so far; more may follow."""
+        moments = self._moments
+        quantiles = self.sketch.quantiles(
+            list(QUANTILES.values()), count=moments.count, ceiling=moments.max
+        )
+        return moments.as_stats(
+            self.shape,
+            quantiles=dict(zip(QUANTILES, quantiles, strict=True)),
+            nan_count=self._num_values - moments.count,
+        )
+
+    def _as_rows(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"Statistics need numbers, not values of type {values.dtype}.")
+        scalars = self.shape == (1,) and values.ndim == 1
+        if values.ndim == 0 or (values.shape[1:] != self.shape and not scalars):
+            raise ValueError(
+                f"Values of shape (N, {', '.join(map(str, self.shape))}) are expected, "
+                f"and {values.shape} are given."
+            )
+        return values.reshape(len(values), math.prod(self.shape))

@@ -1,0 +1,100 @@
+"""The statistics of a camera, gathered image by image."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.stats.sketch import values_at
+from roboreel.stats.summary import QUANTILES, FeatureStats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ImageAccumulator", "image_stats"]
+
+
+class ImageAccumulator:
+    """Gathers the statistics of a camera, exactly: from how often each brightness occurs.
+
+    Args:
+        num_channels: Channels of an image.
+    """
+
+    def __init__(self, num_channels: int = 3) -> None:
+        self.num_images = 0
+        self._histogram = np.zeros((num_channels, 256), np.int64)
+
+    def update(self, images: NDArray[np.uint8]) -> None:
+        """Take in images ``(N, C, H, W)``, uint8.
+
+        Raises:
+            TypeError: The images are not uint8.
+            ValueError: They have another shape or number of channels.
+        """
+        if images.dtype != np.uint8:
+            raise TypeError(f"Image statistics need uint8 images, not {images.dtype}.")
+        channels = len(self._histogram)
+        if images.ndim != 4 or images.shape[1] != channels:
+            raise ValueError(
+                f"Images of shape (N, {channels}, H, W) are expected, and {images.shape} are given."
+            )
+        for image in images:
+            for channel, pixels in enumerate(image):
+                self._histogram[channel] += np.bincount(pixels.ravel(), minlength=256)
+        self.num_images += len(images)
+
+    def merge(self, other: ImageAccumulator) -> None:
+        """Take in all that another accumulator has taken in."""
+        if other._histogram.shape != self._histogram.shape:
+            raise ValueError(
+                f"Cannot add images of {len(other._histogram)} channels "
+                f"to images of {len(self._histogram)}."
+            )
+        self._histogram += other._histogram
+        self.num_images += other.num_images
+
+    def finish(self) -> FeatureStats:
+        """Return the statistics per channel, of shape ``(C, 1, 1)``, with 255 as 1.0."""
+        brightness = np.arange(256) / 255.0
+        channels = [_channel_stats(brightness, histogram) for histogram in self._histogram]
+        shape = (len(channels), 1, 1)
+        columns = dict(
+            zip(
+                ("min", "max", "mean", "std", *QUANTILES),
+                np.array(channels).T.reshape(-1, *shape),
+                strict=True,
+            )
+        )
+        return FeatureStats(
+            min=columns["min"],
+            max=columns["max"],
+            mean=columns["mean"],
+            std=columns["std"],
+            count=np.full(shape, self.num_images),
+            quantiles={name: columns[name] for name in QUANTILES},
+        )
+
+
+def image_stats(images: NDArray[np.uint8]) -> FeatureStats:
+    """Return the statistics of images ``(N, C, H, W)`` per channel, of shape ``(C, 1, 1)``.
+
+    Values are between 0 and 1. Exact, quantiles too: sums are of integers in 64 bits, where sums
+    in uint8 overflow and give a wrong deviation.
+    """
+    accumulator = ImageAccumulator(images.shape[1] if images.ndim == 4 else 3)
+    accumulator.update(images)
+    return accumulator.finish()
+
+
+def _channel_stats(brightness: NDArray[np.float64], histogram: NDArray[np.int64]) -> list[float]:
+    count = int(histogram.sum())
+    if count == 0:
+        return [math.nan] * (4 + len(QUANTILES))
+    mean = float(histogram @ brightness) / count
+    std = math.sqrt(float(histogram @ (brightness - mean) ** 2) / count)
+    occurring = brightness[histogram > 0]
+    quantiles = values_at(list(QUANTILES.values()), brightness, histogram, count)
+    return [float(occurring[0]), float(occurring[-1]), mean, std, *quantiles.tolist()]

@@ -1,0 +1,78 @@
+"""The summary of a feature's values, as datasets store it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["QUANTILES", "FeatureStats"]
+
+QUANTILES: Mapping[str, float] = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
+"""The quantiles that a dataset's statistics hold, by name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureStats:
+    """How the values of one feature are distributed, element by element.
+
+    All statistics are over the finite values. An element that never had one is NaN everywhere.
+    Every field takes the shape of ``mean``, so that a single count may be given for all elements.
+    """
+
+    min: NDArray[np.float64]
+    max: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    """Standard deviation of the population: divided by ``count``, not by ``count - 1``."""
+    count: NDArray[np.int64]
+    """Finite values of each element; for cameras, images."""
+    quantiles: Mapping[str, NDArray[np.float64]]
+    """By their names in `QUANTILES`; empty where a dataset has none."""
+    nan_count: NDArray[np.int64] = field(default_factory=lambda: np.zeros((), np.int64))
+    """Values of each element that were NaN or infinite, and left out."""
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.mean)
+        for name in ("min", "max", "mean", "std"):
+            object.__setattr__(self, name, _broadcast(getattr(self, name), shape, np.float64))
+        for name in ("count", "nan_count"):
+            object.__setattr__(self, name, _broadcast(getattr(self, name), shape, np.int64))
+        quantiles = {
+            name: _broadcast(values, shape, np.float64) for name, values in self.quantiles.items()
+        }
+        object.__setattr__(self, "quantiles", quantiles)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of each statistic."""
+        return self.mean.shape
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FeatureStats):
+            return NotImplemented
+        return (
+            all(
+                np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
+                for name in ("min", "max", "mean", "std", "count", "nan_count")
+            )
+            and self.quantiles.keys() == other.quantiles.keys()
+            and all(
+                np.array_equal(values, other.quantiles[name], equal_nan=True)
+                for name, values in self.quantiles.items()
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside: comparable, not hashable
+
+
+def _broadcast(values: ArrayLike, shape: tuple[int, ...], dtype: type) -> NDArray[np.generic]:
+    array: NDArray[np.generic] = np.asarray(values, dtype=dtype)
+    # A single number serves all elements, whatever brackets it came in.
+    return np.broadcast_to(array.reshape(()) if array.size == 1 else array, shape).copy()
