@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ParquetTable", "open_parquet", "write_parquet"]
+__all__ = ["ParquetTable", "open_parquet", "write_columns", "write_parquet"]
 
 
 @contextmanager
@@ -117,6 +117,31 @@ def write_parquet(
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             num_rows += table.num_rows
     return num_rows
+
+
+def write_columns(
+    path: Path,
+    columns: Mapping[str, NDArray[Any] | TextLists | Sequence[Any]],
+    *,
+    rows_per_group: int = 1000,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write a table of metadata by atomic rename.
+
+    Args:
+        path: Where the file shall appear.
+        columns: Arrays of one dimension, lists of texts, or plain lists of numbers and texts.
+        rows_per_group: Rows of a row group.
+        metadata: Metadata of the schema.
+    """
+    table = pa.table({name: _arrow_column(column) for name, column in columns.items()})
+    starts = range(0, max(1, table.num_rows), rows_per_group)
+    groups = [table.slice(start, rows_per_group) for start in starts]
+    write_parquet(path, groups, table.schema, metadata=metadata)
+
+
+def _arrow_column(column: NDArray[Any] | TextLists | Sequence[Any]) -> Any:  # noqa: ANN401
+    return column.to_arrow() if isinstance(column, TextLists) else pa.array(column)
 
 
 def _leaf_names(schema: pa.Schema) -> list[str]:

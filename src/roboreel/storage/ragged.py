@@ -42,6 +42,11 @@ class TextLists:
         """Take over ordinary lists."""
         return cls.from_arrow(pa.array([list(row) for row in lists], pa.list_(pa.string())))
 
+    def to_arrow(self) -> Any:  # noqa: ANN401  # an Arrow list column
+        """Return a column of lists of strings."""
+        flat = pa.array(self.texts, pa.string()).take(pa.array(self.codes))
+        return pa.ListArray.from_arrays(pa.array(self.bounds, pa.int32()), flat)
+
     def take(self, rows: NDArray[np.int64]) -> TextLists:
         """Return some rows, in the order asked for."""
         lengths = np.diff(self.bounds)[rows]

@@ -1,0 +1,105 @@
+"""Statistics as the metadata stores them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import MetadataError
+from roboreel.format.info import read_json
+from roboreel.format.lerobot_v3 import episode_files
+from roboreel.stats import QUANTILES, FeatureStats, merge_stats
+from roboreel.storage.jsonl import read_lines
+from roboreel.storage.parquet import open_parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from roboreel.schema import Manifest
+
+__all__ = ["read_episode_stats", "read_stats", "stats_from_json", "stats_to_json"]
+
+
+def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
+    """Return the statistics of the whole dataset that its metadata holds; empty without any.
+
+    Where only episodes have statistics (v2.1), theirs are merged, as LeRobot does.
+    """
+    path = manifest.root / "meta" / "stats.json"
+    if path.exists():
+        raw = read_json(path)
+        if not isinstance(raw, dict):
+            raise MetadataError(f"Not an object but a {type(raw).__name__}: {str(path)!r}.")
+        return {name: stats_from_json(name, entry, str(path)) for name, entry in raw.items()}
+    merged: dict[str, list[FeatureStats]] = {}
+    for _, stats in read_episode_stats(manifest):
+        for name, feature_stats in stats.items():
+            merged.setdefault(name, []).append(feature_stats)
+    return {name: merge_stats(parts) for name, parts in merged.items()}
+
+
+def read_episode_stats(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
+    """Yield the number and the statistics of each episode whose metadata has some."""
+    if manifest.version.startswith("v3"):
+        yield from _from_tables(manifest)
+        return
+    path = manifest.root / "meta" / "episodes_stats.jsonl"
+    if not path.exists():
+        return
+    for line, entry in read_lines(path):
+        where = f"line {line} of {path}"
+        number, stats = entry.get("episode_index"), entry.get("stats")
+        if not isinstance(number, int) or not isinstance(stats, dict):
+            raise MetadataError(f"'episode_index' and 'stats' were expected at {where!r}.")
+        yield number, {name: stats_from_json(name, raw, where) for name, raw in stats.items()}
+
+
+def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureStats:
+    """Return one feature's statistics.
+
+    Raises:
+        MetadataError: They are not numbers, or some are missing.
+    """
+    try:
+        # v2.0 counts nothing, and no version before v3.0 has quantiles.
+        return FeatureStats(
+            min=np.asarray(raw["min"], dtype=np.float64),
+            max=np.asarray(raw["max"], dtype=np.float64),
+            mean=np.asarray(raw["mean"], dtype=np.float64),
+            std=np.asarray(raw["std"], dtype=np.float64),
+            count=np.asarray(raw.get("count", 0), dtype=np.int64).reshape(-1)[:1].reshape(()),
+            quantiles={
+                key: np.asarray(raw[key], dtype=np.float64) for key in QUANTILES if key in raw
+            },
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise MetadataError(
+            f"The statistics of {name!r} cannot be understood ({error!r}): {where!r}."
+        ) from error
+
+
+def stats_to_json(stats: FeatureStats) -> dict[str, Any]:
+    """Return what stats.json has for one feature."""
+    return {
+        "min": stats.min.tolist(),
+        "max": stats.max.tolist(),
+        "mean": stats.mean.tolist(),
+        "std": stats.std.tolist(),
+        "count": [int(stats.count.max(initial=0))],
+        **{key: values.tolist() for key, values in stats.quantiles.items()},
+    }
+
+
+def _from_tables(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
+    for path in episode_files(manifest.root):
+        with open_parquet(path) as table:
+            names = [name for name in table.column_names if name.startswith("stats/")]
+            columns = table.arrays(["episode_index", *names])
+        for row, number in enumerate(columns["episode_index"]):
+            raw: dict[str, dict[str, Any]] = {}
+            for name in names:
+                feature, key = name.removeprefix("stats/").rsplit("/", 1)
+                if columns[name][row] is not None:
+                    raw.setdefault(feature, {})[key] = columns[name][row]
+            yield number, {f: stats_from_json(f, entry, str(path)) for f, entry in raw.items()}

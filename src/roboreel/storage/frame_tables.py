@@ -1,0 +1,99 @@
+"""Frames as Arrow tables, in the types that LeRobot's own files have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from roboreel.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Feature
+
+__all__ = ["frame_schema", "frame_table", "picture_columns"]
+
+_IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+_LANGUAGE = pa.list_(
+    pa.struct(
+        [
+            ("role", pa.string()),
+            ("content", pa.string()),
+            ("style", pa.string()),
+            ("timestamp", pa.float64()),
+            ("camera", pa.string()),
+            ("tool_calls", pa.string()),
+        ]
+    )
+)
+
+
+def frame_schema(features: Mapping[str, Feature]) -> pa.Schema:
+    """Return the schema of a data file; cameras stored as video have no column."""
+    stored = {name: f for name, f in features.items() if f.dtype != "video"}
+    return pa.schema([(name, _arrow_type(feature)) for name, feature in stored.items()])
+
+
+def frame_table(
+    columns: Mapping[str, NDArray[Any] | Sequence[Any]], features: Mapping[str, Feature]
+) -> pa.Table:
+    """Return a table of frames.
+
+    Args:
+        columns: One entry per stored feature: numbers as ``(T, …)``, texts as a sequence, images as
+            a sequence of encoded pictures.
+        features: The dataset's features.
+    """
+    schema = frame_schema(features)
+    arrays = [_arrow_array(name, columns[name], features[name]) for name in schema.names]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def picture_columns(features: Mapping[str, Feature]) -> list[str]:
+    """Return the leaf columns that hold encoded pictures."""
+    return [f"{name}.bytes" for name, feature in features.items() if feature.dtype == "image"]
+
+
+def _arrow_type(feature: Feature) -> pa.DataType:
+    if feature.dtype == "image":
+        return _IMAGE
+    if feature.kind == "language":
+        return _LANGUAGE
+    element = pa.string() if feature.kind == "text" else pa.from_numpy_dtype(feature.numpy_dtype)
+    shape = feature.value_shape
+    if not shape:
+        return element
+    if len(shape) == 1:
+        return pa.list_(element, shape[0])
+    for _ in shape:
+        element = pa.list_(element)
+    return element
+
+
+def _arrow_array(name: str, values: NDArray[Any] | Sequence[Any], feature: Feature) -> pa.Array:
+    if feature.dtype == "image":
+        paths = [f"frame-{row:06d}.png" for row in range(len(values))]
+        return pa.StructArray.from_arrays(
+            [pa.array(values, pa.binary()), pa.array(paths, pa.string())], fields=list(_IMAGE)
+        )
+    if feature.kind != "number":
+        return pa.array(list(values), _arrow_type(feature))
+    array = np.asarray(values, dtype=feature.numpy_dtype)
+    if array.shape[1:] != feature.value_shape and array.shape[1:] != feature.shape:
+        raise DatasetError(
+            f"{name!r} has values of shape {array.shape[1:]}: {feature.shape} is declared."
+        )
+    flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+    shape = feature.value_shape
+    if len(shape) == 1:
+        return pa.FixedSizeListArray.from_arrays(flat, shape[0])
+    for size in reversed(shape):
+        count = len(flat) // size if size else len(array)
+        offsets = np.arange(count + 1, dtype=np.int32) * size
+        flat = pa.ListArray.from_arrays(pa.array(offsets), flat)
+    return flat
