@@ -177,8 +177,9 @@ class EpisodeTable:
 
     @cached_property
     def row_order(self) -> NDArray[np.int64]:
-        """Positions of the episodes in the order of their rows, ``(E,)``."""
-        return np.argsort(self.start, kind="stable")
+        """Positions of the episodes that have rows, in the order of their rows."""
+        filled = np.flatnonzero(self.length > 0)
+        return filled[np.argsort(self.start[filled], kind="stable")]
 
     def tasks_of(self, position: int) -> tuple[str, ...]:
         """Return the tasks of one episode."""

@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.dataset.episodes import Episodes
+from roboreel.dataset.memory import Memory
+from roboreel.dataset.plan import select_episodes
+from roboreel.dataset.reader import Reader
 from roboreel.format import read_manifest
+from roboreel.format.statistics import read_stats
+from roboreel.storage.budget import parse_size, process_budget
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.episodes import Episode
+    from roboreel.dataset.plan import Selection
     from roboreel.schema import Feature, Manifest
+    from roboreel.stats import FeatureStats
+    from roboreel.window import Window
 
 __all__ = ["Dataset", "open_dataset"]
 
 
-def open_dataset(path: str | os.PathLike[str]) -> Dataset:
+def open_dataset(
+    path: str | os.PathLike[str],
+    *,
+    memory: int | str | None = None,
+) -> Dataset:
     """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
 
     Only metadata is read: no data or video file is touched, nothing is written.
 
     Args:
         path: The folder that holds ``meta/info.json``.
+        memory: Limit of the process's one byte budget, such as ``"2GB"``; all datasets of a
+            process share it, and the last word counts. 512 MiB unless anybody said otherwise.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: It is of a version that is not read.
         MetadataError: A metadata file cannot be understood.
     """
-    root = Path(path).expanduser()
-    return Dataset(read_manifest(root))
+    if memory is not None:
+        process_budget().limit_bytes = parse_size(memory)
+    return Dataset(read_manifest(Path(path).expanduser()))
 
 
 class Dataset:
-    """A LeRobot dataset, read in place; it never changes a file."""
+    """A LeRobot dataset, or a view of some of its episodes; it never changes a file.
 
-    def __init__(self, manifest: Manifest) -> None:
+    Samples are numbered ``0 … len - 1``: the frames of the episodes, in the order in which the
+    dataset stores them.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        *,
+        positions: NDArray[np.int64] | None = None,
+        reader: Reader | None = None,
+    ) -> None:
         self.manifest = manifest
+        self._positions = positions
+        self._reader = reader or Reader(manifest, process_budget())
 
     @property
     def path(self) -> Path:
@@ -72,17 +103,141 @@ class Dataset:
         """What does not add up in the metadata, one sentence each; empty for a sound dataset."""
         return self.manifest.problems
 
-    @property
+    @cached_property
     def episodes(self) -> Episodes:
         """The episodes, as a lazy sequence."""
-        return Episodes(self, np.arange(len(self.manifest.episodes), dtype=np.int64))
+        return Episodes(self, self._selection.positions)
+
+    @cached_property
+    def stats(self) -> Mapping[str, FeatureStats]:
+        """Statistics of the whole dataset, as its metadata holds them; read when first asked for."""
+        return read_stats(self.manifest)
+
+    @property
+    def memory(self) -> Memory:
+        """The byte budget, what is held now and by what, and which path each feature is on."""
+        budget = process_budget()
+        return Memory(
+            limit_bytes=budget.limit_bytes,
+            held_bytes=budget.held_bytes,
+            held_by=budget.held_by_owner(),
+            paths=self._reader.paths(),
+        )
 
     def __len__(self) -> int:
-        """How many frames there are."""
-        return self.manifest.episodes.num_rows
+        """How many samples there are."""
+        return len(self._selection)
+
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        """Return one sample: every feature and the task, images decoded."""
+        return {name: values[0] for name, values in self.read([sample]).items()}
+
+    def read(
+        self,
+        samples: Sequence[int] | NDArray[np.int64],
+        features: Sequence[str] | None = None,
+        *,
+        windows: Mapping[str, Window] | None = None,
+    ) -> dict[str, Any]:
+        """Return a batch of samples as a dict of arrays.
+
+        Args:
+            samples: Sample numbers, ``(B,)``, in any order; repeats are welcome.
+            features: Names of the features to read; all of them, and ``"task"``, when not given.
+                What is not asked for is not read.
+            windows: Windows by feature. Such a feature comes as ``(B, T, …)``, with a mask
+                ``"<name>_is_pad"`` ``(B, T)`` that is True where the window left the episode and
+                its first or last frame was repeated.
+
+        Returns:
+            Arrays ``(B, …)`` by feature; a feature of shape ``(1,)`` is a scalar, ``(B,)``. Texts
+            are objects, ``"task"`` is a list. The memory is the caller's.
+
+        Raises:
+            RowNotFoundError: A sample number outside the dataset.
+            FeatureNotFoundError: A feature that does not exist.
+            WindowError: Offsets that do not fall on frames.
+            MissingFileError: A file that the metadata names is not there.
+        """
+        wanted = np.asarray(samples, dtype=np.int64).reshape(-1)
+        return self._reader.read(self._selection.rows(wanted), features, windows=windows)
+
+    def read_rows(
+        self, rows: NDArray[np.int64], features: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return some rows of the stored dataset, inside this view or not; see `read`."""
+        return self._reader.read(rows, features)
+
+    def select(
+        self,
+        episodes: Iterable[int] | None = None,
+        *,
+        tasks: Iterable[str] | None = None,
+    ) -> Dataset:
+        """Return a view of some episodes, in the dataset's order; nothing is copied.
+
+        Args:
+            episodes: Episode numbers, in any order; all when not given.
+            tasks: Keep the episodes that have one of these tasks.
+
+        Raises:
+            EpisodeNotFoundError: An episode that does not exist, or is not in this view.
+        """
+        positions = self._selection.positions
+        if episodes is not None:
+            asked = self.manifest.episodes.positions_of(list(episodes))
+            self._check_inside(asked)
+            positions = np.unique(asked)
+        if tasks is not None:
+            positions = positions[self._has_task(positions, tasks)]
+        return Dataset(self.manifest, positions=positions, reader=self._reader)
+
+    def filter(self, keep: Callable[[Episode], bool]) -> Dataset:
+        """Return a view of the episodes for which ``keep`` is true."""
+        kept = [episode.position for episode in self.episodes if keep(episode)]
+        positions = np.asarray(kept, dtype=np.int64)
+        return Dataset(self.manifest, positions=positions, reader=self._reader)
 
     def __repr__(self) -> str:
         return (
             f"Dataset({str(self.path)!r}, {len(self.episodes)} episodes, {len(self)} frames, "
             f"{self.fps:g} fps, {self.manifest.version})"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A path and a bit per episode: workers read the metadata for themselves.
+        bits = None
+        if self._positions is not None:
+            chosen = np.zeros(len(self.manifest.episodes), dtype=bool)
+            chosen[self._positions] = True
+            bits = np.packbits(chosen)
+        return _reopen, (self.path, process_budget().limit_bytes, bits)
+
+    @cached_property
+    def _selection(self) -> Selection:
+        return select_episodes(self.manifest.episodes, self._positions)
+
+    def _check_inside(self, positions: NDArray[np.int64]) -> None:
+        outside = positions[~np.isin(positions, self._selection.positions)]
+        if len(outside):
+            number = int(self.manifest.episodes.number[outside[0]])
+            raise self.episodes.missing(number)
+
+    def _has_task(self, positions: NDArray[np.int64], tasks: Iterable[str]) -> NDArray[np.bool_]:
+        table = self.manifest.episodes
+        asked = [tasks] if isinstance(tasks, str) else list(tasks)
+        unknown = [task for task in asked if task not in table.task_texts]
+        if unknown:
+            known = ", ".join(repr(task) for task in table.task_texts[:10])
+            raise LookupError(f"No episode has the task {unknown[0]!r}: there are {known}.")
+        wanted = np.isin(table.task_codes, [table.task_texts.index(task) for task in asked])
+        hits = np.concatenate([[0], np.cumsum(wanted)])
+        return (hits[table.task_bounds[1:]] > hits[table.task_bounds[:-1]])[positions]
+
+
+def _reopen(path: Path, limit_bytes: int, bits: NDArray[np.uint8] | None) -> Dataset:
+    dataset = open_dataset(path, memory=limit_bytes)
+    if bits is None:
+        return dataset
+    chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)
+    return Dataset(dataset.manifest, positions=np.flatnonzero(chosen), reader=dataset._reader)

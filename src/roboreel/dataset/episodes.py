@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
 
 from roboreel.errors import EpisodeNotFoundError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
@@ -53,6 +54,10 @@ class Episode:
     def __len__(self) -> int:
         return self.length
 
+    def read(self, features: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return the whole episode, each feature as ``(T, …)``; see `Dataset.read`."""
+        return self.dataset.read_rows(np.arange(self.start, self.stop), features)
+
     def __repr__(self) -> str:
         return (
             f"Episode(number={self.number}, start={self.start}, stop={self.stop}, "
@@ -92,15 +97,19 @@ class Episodes(Sequence[Episode]):
         if isinstance(key, slice):
             return [Episode(self._dataset, int(p)) for p in self._positions[key]]
         if not -len(self) <= key < len(self):
-            raise EpisodeNotFoundError(self._describe_missing(key))
+            raise self.missing(key)
         return Episode(self._dataset, int(self._positions[key]))
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} of {str(self._dataset.path)!r})"
 
-    def _describe_missing(self, key: int) -> str:
-        count = len(self)
-        there = (
-            f"there are {count} episodes, 0 to {count - 1}" if count else "there are no episodes"
+    def missing(self, key: int) -> EpisodeNotFoundError:
+        """Return the error for an episode that is not here."""
+        numbers = self.numbers
+        there = "there are no episodes"
+        if len(numbers):
+            gaps = "" if numbers[-1] - numbers[0] + 1 == len(numbers) else ", with gaps"
+            there = f"there are {len(numbers)} episodes, {numbers[0]} to {numbers[-1]}{gaps}"
+        return EpisodeNotFoundError(
+            f"Episode {key} does not exist: {there}, in {str(self._dataset.path)!r}."
         )
-        return f"Episode {key} does not exist: {there}, in {str(self._dataset.path)!r}."

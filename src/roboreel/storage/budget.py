@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
-import weakref
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from roboreel.storage.forking import after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -60,7 +60,7 @@ class Budget:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._held_bytes = 0
         self._lock = threading.RLock()
-        _budgets.add(self)
+        after_fork(self, Budget._after_fork)
 
     @property
     def limit_bytes(self) -> int:
@@ -147,6 +147,12 @@ class Budget:
         """Forget one value; nothing happens if it is not held."""
         self.take(key)
 
+    def drop_prefix(self, prefix: Hashable) -> None:
+        """Forget all values whose key is a tuple that begins with ``prefix``."""
+        with self._lock:
+            for key in [k for k in self._entries if isinstance(k, tuple) and k[0] == prefix]:
+                self.drop(key)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -164,17 +170,6 @@ class Budget:
         for key in [key for key, entry in self._entries.items() if not entry.survives_fork]:
             self.drop(key)
 
-
-_budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for budget in list(_budgets):
-        budget._after_fork()
-
-
-if hasattr(os, "register_at_fork"):  # Windows cannot fork.
-    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 _process_budget = Budget()
 

@@ -1,0 +1,30 @@
+"""What a dataset holds in memory, told to people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The process's byte budget, and the path on which each feature is served."""
+
+    limit_bytes: int
+    held_bytes: int
+    held_by: Mapping[str, int]
+    """Bytes held now, by what holds them."""
+    paths: Mapping[str, str]
+    """How each feature is read, from the fastest rung that its files allow."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.held_bytes / 1e6:.1f} of {self.limit_bytes / 1e6:.1f} MB held"]
+        lines += [f"  {size / 1e6:.1f} MB {owner}" for owner, size in sorted(self.held_by.items())]
+        width = max((len(name) for name in self.paths), default=0)
+        lines += [f"  {name:<{width}}  {path}" for name, path in self.paths.items()]
+        return "\n".join(lines)

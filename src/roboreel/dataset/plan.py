@@ -1,0 +1,117 @@
+"""From samples to rows: the one place where the index space changes. Arithmetic only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import RowNotFoundError
+from roboreel.window import window_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import EpisodeTable
+
+__all__ = ["Plan", "Selection", "WindowPlan", "plan_read", "select_episodes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """Some episodes of a dataset; their frames, in the dataset's order, are samples ``0 … n - 1``."""
+
+    positions: NDArray[np.int64]
+    """Positions of the episodes in the episode table, ascending."""
+    starts: NDArray[np.int64]
+    """First row of each episode that has rows, ascending."""
+    bounds: NDArray[np.int64]
+    """Samples of that episode are ``[bounds[i], bounds[i + 1])``."""
+
+    def __len__(self) -> int:
+        return int(self.bounds[-1])
+
+    def rows(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of each sample; negative numbers count from the end.
+
+        Raises:
+            RowNotFoundError: There is no such sample.
+        """
+        count = len(self)
+        if len(samples) and not (-count <= samples.min() and samples.max() < count):
+            wrong = samples[(samples < -count) | (samples >= count)]
+            there = f"there are {count}, 0 to {count - 1}" if count else "there are none"
+            raise RowNotFoundError(f"Sample {int(wrong[0])} does not exist: {there}.")
+        samples = np.where(samples < 0, samples + count, samples)
+        if len(self.starts) and self.starts[-1] == self.bounds[-2]:
+            return samples  # Nothing is left out before the last episode: the numbers agree.
+        episode = np.searchsorted(self.bounds, samples, side="right") - 1
+        return samples - self.bounds[episode] + self.starts[episode]
+
+
+def select_episodes(episodes: EpisodeTable, positions: NDArray[np.int64] | None) -> Selection:
+    """Return the selection of some episodes, whatever order they are given in; None means all."""
+    if positions is None:
+        chosen = np.arange(len(episodes), dtype=np.int64)
+        order = episodes.row_order
+    else:
+        chosen = np.unique(positions)
+        filled = chosen[episodes.length[chosen] > 0]
+        order = filled[np.argsort(episodes.start[filled], kind="stable")]
+    bounds = np.concatenate([[0], np.cumsum(episodes.length[order])]).astype(np.int64)
+    return Selection(chosen, episodes.start[order], bounds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowPlan:
+    """The rows of one feature's windows."""
+
+    rows: NDArray[np.int64]
+    """``(B, T)``, inside the anchor's episode."""
+    mask: NDArray[np.bool_]
+    """``(B, T)``, True where the window left the episode and its edge is repeated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What will be read; data, not action."""
+
+    anchors: NDArray[np.int64]
+    """Rows ``(B,)``."""
+    episodes: NDArray[np.int64]
+    """Position of each anchor's episode in the table, ``(B,)``."""
+    features: Sequence[str]
+    windows: Mapping[str, WindowPlan]
+    """For the features that have a window."""
+
+    def rows(self, name: str) -> NDArray[np.int64]:
+        """Return the rows to read of a feature, ``(B,)`` or ``(B, T)``."""
+        window = self.windows.get(name)
+        return self.anchors if window is None else window.rows
+
+
+def plan_read(
+    anchors: NDArray[np.int64],
+    episodes: NDArray[np.int64],
+    table: EpisodeTable,
+    features: Sequence[str],
+    offsets: Mapping[str, NDArray[np.int64]],
+) -> Plan:
+    """Return what to read.
+
+    Args:
+        anchors: Rows ``(B,)``.
+        episodes: Position of each anchor's episode, ``(B,)``.
+        table: The dataset's episodes.
+        features: Names of the features to read.
+        offsets: Offsets in frames, ``(T,)``, of each feature that has a window.
+    """
+    starts = table.start[episodes]
+    stops = starts + table.length[episodes]
+    windows = {
+        name: WindowPlan(*window_rows(anchors, offsets[name], starts, stops)) for name in offsets
+    }
+    return Plan(anchors, episodes, features, windows)

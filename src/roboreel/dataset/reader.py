@@ -1,0 +1,93 @@
+"""Carry out a plan: from rows to arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roboreel.dataset.plan import plan_read
+from roboreel.errors import FeatureNotFoundError
+from roboreel.storage.columns import Columns
+from roboreel.storage.frame_files import FrameFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.plan import Plan
+    from roboreel.schema import Manifest
+    from roboreel.storage.budget import Budget
+    from roboreel.window import Window
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """Reads rows of one dataset; shared by the dataset and all its views."""
+
+    def __init__(self, manifest: Manifest, budget: Budget) -> None:
+        self._manifest = manifest
+        self._files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+        self._columns = Columns(self._files, manifest.features, budget)
+
+    def read(
+        self,
+        rows: NDArray[np.int64],
+        features: Sequence[str] | None = None,
+        *,
+        windows: Mapping[str, Window] | None = None,
+    ) -> dict[str, Any]:
+        """Return the features of some rows, and a mask for each that has a window.
+
+        Args:
+            rows: Rows of the dataset, ``(B,)``.
+            features: Which features; all of them, and the task, when not given.
+            windows: Windows by feature; a feature that has one is read in any case.
+        """
+        windows = windows or {}
+        names = self._names(features, windows)
+        offsets = {name: window.offsets(self._manifest.fps) for name, window in windows.items()}
+        plan = plan_read(
+            rows, self._files.episodes_of(rows), self._manifest.episodes, names, offsets
+        )
+        return self._carry_out(plan)
+
+    def paths(self) -> dict[str, str]:
+        """Return how each feature is served."""
+        return {name: self._columns.rung(name) for name in self._manifest.features}
+
+    def _carry_out(self, plan: Plan) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name in plan.features:
+            if name == "task":
+                values[name] = self._tasks(plan)
+                continue
+            values[name] = self._columns.gather(name, plan.rows(name))
+            if name in plan.windows:
+                values[f"{name}_is_pad"] = plan.windows[name].mask
+        return values
+
+    def _names(self, features: Sequence[str] | None, windows: Mapping[str, Window]) -> list[str]:
+        if isinstance(features, str):
+            features = [features]
+        asked = [*self._manifest.features, "task"] if features is None else list(features)
+        names = list(dict.fromkeys([*asked, *windows]))
+        known = self._manifest.features
+        unknown = [name for name in names if name not in known and name != "task"]
+        unknown += [name for name in windows if name not in known]
+        if unknown:
+            raise FeatureNotFoundError(
+                f"There is no feature {unknown[0]!r}: there are {', '.join(known)}, in "
+                f"{str(self._manifest.root)!r}."
+            )
+        return names
+
+    def _tasks(self, plan: Plan) -> list[str]:
+        """Return each anchor's task; where its number is not defined, the episode's."""
+        codes = self._columns.gather("task_index", plan.anchors).tolist()
+        table, tasks = self._manifest.episodes, self._manifest.tasks
+        return [
+            tasks[code] if code in tasks else " ".join(table.tasks_of(episode)[:1])
+            for code, episode in zip(codes, plan.episodes.tolist(), strict=True)
+        ]

@@ -1,0 +1,164 @@
+"""Numbers and texts of any rows, gathered once per feature and batch."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from roboreel.storage.dense import dense_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Feature
+    from roboreel.storage.budget import Budget
+    from roboreel.storage.frame_files import FrameFiles
+
+__all__ = ["Columns"]
+
+_DENSE = "dense columns"
+_GROUPS = "row groups"
+
+
+@dataclass(slots=True)
+class _Dense:
+    """One feature over all rows, filled row group by row group as rows are asked for."""
+
+    values: NDArray[Any]
+    filled: dict[int, NDArray[np.bool_]]
+    """Per file, which of its row groups are there."""
+    missing: int
+    """Rows that are not there yet."""
+
+
+class Columns:
+    """The features that are numbers or texts, over all data files of a dataset.
+
+    A feature whose whole column fits in half of the budget, beside the others that are held so,
+    is kept as one array that fills up as rows are asked for: a gather is then one NumPy call.
+    The others are held row group by row group, so that the order of access decides the speed.
+    """
+
+    def __init__(self, files: FrameFiles, features: Mapping[str, Feature], budget: Budget) -> None:
+        self._files = files
+        self._features = features
+        self._budget = budget
+        weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
+
+    def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of a feature at some rows, shaped as ``rows`` and then as a value.
+
+        Args:
+            name: A feature of numbers, texts or language; the latter two come as objects.
+            rows: Rows of the dataset, of any shape, in any order, repeated or not.
+        """
+        feature = self._features[name]
+        flat = rows.reshape(-1)
+        if feature.kind != "number":
+            return self._gather_objects(name, flat).reshape(rows.shape)
+        dense = self._dense(name, feature)
+        if dense is None:
+            return self._gather_groups(name, feature, flat).reshape(
+                *rows.shape, *feature.value_shape
+            )
+        if dense.missing:
+            self._fill(name, feature, dense, flat)
+        return dense.values.take(rows, axis=0)
+
+    def rung(self, name: str) -> str:
+        """Return how a feature is held: as one array, or row group by row group."""
+        feature = self._features[name]
+        if feature.kind != "number":
+            return "row groups, as Arrow text"
+        if self._budget.get((self._files.token, name)) is not None:
+            return "one dense array"
+        if self._fits(feature):
+            return "one dense array, once read"
+        return "row groups: read in order, or raise `memory=`"
+
+    def _fits(self, feature: Feature) -> bool:
+        held = self._budget.held_by_owner().get(_DENSE, 0)
+        return held + self._column_bytes(feature) <= self._budget.limit_bytes // 2
+
+    def _column_bytes(self, feature: Feature) -> int:
+        per_row = int(np.prod(feature.value_shape, dtype=np.int64)) * feature.numpy_dtype.itemsize
+        return self._files.num_rows * per_row
+
+    def _dense(self, name: str, feature: Feature) -> _Dense | None:
+        key = (self._files.token, name)
+        held: _Dense | None = self._budget.get(key)
+        if held is None and self._fits(feature):
+            shape = (self._files.num_rows, *feature.value_shape)
+            # Not zeroed: pages that no row group fills are never touched and cost nothing.
+            held = _Dense(np.empty(shape, feature.numpy_dtype), {}, self._files.num_rows)
+            self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
+        return held
+
+    def _fill(self, name: str, feature: Feature, dense: _Dense, rows: NDArray[np.int64]) -> None:
+        for file, group, _ in self._groups(rows):
+            opened = self._files.open(file)
+            filled = dense.filled.setdefault(file, np.zeros(len(opened.group_bounds) - 1, bool))
+            if filled[group]:
+                continue
+            values = dense_numbers(
+                name, opened.read(group, name), feature, place=opened.describe(group)
+            )
+            to, source = self._files.rows_of_group(file, group)
+            dense.values[to] = values if len(source) == len(values) else values[source]
+            # Two threads may both fill a group: the same values, counted once.
+            if not filled[group]:
+                filled[group] = True
+                dense.missing -= len(to)
+
+    def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
+        out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
+        for file, group, places in self._groups(rows):
+            opened = self._files.open(file)
+            values = self._budget.load(
+                (self._files.token, name, file, group),
+                lambda opened=opened, group=group: dense_numbers(  # type: ignore[misc]
+                    name, opened.read(group, name), feature, place=opened.describe(group)
+                ).copy(),
+                lambda array: array.nbytes,
+                owner=_GROUPS,
+            )
+            out[places.slots] = values[places.rows]
+        return out
+
+    def _gather_objects(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        out = np.empty(len(rows), dtype=object)
+        for file, group, places in self._groups(rows):
+            opened = self._files.open(file)
+            values = self._budget.load(
+                (self._files.token, name, file, group),
+                lambda opened=opened, group=group: opened.read(group, name),  # type: ignore[misc]
+                lambda array: int(array.nbytes),
+                owner=_GROUPS,
+            )
+            out[places.slots] = values.take(pa.array(places.rows)).to_pylist()
+        return out
+
+    def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
+        """Yield the row groups that rows lie in, each with its rows and where they are wanted."""
+        files, file_rows = self._files.locate(rows)
+        for file in np.unique(files).tolist():
+            slots = np.flatnonzero(files == file)
+            bounds = self._files.open(file).group_bounds
+            groups = np.searchsorted(bounds, file_rows[slots], side="right") - 1
+            for group in np.unique(groups).tolist():
+                chosen = slots[groups == group]
+                yield file, group, _Places(chosen, file_rows[chosen] - bounds[group])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    slots: NDArray[np.int64]
+    """Where in the result."""
+    rows: NDArray[np.int64]
+    """Where in the row group."""

@@ -1,0 +1,101 @@
+"""Arrow columns as dense arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from roboreel.errors import CorruptFileError, MissingValueError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Feature
+
+__all__ = ["dense_numbers", "plain_array"]
+
+
+def plain_array(column: Any) -> Any:  # noqa: ANN401  # pyarrow is untyped
+    """Return a column as one Arrow array of storage types: extension types are taken off."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # no chunk at all
+        array = pa.array([], column.type)
+    return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
+
+
+def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> NDArray[Any]:  # noqa: ANN401
+    """Return a column of numbers, or of lists of them to any depth, as ``(N, …)``.
+
+    Args:
+        name: The feature's name, for errors.
+        column: An Arrow column: scalars, fixed-size lists, lists or large lists, nested or not.
+        feature: What the metadata says of it.
+        place: Where the column comes from, for errors.
+
+    Raises:
+        MissingValueError: A value is null.
+        CorruptFileError: The values have another shape, or are not numbers.
+    """
+    array = plain_array(column)
+    count = len(array)
+    shape: list[int] = []
+    while _is_list(array.type):
+        _check_nulls(name, array, place)
+        shape.append(_common_length(name, array, feature, place))
+        array = array.flatten()
+    _check_nulls(name, array, place)
+    if not _is_number(array.type):
+        raise CorruptFileError(
+            f"{name!r} holds {array.type} values where {feature.dtype} is declared, in {place}."
+        )
+    per_row = int(np.prod(feature.value_shape, dtype=np.int64))
+    if len(array) != count * per_row:
+        raise CorruptFileError(_describe_shape(name, tuple(shape), feature, place))
+    values: NDArray[Any] = np.asarray(array.to_numpy(zero_copy_only=False), feature.numpy_dtype)
+    return values.reshape(count, *feature.value_shape)
+
+
+def _is_list(kind: Any) -> bool:  # noqa: ANN401
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _is_number(kind: Any) -> bool:  # noqa: ANN401
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
+
+
+def _common_length(name: str, array: Any, feature: Feature, place: str) -> int:  # noqa: ANN401
+    if pa.types.is_fixed_size_list(array.type):
+        return int(array.type.list_size)
+    if len(array) == 0:
+        return 0
+    lengths = pc.min_max(array.value_lengths())
+    shortest, longest = lengths["min"].as_py(), lengths["max"].as_py()
+    if shortest != longest:
+        raise CorruptFileError(
+            f"{name!r} has values of different lengths, {shortest} to {longest}: shape "
+            f"{feature.shape} is declared in meta/info.json, in {place}."
+        )
+    return int(longest)
+
+
+def _check_nulls(name: str, array: Any, place: str) -> None:  # noqa: ANN401
+    if array.null_count:
+        first = pc.index(array.is_null(), True).as_py()
+        raise MissingValueError(
+            f"{name!r} has {array.null_count} nulls, the first at element {first}, where every "
+            f"frame needs a value, in {place}."
+        )
+
+
+def _describe_shape(name: str, shape: tuple[int, ...], feature: Feature, place: str) -> str:
+    return (
+        f"{name!r} has another shape: {feature.shape} is declared in meta/info.json, "
+        f"{shape or (1,)} is stored, in {place}."
+    )

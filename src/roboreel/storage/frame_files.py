@@ -1,0 +1,236 @@
+"""The data files of a dataset: which rows lie where, checked when a file is opened."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.storage.dense import plain_array
+from roboreel.storage.forking import after_fork
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import EpisodeTable, FileSet
+
+__all__ = ["FrameFile", "FrameFiles"]
+
+_MAX_OPEN_FILES = 64
+_tokens = count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameFile:
+    """An open data file."""
+
+    path: Path
+    group_bounds: NDArray[np.int64]
+    """Row group ``g`` holds the rows ``[group_bounds[g], group_bounds[g + 1])`` of the file."""
+    parquet: Any
+    lock: threading.Lock
+    """pyarrow's reader serves one thread at a time."""
+
+    def read(self, group: int, name: str) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        """Return one column of one row group as an Arrow array."""
+        if name not in self.parquet.schema_arrow.names:
+            raise CorruptFileError(
+                f"{name!r} is described in meta/info.json, but has no column: there are "
+                f"{', '.join(self.parquet.schema_arrow.names)}, in {str(self.path)!r}."
+            )
+        with self.lock, _named_errors(self.path):
+            table = self.parquet.read_row_group(group, columns=[name], use_threads=False)
+        return plain_array(table.column(0))
+
+    def describe(self, group: int) -> str:
+        """Return the words for a row group in an error."""
+        return f"row group {group} of {str(self.path)!r}"
+
+
+class FrameFiles:
+    """All data files of a dataset, opened when first needed and closed when many are open."""
+
+    def __init__(self, root: Path, files: FileSet, episodes: EpisodeTable) -> None:
+        self._root = root
+        self._files = files
+        self._episodes = episodes
+        self._lock = threading.RLock()
+        self._open: OrderedDict[int, FrameFile] = OrderedDict()
+        # Corrected where a file turns out to hold more than the metadata lists.
+        self._data_row = episodes.data_row.copy()
+        self._checked = np.zeros(len(files), dtype=bool)
+        self._by_file = np.argsort(episodes.data_file, kind="stable")
+        self._file_bounds = np.searchsorted(
+            episodes.data_file[self._by_file], np.arange(len(files) + 1)
+        )
+        order = episodes.row_order
+        self._row_starts = episodes.start[order]
+        self._row_episodes = order
+        self.token = f"frames {next(_tokens)}"
+        """Begins the keys under which a budget holds what was read from these files."""
+        # A child must share neither the locks nor the readers of its parent.
+        after_fork(self, FrameFiles._after_fork)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all files together."""
+        return self._episodes.num_rows
+
+    def episodes_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the position of the episode that each row belongs to."""
+        return self._row_episodes[np.searchsorted(self._row_starts, rows, side="right") - 1]
+
+    def locate(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the file of each row and its row inside that file; both as ``rows``.
+
+        Raises:
+            MissingFileError: A file is not there; the error names the episode.
+            CorruptFileError: A file is damaged or does not hold what the metadata says.
+        """
+        positions = self.episodes_of(rows)
+        files = self._episodes.data_file[positions]
+        if not self._checked[files].all():
+            for file in np.unique(files[~self._checked[files]]).tolist():
+                self._check(file)
+        return files, self._data_row[positions] + (rows - self._episodes.start[positions])
+
+    def rows_of_group(self, file: int, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the dataset's rows in a row group, and where in the group each of them lies."""
+        bounds = self.open(file).group_bounds
+        first, last = int(bounds[group]), int(bounds[group + 1])
+        episodes = self._episodes
+        positions = self._positions(file)
+        begin = np.maximum(self._data_row[positions], first)
+        end = np.minimum(self._data_row[positions] + episodes.length[positions], last)
+        inside = np.flatnonzero(begin < end)
+        spans = [np.arange(begin[i], end[i]) for i in inside]
+        shifts = [
+            np.full(len(span), episodes.start[p] - self._data_row[p])
+            for p, span in zip(positions[inside], spans, strict=True)
+        ]
+        if not spans:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        in_file = np.concatenate(spans)
+        return in_file + np.concatenate(shifts), in_file - first
+
+    def path(self, file: int) -> Path:
+        """Return where a file lies."""
+        return self._root / self._files[file]
+
+    def open(self, file: int) -> FrameFile:
+        """Return a file, open for reading."""
+        with self._lock:
+            held = self._open.get(file)
+            if held is not None:
+                self._open.move_to_end(file)
+                return held
+        opened = self._open_file(file)
+        with self._lock:
+            self._open[file] = opened
+            while len(self._open) > _MAX_OPEN_FILES:
+                # Not closed here, since a thread may be reading: the last reference closes it.
+                self._open.popitem(last=False)
+        return opened
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._open = OrderedDict()
+
+    def _positions(self, file: int) -> NDArray[np.int64]:
+        """Return the positions of the episodes in a file."""
+        return self._by_file[self._file_bounds[file] : self._file_bounds[file + 1]]
+
+    def _open_file(self, file: int) -> FrameFile:
+        path = self.path(file)
+        with _named_errors(path, self._describe_episodes(file)):
+            parquet = pq.ParquetFile(path)
+            metadata = parquet.metadata
+            sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+        bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+        return FrameFile(path, bounds, parquet, threading.Lock())
+
+    def _describe_episodes(self, file: int) -> str:
+        numbers = self._episodes.number[self._positions(file)]
+        if len(numbers) == 1:
+            return f"episode {numbers[0]}"
+        return f"episodes {numbers.min(initial=0)} to {numbers.max(initial=0)}"
+
+    def _check(self, file: int) -> None:
+        """Compare a file with the metadata; find the episodes by their numbers if need be."""
+        opened = self.open(file)
+        positions = self._positions(file)
+        expected = int(self._episodes.length[positions].sum())
+        there = int(opened.group_bounds[-1])
+        alone = len(positions) == 1 and there == expected
+        if not alone and (there != expected or not self._numbers_agree(opened, positions)):
+            self._find_by_number(opened, positions)
+        self._checked[file] = True
+
+    def _numbers_agree(self, file: FrameFile, positions: NDArray[np.int64]) -> bool:
+        """Whether the footer's ranges of episode numbers are those that the metadata expects."""
+        names = file.parquet.schema_arrow.names
+        metadata = file.parquet.metadata
+        leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        if "episode_index" not in names or "episode_index" not in leaves:
+            return True
+        leaf = leaves.index("episode_index")
+        order = positions[np.argsort(self._data_row[positions], kind="stable")]
+        order = order[self._episodes.length[order] > 0]
+        starts, numbers = self._data_row[order], self._episodes.number[order]
+        for group in range(len(file.group_bounds) - 1):
+            first, stop = file.group_bounds[group : group + 2]
+            if first == stop:
+                continue
+            span = np.searchsorted(starts, [first, stop - 1], side="right") - 1
+            inside = numbers[span[0] : span[1] + 1]
+            statistics = metadata.row_group(group).column(leaf).statistics
+            if statistics is None or not statistics.has_min_max:
+                continue
+            if (statistics.min, statistics.max) != (inside.min(), inside.max()):
+                return False
+        return True
+
+    def _find_by_number(self, file: FrameFile, positions: NDArray[np.int64]) -> None:
+        groups = range(len(file.group_bounds) - 1)
+        parts = [file.read(g, "episode_index") for g in groups]
+        stored = pa.concat_arrays(parts).to_numpy(zero_copy_only=False) if parts else np.empty(0)
+        change = np.flatnonzero(np.diff(stored)) + 1
+        starts = np.concatenate([[0], change]).astype(np.int64) if len(stored) else change
+        stops = np.concatenate([change, [len(stored)]]).astype(np.int64) if len(stored) else change
+        runs = {int(stored[a]): (int(a), int(b)) for a, b in zip(starts, stops, strict=True)}
+        for position in positions.tolist():
+            number, length = (
+                int(self._episodes.number[position]),
+                int(self._episodes.length[position]),
+            )
+            start, stop = runs.get(number, (0, 0))
+            if stop - start != length:
+                raise CorruptFileError(
+                    f"Episode {number} has {length} frames in the metadata and {stop - start} in its "
+                    f"data file. Run `roboreel info` on the dataset; the file is {str(file.path)!r}."
+                )
+            self._data_row[position] = start
+
+
+@contextmanager
+def _named_errors(path: Path, holding: str = "") -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingFileError(
+            f"The data file of {holding or 'some episodes'} is not there: {str(path)!r}."
+        ) from error
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CorruptFileError(f"Not a readable Parquet file ({reason}): {str(path)!r}.") from error
