@@ -29,7 +29,11 @@ def quantise_depth(image: NDArray[Any], depth: Depth) -> NDArray[np.uint16]:
     """
     metres = image.astype(np.float64) * (1.0 if image.dtype.kind == "f" else 1e-3)
     metres = np.clip(np.nan_to_num(metres, nan=depth.min_m), depth.min_m, depth.max_m)
-    low, high = depth.min_m, depth.max_m
-    if depth.log:
-        metres, low, high = (np.log(value + depth.shift) for value in (metres, low, high))
-    return np.rint(MAX_CODE * (metres - low) / (high - low)).astype(np.uint16)
+    if not depth.log:
+        return _codes(metres, depth.min_m, depth.max_m)
+    low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
+    return _codes(np.log(metres + depth.shift), low, high)
+
+
+def _codes(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.uint16]:
+    return np.rint(MAX_CODE * (values - low) / (high - low)).astype(np.uint16)
