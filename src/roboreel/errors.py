@@ -13,12 +13,14 @@
     ├── MissingFileError        (FileNotFoundError)  a data or video file that the metadata names
     ├── CorruptFileError        (ValueError)         bytes that are not what they should be
     ├── MissingValueError       (ValueError)         a null where a value must be
-    └── WindowError             (ValueError)         offsets that do not fall on frames
+    ├── WindowError             (ValueError)         offsets that do not fall on frames
+    └── EncodingError           (ValueError)         images or packets that cannot become a video
 """
 
 __all__ = [
     "CorruptFileError",
     "DatasetError",
+    "EncodingError",
     "EpisodeNotFoundError",
     "FeatureNotFoundError",
     "MetadataError",
@@ -82,3 +84,7 @@ class MissingValueError(DatasetError, ValueError):
 
 class WindowError(DatasetError, ValueError):
     """The offsets of a window do not fall on frames."""
+
+
+class EncodingError(DatasetError, ValueError):
+    """Images or packets cannot become one video."""

@@ -1,0 +1,39 @@
+"""Distances as the 12-bit codes of a depth video."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Depth
+
+__all__ = ["MAX_CODE", "quantise_depth"]
+
+MAX_CODE = 4095
+
+
+def quantise_depth(image: NDArray[Any], depth: Depth) -> NDArray[np.uint16]:
+    """Return the code of every distance, in the shape of ``image``.
+
+    Args:
+        image: Distances: floating point in metres, or unsigned integers in millimetres.
+        depth: The range that the codes span.
+
+    Returns:
+        Codes from 0 to 4095. Distances outside the range take its nearest end; what is not a
+        number takes code 0, as a sensor's 0 for "nothing seen" does.
+    """
+    metres = image.astype(np.float64) * (1.0 if image.dtype.kind == "f" else 1e-3)
+    metres = np.clip(np.nan_to_num(metres, nan=depth.min_m), depth.min_m, depth.max_m)
+    if not depth.log:
+        return _codes(metres, depth.min_m, depth.max_m)
+    low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
+    return _codes(np.log(metres + depth.shift), low, high)
+
+
+def _codes(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.uint16]:
+    return np.rint(MAX_CODE * (values - low) / (high - low)).astype(np.uint16)

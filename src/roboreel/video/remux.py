@@ -1,0 +1,255 @@
+"""Videos joined and cut by copying packets, never decoding them.
+
+The files written here are whole only when a function returns: write to a temporary name and move
+it into place, if others might look.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+
+from roboreel.errors import CorruptFileError, EncodingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["cut_video", "decoding_ticks", "join_videos", "packets_of_span"]
+
+
+def join_videos(paths: Sequence[Path], out: Path) -> list[Fraction]:
+    """Write videos one after the other into one file.
+
+    Image ``i`` of a video then lies at its start plus ``i / fps``, exactly on a tick.
+
+    Args:
+        paths: What to join, in order; all of one encoding, size and time base.
+        out: Where to write; removed again if anything fails.
+
+    Returns:
+        When each video starts inside ``out``, in seconds.
+
+    Raises:
+        EncodingError: The videos differ, or one hides some of its images.
+        CorruptFileError: A file holds no video.
+    """
+    tracks = [_read_track(path) for path in paths]
+    if not tracks:
+        raise EncodingError(f"There is no video to join into {str(out)!r}.")
+    for track in tracks:
+        _check_joinable(tracks[0], track)
+    lengths = [track.length for track in tracks]
+    starts = np.cumsum([0, *lengths[:-1]])
+    # Where an image comes first is counted from its own file: not every file starts at zero.
+    shifts = [start - track.ticks.min() for start, track in zip(starts, tracks, strict=True)]
+    ticks = [track.ticks + shift for track, shift in zip(tracks, shifts, strict=True)]
+    everything = [np.ones(len(track.ticks), dtype=np.bool_) for track in tracks]
+    _copy(tracks, everything, np.concatenate(ticks), out)
+    return [int(start) * tracks[0].time_base for start in starts]
+
+
+def cut_video(path: Path, start: int, stop: int, out: Path) -> list[Fraction]:
+    """Write the images of a span to a file of their own.
+
+    The file begins at the keyframe that the first image needs, and ends with the last packet that
+    any image needs: what else lies between is in the file too.
+
+    Args:
+        path: The video to cut.
+        start: Tick of the file's clock where the span starts.
+        stop: Tick right after its end.
+        out: Where to write; removed again if anything fails.
+
+    Returns:
+        When each image of the span is shown inside ``out``, in seconds, ascending.
+
+    Raises:
+        EncodingError: There is no image in the span, or no keyframe before it.
+        CorruptFileError: The file holds no video.
+    """
+    track = _read_track(path)
+    kept = packets_of_span(track.ticks, track.keyframes, start, stop)
+    if kept is None:
+        raise EncodingError(
+            f"No image can be cut out of ticks {start} to {stop}: there are images from "
+            f"{track.ticks.min()} to {track.ticks.max()}, in {str(path)!r}."
+        )
+    ticks = track.ticks[kept]
+    first = int(ticks.min())
+    _copy([track], [kept], ticks - first, out)
+    shown = np.sort(ticks[(ticks >= start) & (ticks < stop)]) - first
+    return [int(tick) * track.time_base for tick in shown]
+
+
+def packets_of_span(
+    ticks: NDArray[np.int64], keyframes: NDArray[np.bool_], start: int, stop: int
+) -> NDArray[np.bool_] | None:
+    """Return which packets are needed to show the images of a span.
+
+    Args:
+        ticks: Presentation tick of every packet, ``(P,)``, in decoding order.
+        keyframes: Whether decoding can start at each packet, ``(P,)``.
+        start: Tick where the span starts.
+        stop: Tick right after its end.
+
+    Returns:
+        A mask ``(P,)``; None when the span holds no image or no keyframe precedes it.
+    """
+    wanted = np.flatnonzero((ticks >= start) & (ticks < stop))
+    if not wanted.size:
+        return None
+    before = np.flatnonzero(keyframes & (ticks <= ticks[wanted].min()))
+    if not before.size:
+        return None
+    first = before[-1]
+    packets = np.arange(len(ticks))
+    # After the keyframe of an open GOP come images shown before it: they lean on packets that
+    # stay behind, and nothing that is wanted leans on them.
+    kept: NDArray[np.bool_] = (packets >= first) & (packets <= wanted[-1]) & (ticks >= ticks[first])
+    return kept
+
+
+def decoding_ticks(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when each packet is to be decoded: in order, and no later than it is shown.
+
+    Times are made anew rather than shifted, since encoders differ in how early they start.
+
+    Args:
+        ticks: Presentation tick of every packet, ``(P,)``, distinct, in decoding order.
+
+    Examples:
+        >>> decoding_ticks(np.array([0, 3, 1, 2])).tolist()
+        [-1, 0, 1, 2]
+    """
+    shown = np.sort(ticks)
+    early = int((shown - ticks).max())
+    return shown - early
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Track:
+    """What a video file says of its packets, in decoding order."""
+
+    path: Path
+    coding: Mapping[str, Any]
+    """All that must be equal for packets to share a file."""
+    ticks: NDArray[np.int64]
+    keyframes: NDArray[np.bool_]
+    hidden: bool
+    """Whether an edit list keeps some packets from being shown."""
+    length: int
+    """Ticks from the first image to the end of the last one."""
+
+    @property
+    def time_base(self) -> Fraction:
+        """Seconds per tick."""
+        return Fraction(self.coding["time base"])
+
+
+def _read_track(path: Path) -> _Track:
+    with _opened(path) as (container, stream):
+        packets = [
+            (packet.pts, packet.duration or 0, packet.is_keyframe, packet.is_discard)
+            for packet in container.demux(stream)
+            if packet.size
+        ]
+        coding = _coding(stream)
+    ticks = np.array([packet[0] for packet in packets], dtype=np.int64)
+    if not len(np.unique(ticks)) == len(ticks) > 0:
+        raise CorruptFileError(f"{len(ticks)} images share their times in {str(path)!r}.")
+    return _Track(
+        path,
+        coding,
+        ticks,
+        keyframes=np.array([packet[2] for packet in packets], dtype=np.bool_),
+        hidden=any(packet[3] for packet in packets),
+        length=_length(ticks, last_duration=packets[int(ticks.argmax())][1]),
+    )
+
+
+def _coding(stream: Any) -> dict[str, Any]:  # noqa: ANN401  # PyAV is untyped to us
+    context = stream.codec_context
+    return {
+        "codec": context.codec.canonical_name,
+        "size": (context.height, context.width),
+        "pixel format": context.pix_fmt,
+        "time base": Fraction(stream.time_base),
+        "codec header": bytes(context.extradata or b""),
+    }
+
+
+def _length(ticks: NDArray[np.int64], last_duration: int) -> int:
+    gaps = np.diff(np.sort(ticks))
+    # At a steady rate the last image lasts as long as the others, whatever the file says of it.
+    steady = gaps.size and (gaps == gaps[0]).all()
+    return int(ticks.max() - ticks.min()) + (int(gaps[0]) if steady else max(last_duration, 1))
+
+
+def _check_joinable(first: _Track, other: _Track) -> None:
+    if other.hidden:
+        raise EncodingError(
+            "A video that shows only some of its packets cannot be joined without decoding: "
+            f"encode {str(other.path)!r} again."
+        )
+    for name, ours in first.coding.items():
+        theirs = other.coding[name]
+        if ours != theirs:
+            shown = "" if name == "codec header" else f" ({ours} and {theirs})"
+            raise EncodingError(
+                f"Videos with a different {name}{shown} cannot share a file: "
+                f"{str(first.path)!r} and {str(other.path)!r}."
+            )
+
+
+def _copy(
+    tracks: Sequence[_Track],
+    kept: Sequence[NDArray[np.bool_]],
+    ticks: NDArray[np.int64],
+    out: Path,
+) -> None:
+    """Copy the kept packets of all tracks to a file, shown at ``ticks``, one for each of them."""
+    clock = str(tracks[0].time_base.denominator)
+    # The same clock as the sources', for each image's time and for the length of the whole.
+    options = {"video_track_timescale": clock, "movie_timescale": clock}
+    times = zip(ticks.tolist(), decoding_ticks(ticks).tolist(), strict=True)
+    try:
+        with av.open(str(out), "w", format="mp4", options=options) as target:
+            stream = None
+            for packet in _packets(tracks, kept):
+                if stream is None:
+                    stream = target.add_stream_from_template(packet.stream, opaque=True)
+                packet.pts, packet.dts = next(times)
+                packet.stream = stream
+                target.mux(packet)
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
+
+
+def _packets(tracks: Sequence[_Track], kept: Sequence[NDArray[np.bool_]]) -> Iterator[Any]:
+    for track, mask in zip(tracks, kept, strict=True):
+        with _opened(track.path) as (container, stream):
+            packets = (packet for packet in container.demux(stream) if packet.size)
+            for packet, wanted in zip(packets, mask.tolist(), strict=True):
+                if wanted:
+                    yield packet
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
+    try:
+        container = av.open(str(path))
+    except av.error.InvalidDataError as error:
+        raise CorruptFileError(f"Not a video: {str(path)!r}.") from error
+    with container:
+        if not container.streams.video:
+            raise CorruptFileError(f"There is no video in {str(path)!r}.")
+        yield container, container.streams.video[0]

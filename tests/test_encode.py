@@ -1,0 +1,216 @@
+"""Images become video files that decode to as many images, in the same order."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from roboreel.errors import EncodingError
+from roboreel.schema import Depth
+from roboreel.video import encode
+from roboreel.video.depth import quantise_depth
+from roboreel.video.encode import Encoding, VideoWriter, encode_video
+from roboreel.video.encoding import Codec, frame_rate
+
+Image = NDArray[Any]
+CODECS: list[Codec] = ["av1", "h264", "hevc"]
+
+
+def numbered_images(count: int, size: tuple[int, int] = (48, 64)) -> list[Image]:
+    """Images whose number is seen in their brightness."""
+    height, width = size
+    ramp = np.linspace(0, 40, width, dtype=np.uint8)[None, :, None]
+    return [np.broadcast_to(ramp + 8 * number, (height, width, 3)) for number in range(count)]
+
+
+def decode(path: Path, pixels: str = "rgb24") -> list[Image]:
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format=pixels) for frame in container.decode(video=0)]
+
+
+def packets(path: Path) -> list[Any]:
+    with av.open(str(path)) as container:
+        return [packet for packet in container.demux(video=0) if packet.size]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_decoded_is_what_was_written(codec, tmp_path):
+    images = numbered_images(9)
+    assert encode_video(tmp_path / "a.mp4", images, fps=30, encoding=Encoding(codec)) == 9
+    decoded = decode(tmp_path / "a.mp4")
+    assert len(decoded) == 9
+    for written, read in zip(images, decoded, strict=True):
+        assert np.abs(written.astype(int) - read).mean() < 3
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_file_starts_at_zero_with_a_keyframe_and_has_one_every_other_image(codec, tmp_path):
+    encode_video(tmp_path / "a.mp4", numbered_images(6), fps=30, encoding=Encoding(codec))
+    found = packets(tmp_path / "a.mp4")
+    assert [packet.is_keyframe for packet in found] == [True, False] * 3
+    assert [packet.pts for packet in found] == [packet.dts for packet in found]
+    assert [packet.pts * packet.time_base for packet in found] == [
+        Fraction(i, 30) for i in range(6)
+    ]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_same_images_give_the_same_bytes(codec, tmp_path):
+    for name in ("a.mp4", "b.mp4"):
+        encode_video(tmp_path / name, numbered_images(5), fps=30, encoding=Encoding(codec))
+    assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
+
+
+@pytest.mark.parametrize("fps", [0.5, 12.5, 29.97, Fraction(30000, 1001), 50])
+def test_every_image_falls_on_an_exact_tick_at_fractional_rates(fps, tmp_path):
+    encode_video(tmp_path / "a.mp4", numbered_images(5), fps=fps, encoding=Encoding("h264"))
+    rate = frame_rate(fps)
+    times = [packet.pts * packet.time_base for packet in packets(tmp_path / "a.mp4")]
+    assert times == [i / rate for i in range(5)]
+
+
+def test_the_metadata_is_what_lerobot_writes(tmp_path):
+    with VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30) as writer:
+        writer.write(numbered_images(1)[0])
+        assert writer.info() == {
+            "video.height": 48,
+            "video.width": 64,
+            "video.codec": "av1",
+            "video.pix_fmt": "yuv420p",
+            "video.is_depth_map": False,
+            "video.fps": 30,
+            "video.channels": 3,
+            "has_audio": False,
+        }
+
+
+def test_options_win_over_the_fields():
+    options = Encoding("h264", crf=20, options={"crf": "18", "bf": "2"}).encoder_options()
+    assert (options["crf"], options["bf"]) == ("18", "2")
+    hevc = Encoding("hevc", threads=1, options={"x265-params": "pools=3"}).encoder_options()
+    assert hevc["x265-params"].endswith("pools=1:frame-threads=1:pools=3")
+
+
+def test_av1_takes_odd_sizes(tmp_path):
+    encode_video(tmp_path / "a.mp4", numbered_images(3, (33, 65)), fps=30)
+    assert [image.shape for image in decode(tmp_path / "a.mp4")] == [(33, 65, 3)] * 3
+
+
+@pytest.mark.parametrize("codec", ["h264", "hevc"])
+def test_an_odd_size_is_refused_where_it_cannot_be_stored(codec, tmp_path):
+    with pytest.raises(EncodingError, match=r"even height and width, not 33x65"):
+        encode_video(
+            tmp_path / "a.mp4", numbered_images(1, (33, 65)), fps=30, encoding=Encoding(codec)
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"codec": "vp9"}, "No codec 'vp9': choose one of 'av1', 'h264', 'hevc'"),
+        ({"keyframe_distance": 0}, "count from 1"),
+        ({"depth": Depth()}, "use codec='hevc'"),
+    ],
+)
+def test_an_encoding_checks_itself(fields, message):
+    with pytest.raises(EncodingError, match=message):
+        Encoding(**fields)
+
+
+def test_an_image_of_another_shape_is_refused_and_the_video_goes_on(tmp_path):
+    image = numbered_images(1)[0]
+    with VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30) as writer:
+        writer.write(image)
+        with pytest.raises(EncodingError, match=r"Image 1 is uint8 \(64, 48, 3\)"):
+            writer.write(image.transpose(1, 0, 2))
+        with pytest.raises(EncodingError, match=r"Image 1 is float64"):
+            writer.write(image.astype(float))
+        writer.write(image)
+    assert len(decode(tmp_path / "a.mp4")) == 2
+
+
+def test_an_error_in_the_block_leaves_no_file(tmp_path):
+    def camera() -> Iterator[Image]:
+        yield from numbered_images(3)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        encode_video(tmp_path / "a.mp4", camera(), fps=30)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_video_without_images_is_refused(tmp_path):
+    with (
+        pytest.raises(EncodingError, match="an image at least"),
+        VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30),
+    ):
+        pass
+    with pytest.raises(EncodingError, match="an image at least"):
+        encode_video(tmp_path / "b.mp4", [], fps=30)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_closed_video_takes_no_more_images(tmp_path):
+    with VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30) as writer:
+        writer.write(numbered_images(1)[0])
+    writer.close()
+    with pytest.raises(EncodingError, match="the video is closed"):
+        writer.write(numbered_images(1)[0])
+
+
+def test_settings_the_encoder_refuses_are_named(tmp_path):
+    with pytest.raises(EncodingError, match=r"libx264 does not take 48x64 .*'preset': 'hasty'"):
+        VideoWriter(
+            tmp_path / "a.mp4", size=(48, 64), fps=30, encoding=Encoding("h264", preset="hasty")
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_encoder_says_what_there_is():
+    with pytest.raises(EncodingError, match=r"no encoder libnothing; it has libsvtav1, libx264"):
+        encode._check_encoder("libnothing")
+
+
+def test_the_encoders_print_nothing(tmp_path, capfd):
+    for codec in CODECS:
+        encode_video(tmp_path / "a.mp4", numbered_images(2), fps=30, encoding=Encoding(codec))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("unit", ["m", "mm"])
+def test_depth_comes_back_within_a_millimetre_or_so(unit, tmp_path):
+    depth = Depth()
+    metres = np.linspace(0.3, 3.0, 48 * 64, dtype=np.float32).reshape(48, 64)
+    image = metres if unit == "m" else np.rint(metres * 1000).astype(np.uint16)[..., None]
+    encoding = Encoding("hevc", depth=depth)
+    encode_video(tmp_path / "a.mp4", [image] * 4, fps=30, encoding=encoding)
+    codes = decode(tmp_path / "a.mp4", "gray12le")
+    low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
+    read = np.exp(np.array(codes) / 4095 * (high - low) + low) - depth.shift
+    assert read.shape == (4, 48, 64)
+    assert np.abs(read - metres).max() < 0.002
+
+
+@given(st.floats(0, 20, width=32), st.booleans())
+def test_a_depth_code_is_the_formula_of_the_format(metres, log):
+    depth = Depth(log=log)
+    within = min(max(metres, depth.min_m), depth.max_m)
+    if log:
+        low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
+        expected = np.rint(4095 * (np.log(within + depth.shift) - low) / (high - low))
+    else:
+        expected = np.rint(4095 * (within - depth.min_m) / (depth.max_m - depth.min_m))
+    assert quantise_depth(np.array(metres, dtype=np.float32), depth) == expected
+
+
+def test_depth_that_is_no_number_is_code_zero():
+    image = np.array([np.nan, -np.inf, 0, np.inf], dtype=np.float32)
+    assert quantise_depth(image, Depth()).tolist() == [0, 0, 0, 4095]
