@@ -1,1 +1,56 @@
 """The command line, one thin module per command."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from roboreel import __version__
+from roboreel.cli.console import errors
+from roboreel.cli.info import info
+from roboreel.cli.sample import sample
+from roboreel.errors import DatasetError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Read, record and look at robot-learning datasets, in place.",
+)
+app.command()(info)
+app.command()(sample)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"roboreel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(  # handled by the callback
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def main() -> None:
+    """Run a command; an error of ours is a sentence on stderr and exit code 1."""
+    try:
+        app()
+    except DatasetError as error:
+        errors.print(f"[bold red]Error:[/] {_escaped(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        # Whoever was reading has seen enough: `roboreel info … | head`.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")

@@ -87,17 +87,20 @@ def write_data_file(
 
 
 def write_tasks(path: Path, tasks: Mapping[int, str], *, noun: str = "task") -> None:
-    """Write a table of numbered texts; LeRobot looks tasks up by a pandas index."""
-    index = "__index_level_0__" if noun == "task" else noun
+    """Write a table of numbered texts, the text as the pandas index by which LeRobot looks up."""
+    described = [
+        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": kind, "metadata": None}
+        for name, kind in ((f"{noun}_index", "int64"), (noun, "unicode"))
+    ]
     pandas = {
-        "index_columns": [index] if noun == "task" else [],
+        "index_columns": [noun],
         "column_indexes": [],
-        "columns": [],
+        "columns": described,
         "pandas_version": "2.0.0",
     }
     columns = {
         f"{noun}_index": np.fromiter(tasks, dtype=np.int64, count=len(tasks)),
-        index: np.array(list(tasks.values()), dtype=object),
+        noun: np.array(list(tasks.values()), dtype=object),
     }
     write_columns(path, columns, metadata={"pandas": json.dumps(pandas)})
 
