@@ -178,7 +178,7 @@ def _read_track(path: Path) -> _Track:
 def _coding(stream: Any) -> dict[str, Any]:  # noqa: ANN401  # PyAV is untyped to us
     context = stream.codec_context
     return {
-        "codec": context.codec.canonical_name,
+        "codec": context.name,
         "size": (context.height, context.width),
         "pixel format": context.pix_fmt,
         "time base": Fraction(stream.time_base),
