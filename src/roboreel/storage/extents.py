@@ -1,0 +1,261 @@
+"""Random access to byte strings, such as pictures, where they lie inside a Parquet file."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError
+from roboreel.storage.budget import Budget, process_budget
+from roboreel.storage.footer import BYTE_ARRAY, read_footer
+from roboreel.storage.index import ChunkIndex, Rung, index_chunk
+from roboreel.storage.mapped import MappedFile
+from roboreel.storage.page_reader import read_blocks
+from roboreel.storage.pages import UnfamiliarError, unpack
+from roboreel.storage.row_group import WholeColumn, read_whole_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from roboreel.storage.pages import Page
+
+__all__ = ["ByteColumn"]
+
+_SLOW_S_PER_BYTE = 0.5e-9
+_SLOW_S_PER_VALUE = 10e-6
+
+
+class ByteColumn:
+    """One column of byte strings inside a Parquet file: any row's bytes, straight from the file.
+
+    Where the values of a row group lie is found on first use and held under the budget, about
+    16 to 30 bytes a value. A value is then read in the cheapest way that its page allows: see
+    `Rung`; what is written in a way that we do not know, pyarrow reads by the row group.
+
+    Safe to use from several threads and after a fork. A pickle holds the path, not the file, and
+    uses the process's budget where it is opened again.
+
+    Args:
+        path: A Parquet file.
+        column: Names from the top of the schema down to the column, such as
+            ``("observation.images.front", "bytes")``.
+        budget: What holds the indexes and the unpacked pages.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: The file is not Parquet, is cut off, encrypted, or does not add up.
+        FeatureNotFoundError: There is no such column.
+    """
+
+    def __init__(self, path: Path, column: tuple[str, ...], *, budget: Budget) -> None:
+        self.path = path
+        self.column = column
+        self._budget = budget
+        self._file: MappedFile | None = MappedFile(path)
+        try:
+            self._footer = read_footer(self._file, column)
+        except DatasetError as error:
+            raise type(error)(f"{error} File: {str(path)!r}.") from error
+        self._identity = self._file.identity
+        self._first_rows = [chunk.first_row for chunk in self._footer.chunks]
+        key = (str(path), self._identity, column)
+        self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
+        self._reads_are_slow = False
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return self._footer.num_rows
+
+    def read(self, rows: Sequence[int] | NDArray[np.int64]) -> list[bytes | None]:
+        """Return the bytes of some rows.
+
+        Args:
+            rows: Rows of the file, in any order; repeats are fine.
+
+        Returns:
+            The bytes in the order of ``rows``, owned by the caller; None for a null.
+
+        Raises:
+            RowNotFoundError: A row outside the file.
+            CorruptFileError: The file is not what it should be.
+            DatasetError: A page or row group does not fit in the budget.
+        """
+        wanted: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
+        values: list[bytes | None] = [None] * len(wanted)
+        file = self._open()
+        file.check_size()
+        # In the order of the file, so that a page is unpacked once for all that need it.
+        order = sorted(range(len(wanted)), key=wanted.__getitem__) if len(wanted) > 1 else [0]
+        started = perf_counter()
+        try:
+            if self._reads_are_slow:
+                file.prefetch(self._ranges(wanted))
+            for position in order[: len(wanted)]:
+                values[position] = self._read_one(file, wanted[position])
+        except DatasetError as error:
+            if isinstance(error, RowNotFoundError):
+                raise
+            raise type(error)(self._describe(error)) from error
+        self._note_speed(perf_counter() - started, values)
+        return values
+
+    def rungs(self) -> dict[str, int]:
+        """Return how many values are read in which way, over the row groups indexed by now."""
+        counts: dict[str, int] = {}
+        for key in self._keys:
+            index = self._budget.get(key)
+            if isinstance(index, WholeColumn):
+                counts["row group"] = counts.get("row group", 0) + len(index)
+            elif isinstance(index, ChunkIndex):
+                for rung, count in index.count_rungs().items():
+                    counts[rung] = counts.get(rung, 0) + count
+        return counts
+
+    def close(self) -> None:
+        """Let go of the file, once no thread reads from it; another read would open it again."""
+        self._file = None
+
+    def __enter__(self) -> ByteColumn:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _reopen, (self.path, self.column)
+
+    def __repr__(self) -> str:
+        return f"ByteColumn({str(self.path)!r}, {'.'.join(self.column)!r}, rows={self.num_rows})"
+
+    def _open(self) -> MappedFile:
+        file = self._file
+        if file is None:
+            file = MappedFile(self.path)
+            if file.identity != self._identity:
+                raise CorruptFileError(
+                    f"The file has changed since it was opened. Open the dataset again: "
+                    f"{str(self.path)!r}."
+                )
+            self._file = file
+        return file
+
+    def _read_one(self, file: MappedFile, row: int) -> bytes | None:
+        index, inside = self._find(file, row)
+        if isinstance(index, WholeColumn):
+            return index[inside]
+        values = index.values
+        rung = values.rung.item(inside)
+        length = values.length.item(inside)
+        if rung == Rung.EXTENT:
+            return file.read(values.place.item(inside), length)
+        if rung == Rung.JOINED:
+            return file.join(list(_pieces(index, values.place.item(inside), length)))
+        if rung == Rung.NULL:
+            return None
+        return self._unpack(file, index, rung, values.place.item(inside), length)
+
+    def _find(self, file: MappedFile, row: int) -> tuple[ChunkIndex | WholeColumn, int]:
+        if not 0 <= row < self._footer.num_rows:
+            raise RowNotFoundError(
+                f"Row {row} does not exist: there are {self._footer.num_rows} rows "
+                f"in {str(self.path)!r}."
+            )
+        group = bisect_right(self._first_rows, row) - 1
+        index = self._budget.get(self._keys[group])
+        if index is None:
+            index = self._index(file, group)
+        return index, row - self._first_rows[group]
+
+    def _index(self, file: MappedFile, group: int) -> ChunkIndex | WholeColumn:
+        chunk = self._footer.chunks[group]
+        index: ChunkIndex | WholeColumn
+        try:
+            if self._footer.physical_type != BYTE_ARRAY:
+                raise UnfamiliarError
+            index = index_chunk(
+                file,
+                chunk,
+                max_level=self._footer.max_level,
+                load_whole=lambda page: self._load_page(file, page),
+                limit_bytes=self._budget.limit_bytes,
+            )
+            owner = "extents"
+        except UnfamiliarError:
+            index = read_whole_column(self.path, self.column, group, self._budget.limit_bytes)
+            owner = "row groups"
+            if len(index) != chunk.num_rows:
+                raise CorruptFileError(
+                    f"A row group has {chunk.num_rows} rows, but {len(index)} values."
+                ) from None
+        self._budget.put(self._keys[group], index, index.size_bytes, owner=owner)
+        return index
+
+    def _unpack(
+        self, file: MappedFile, index: ChunkIndex, rung: int, place: int, length: int
+    ) -> bytes:
+        number = bisect_right(index.page_starts, place) - 1
+        page, position = index.pages[number], place - index.page_starts[number]
+        blocks = index.page_blocks[number]
+        if rung == Rung.BLOCK and blocks is not None:
+            value = read_blocks(file, page, blocks, position, length)
+            if value is not None:
+                return value
+        return self._load_page(file, page)[position : position + length]
+
+    def _load_page(self, file: MappedFile, page: Page) -> bytes:
+        return self._budget.load(
+            ("page", str(self.path), self._identity, page.offset),
+            lambda: unpack(file, page, self._budget.limit_bytes),
+            len,
+            owner="pages",
+        )
+
+    def _ranges(self, rows: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield what of the file some rows need, as far as it is known without reading."""
+        for row in rows:
+            group = bisect_right(self._first_rows, row) - 1
+            index = self._budget.get(self._keys[group]) if group >= 0 else None
+            inside = row - self._first_rows[group]
+            if not isinstance(index, ChunkIndex) or inside >= len(index.values.rung):
+                continue
+            place, length = index.values.place.item(inside), index.values.length.item(inside)
+            rung = index.values.rung.item(inside)
+            if rung == Rung.EXTENT:
+                yield place, length
+            elif rung == Rung.JOINED:
+                yield index.piece_offset.item(place), length
+
+    def _note_speed(self, elapsed_s: float, values: list[bytes | None]) -> None:
+        # Asking for a whole batch beforehand makes cold reads 30 times as fast (`MappedFile`), but
+        # costs 2 µs a value: so it is done while reads take longer than memory would.
+        size_bytes = sum([len(value) for value in values if value is not None])
+        allowed_s = _SLOW_S_PER_VALUE * len(values) + _SLOW_S_PER_BYTE * size_bytes
+        self._reads_are_slow = elapsed_s > allowed_s
+
+    def _describe(self, error: DatasetError) -> str:
+        return f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}."
+
+
+def _pieces(index: ChunkIndex, piece: int, length: int) -> Iterator[tuple[int, int]]:
+    while length:
+        piece_length = index.piece_length.item(piece)
+        yield index.piece_offset.item(piece), piece_length
+        length -= piece_length
+        piece += 1
+
+
+def _reopen(path: Path, column: tuple[str, ...]) -> ByteColumn:
+    return ByteColumn(path, column, budget=process_budget())

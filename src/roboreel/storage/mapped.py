@@ -1,0 +1,102 @@
+"""A file's bytes at any offset, through a read-only map."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import TYPE_CHECKING
+
+from roboreel.errors import CorruptFileError, MissingFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+__all__ = ["MappedFile"]
+
+_MOST_ADVISED_BYTES = 64 * 1024**2
+_CAN_ADVISE = hasattr(mmap, "MADV_RANDOM") and hasattr(mmap, "MADV_WILLNEED")  # not on Windows
+
+
+class MappedFile:
+    """One file, mapped; the map and its one handle go when the last reference goes.
+
+    There is no ``close``: a thread that is still copying bytes keeps the map alive, so nobody can
+    pull it away beneath it.
+
+    A map and not ``pread``, measured on random 40 KB reads of a 402 MB file: warm 3.2 against
+    6.2 µs each, one handle either way. Cold, a map that faults page by page takes 930 µs, ``pread``
+    119, and a map told beforehand what a batch needs 32 (see `prefetch`).
+    """
+
+    __slots__ = ("_map", "_view", "identity", "path", "size_bytes")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except FileNotFoundError as error:
+            raise MissingFileError(f"There is no file {str(path)!r}.") from error
+        except OSError as error:
+            raise CorruptFileError(f"Cannot open {str(path)!r}: {error.strerror}.") from error
+        try:
+            status = os.fstat(handle)
+            self.size_bytes = status.st_size
+            self.identity = (status.st_ino, status.st_size, status.st_mtime_ns)
+            if status.st_size == 0:
+                raise CorruptFileError(f"The file is empty: {str(path)!r}.")
+            self._map = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            if isinstance(error, CorruptFileError):
+                raise
+            raise CorruptFileError(f"Cannot map {str(path)!r}: {error}.") from error
+        finally:
+            os.close(handle)
+        if _CAN_ADVISE:
+            # The default fetches up to 150 times the useful bytes on a disk with long read-ahead.
+            self._map.madvise(mmap.MADV_RANDOM)
+        self._view = memoryview(self._map)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file.
+
+        Raises:
+            CorruptFileError: They lie outside the file.
+        """
+        if offset < 0 or length < 0 or offset + length > self.size_bytes:
+            raise self._outside(offset, length)
+        return self._map[offset : offset + length]
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return bytes of the file without a copy; the view keeps the map alive."""
+        if offset < 0 or length < 0 or offset + length > self.size_bytes:
+            raise self._outside(offset, length)
+        return self._view[offset : offset + length]
+
+    def join(self, pieces: Sequence[tuple[int, int]]) -> bytes:
+        """Return the bytes of ``(offset, length)`` pieces, one after another."""
+        return b"".join([self._view[offset : offset + length] for offset, length in pieces])
+
+    def check_size(self) -> None:
+        """Raise if the file has become shorter: touching what is gone would end the process."""
+        if self._map.size() < self.size_bytes:
+            raise CorruptFileError(
+                f"The file had {self.size_bytes} bytes when it was opened and has "
+                f"{self._map.size()} now. Open the dataset again: {str(self.path)!r}."
+            )
+
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Ask the kernel to fetch ``(offset, length)`` ranges together, without waiting."""
+        if not _CAN_ADVISE:
+            return
+        for offset, length in ranges:
+            start = offset - offset % mmap.PAGESIZE
+            stop = min(offset + length, self.size_bytes, start + _MOST_ADVISED_BYTES)
+            if stop > start:
+                self._map.madvise(mmap.MADV_WILLNEED, start, stop - start)
+
+    def _outside(self, offset: int, length: int) -> CorruptFileError:
+        return CorruptFileError(
+            f"{length} bytes at offset {offset} are needed, "
+            f"but the file has {self.size_bytes} bytes."
+        )

@@ -1,0 +1,73 @@
+"""A column of one row group as pyarrow reads it, for what we do not read ourselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from roboreel.errors import CorruptFileError, DatasetError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["WholeColumn", "read_whole_column"]
+
+_BATCH_ROWS = 64
+"""Rows read before their size is compared with the limit."""
+
+
+class WholeColumn:
+    """The byte strings of one row group, in memory."""
+
+    __slots__ = ("_values", "size_bytes")
+
+    def __init__(self, values: pa.ChunkedArray) -> None:
+        self._values = values
+        self.size_bytes = int(values.nbytes)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, row: int) -> bytes | None:
+        value: bytes | None = self._values[row].as_py()
+        return value
+
+
+def read_whole_column(
+    path: Path, column: tuple[str, ...], row_group: int, limit_bytes: int
+) -> WholeColumn:
+    """Return one column of a row group.
+
+    Raises:
+        CorruptFileError: pyarrow cannot read it either.
+        DatasetError: It does not fit in the memory budget.
+    """
+    chunks: list[pa.Array] = []
+    held_bytes = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(
+                _BATCH_ROWS, row_groups=[row_group], columns=[".".join(column)], use_threads=False
+            ):
+                chunks.append(_leaf(batch, column))
+                held_bytes += chunks[-1].nbytes
+                if held_bytes > limit_bytes:
+                    raise DatasetError(
+                        f"The column takes more than the memory budget of {limit_bytes} bytes "
+                        "in one row group. Open the dataset with a larger memory=."
+                    )
+    except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
+        if isinstance(error, DatasetError):
+            raise
+        raise CorruptFileError(f"pyarrow cannot read the column: {error}.") from error
+    return WholeColumn(pa.chunked_array(chunks, pa.large_binary()))
+
+
+def _leaf(batch: pa.RecordBatch, column: tuple[str, ...]) -> pa.Array:
+    values = batch.column(column[0])
+    for name in column[1:]:
+        values = pc.struct_field(values, name)  # a null struct has null fields
+    return values.cast(pa.large_binary())
