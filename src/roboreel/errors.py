@@ -13,6 +13,8 @@
     ├── MissingFileError        (FileNotFoundError)  a data or video file that the metadata names
     ├── CorruptFileError        (ValueError)         bytes that are not what they should be
     ├── MissingValueError       (ValueError)         a null where a value must be
+    ├── MissingImageError       (LookupError)        a frame for which the video has no image
+    ├── UnsupportedVideoError   (ValueError)         a video of a kind that we do not read
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     └── EncodingError           (ValueError)         images or packets that cannot become a video
 """
@@ -25,11 +27,13 @@ __all__ = [
     "FeatureNotFoundError",
     "MetadataError",
     "MissingFileError",
+    "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
     "RowNotFoundError",
     "UnsafePathError",
     "UnsupportedVersionError",
+    "UnsupportedVideoError",
     "WindowError",
 ]
 
@@ -80,6 +84,14 @@ class CorruptFileError(DatasetError, ValueError):
 
 class MissingValueError(DatasetError, ValueError):
     """A value is null where one must be."""
+
+
+class MissingImageError(DatasetError, LookupError):
+    """The video has no image for a frame of an episode."""
+
+
+class UnsupportedVideoError(DatasetError, ValueError):
+    """A video is whole, but of a kind that roboreel does not read."""
 
 
 class WindowError(DatasetError, ValueError):

@@ -1,0 +1,140 @@
+"""Decoded images into arrays: colour, size, and depth in metres."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal
+
+import av
+import numpy as np
+from av.video.reformatter import VideoReformatter
+
+from roboreel.errors import UnsupportedVideoError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Depth
+
+__all__ = ["Converter", "Layout", "metres_of_codes"]
+
+Layout = Literal["chw", "hwc"]
+
+_CODES = 4096
+"""Depth is stored in 12 bits."""
+# Colours of a planar image in the order in which FFmpeg stores them, as positions in RGB.
+_GBR = (1, 2, 0)
+# PyAV 17 learned to scale with several threads, and does so unless told otherwise.
+_ONE_THREAD = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
+
+
+class Converter:
+    """Writes decoded images into arrays; to be used by one thread at a time.
+
+    At the video's own size the pixels are those of FFmpeg's default conversion to packed RGB,
+    which is what LeRobot and torchcodec return. Other sizes are averaged over the area of each
+    pixel when shrinking, and interpolated linearly when growing. Depth takes the nearest pixel
+    instead, since a mean of two distances is a place where nothing is.
+    """
+
+    def __init__(self) -> None:
+        self._reformatter = VideoReformatter()
+
+    def write(
+        self, image: av.VideoFrame, out: NDArray[Any], layout: Layout, depth: Depth | None
+    ) -> None:
+        """Write an image into an array.
+
+        Args:
+            image: As it came from the decoder.
+            out: ``(3, H, W)`` or ``(H, W, 3)`` uint8; for depth ``(1, H, W)`` or ``(H, W, 1)``
+                float32, in metres.
+            layout: Which of the two.
+            depth: How codes become metres, for depth cameras.
+        """
+        planes = out if layout == "chw" else out.transpose(2, 0, 1)
+        if depth is not None:
+            codes = self._depth_codes(image, *planes.shape[1:])
+            np.take(metres_of_codes(depth), codes, out=planes[0], mode="clip")
+            return
+        height, width = planes.shape[1:]
+        resized = (height, width) != (image.height, image.width)
+        if resized or (layout == "chw" and _is_planar_exact(image.format.name, height, width)):
+            converted = self._convert(image, "gbrp", height, width, "AREA" if resized else None)
+            for plane, colour in zip(converted.planes, _GBR, strict=True):
+                planes[colour] = _pixels(plane, np.uint8, height, width)
+        else:
+            packed = self._convert(image, "rgb24", height, width).planes[0]
+            pixels = _pixels(packed, np.uint8, height, width * 3).reshape(height, width, 3)
+            planes[...] = pixels.transpose(2, 0, 1)
+
+    def _depth_codes(self, image: av.VideoFrame, height: int, width: int) -> NDArray[np.uint16]:
+        form = image.format
+        if form.components[0].bits != 12 or form.is_big_endian:
+            raise UnsupportedVideoError(
+                f"Depth is read from video with 12 bits a pixel; this one is {form.name!r}."
+            )
+        # The codes are in the first plane. They are data: no range or matrix applies to them.
+        if (height, width) != (image.height, image.width):
+            image = self._convert(image, form.name, height, width, "POINT")
+        return _pixels(image.planes[0], np.uint16, height, width)
+
+    def _convert(
+        self,
+        image: av.VideoFrame,
+        form: str,
+        height: int,
+        width: int,
+        interpolation: str | None = None,
+    ) -> av.VideoFrame:
+        return self._reformatter.reformat(
+            image, width, height, form, interpolation=interpolation, **_ONE_THREAD
+        )
+
+
+def _pixels(plane: Any, dtype: type, height: int, width: int) -> NDArray[Any]:  # noqa: ANN401
+    """Return a plane's pixels, without the padding at the end of its lines."""
+    stride = plane.line_size // np.dtype(dtype).itemsize
+    return np.frombuffer(plane, dtype=dtype).reshape(-1, stride)[:height, :width]
+
+
+def _is_planar_exact(form: str, height: int, width: int) -> bool:
+    """Return whether planar output has the pixels of packed output; it is twice as fast.
+
+    FFmpeg's fast path leaves the last columns unwritten when the width is no multiple of 16, and
+    other sizes and formats take another path with other chroma.
+    """
+    return form == "yuv420p" and width % 16 == 0 and height % 2 == 0 and _planar_equals_packed()
+
+
+@lru_cache(maxsize=1)
+def _planar_equals_packed() -> bool:
+    """Return whether this build of FFmpeg has the fast path, by trying it."""
+    colours = np.random.default_rng(0).integers(0, 256, (72, 64), dtype=np.uint8)
+    image = av.VideoFrame.from_ndarray(colours, format="yuv420p")
+    planar = VideoReformatter().reformat(image, 64, 48, "gbrp", **_ONE_THREAD)
+    packed = VideoReformatter().reformat(image, 64, 48, "rgb24", **_ONE_THREAD).planes[0]
+    expected = _pixels(packed, np.uint8, 48, 64 * 3).reshape(48, 64, 3)
+    return all(
+        np.array_equal(_pixels(plane, np.uint8, 48, 64), expected[..., colour])
+        for plane, colour in zip(planar.planes, _GBR, strict=True)
+    )
+
+
+@lru_cache(maxsize=64)
+def metres_of_codes(depth: Depth) -> NDArray[np.float32]:
+    """Return the distance in metres that each 12-bit code stands for, ``(4096,)``.
+
+    Examples:
+        >>> from roboreel.schema import Depth
+        >>> metres = metres_of_codes(Depth(min_m=0.5, max_m=4.5, log=False))
+        >>> metres[[0, -1]].tolist()
+        [0.5, 4.5]
+    """
+    share = np.arange(_CODES) / (_CODES - 1)
+    if depth.log:
+        low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
+        metres = np.exp(low + share * (high - low)) - depth.shift
+    else:
+        metres = depth.min_m + share * (depth.max_m - depth.min_m)
+    return metres.astype(np.float32)

@@ -1,0 +1,119 @@
+"""Runs of packets → images, with one bare decoder per thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import av
+
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.video.convert import Converter
+from roboreel.video.disposable import disposable_test
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from roboreel.video.clip import Run
+    from roboreel.video.packets import PacketReader
+    from roboreel.video.samples import Coding, SampleTable
+
+__all__ = ["Decoder"]
+
+# FFmpeg has a decoder of its own for AV1 that works with special hardware only.
+_DECODERS = {"av1": "libdav1d"}
+# What a decoder was seen to hold, for all codecs: fixed tables, and reference images.
+_BASE_BYTES = 1_000_000
+_HELD_IMAGES = 10
+
+
+class Decoder:
+    """A codec context with nothing around it; to be used by one thread at a time.
+
+    It serves all files of one coding, one run after another.
+    """
+
+    def __init__(self, coding: Coding) -> None:
+        self.coding = coding
+        self.converter = Converter()
+        self._context = _open_context(coding)
+        self._is_disposable = disposable_test(coding)
+        self._used = False
+
+    @property
+    def nbytes(self) -> int:
+        """Estimate of the memory that the decoder holds on to."""
+        return _BASE_BYTES + _HELD_IMAGES * self.coding.width * self.coding.height * 3
+
+    def decode(
+        self, packets: PacketReader, table: SampleTable, run: Run
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Yield the wanted samples of a run with their images, in the order of presentation.
+
+        Raises:
+            CorruptFileError: The decoder reports damage, or a wanted image does not come out.
+        """
+        if self._used:
+            self._context.flush_buffers()
+        self._used = True
+        wanted = set(run.wanted)
+        for sample, image in self._images(packets, table, run):
+            if sample in wanted:
+                wanted.remove(sample)
+                yield sample, image
+                if not wanted:
+                    return
+        raise CorruptFileError(f"Sample {min(wanted)} of the video does not decode to an image.")
+
+    def _images(
+        self, packets: PacketReader, table: SampleTable, run: Run
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Yield all images that come out of a run."""
+        wanted = frozenset(run.wanted)
+        for sample, data in packets.read(run.start, run.stop):
+            if self._is_disposable and sample not in wanted and self._is_disposable(data):
+                continue
+            packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
+            packet.update(data)
+            packet.pts = sample
+            try:
+                images = self._context.decode(packet)
+            except av.FFmpegError as error:
+                # Images that are shown before the keyframe lean on what was not decoded.
+                if table.pts[sample] >= table.pts[run.start]:
+                    raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
+            else:
+                yield from self._checked(images, table, run)
+        yield from self._checked(self._context.decode(None), table, run)
+
+    def _checked(
+        self, images: list[av.VideoFrame], table: SampleTable, run: Run
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        for image in images:
+            sample = image.pts
+            # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
+            if image.is_corrupt and table.pts[sample] >= table.pts[run.start]:
+                raise CorruptFileError(f"Sample {sample} is damaged, and was decoded in part.")
+            yield sample, image
+
+
+def _open_context(coding: Coding) -> av.VideoCodecContext:
+    try:
+        context = av.CodecContext.create(_DECODERS.get(coding.codec, coding.codec), "r")
+    except ValueError as error:
+        raise UnsupportedVideoError(f"FFmpeg has no decoder for {coding.codec!r}.") from error
+    # One thread each: the images of a batch are decoded side by side, and no thread of a decoder
+    # is lost when the process forks.
+    context.thread_count = 1
+    if coding.extradata:
+        context.extradata = coding.extradata
+    if coding.colour is not None:
+        context.color_primaries = coding.colour.primaries
+        context.color_trc = coding.colour.transfer
+        context.colorspace = coding.colour.matrix
+        context.color_range = 2 if coding.colour.full_range else 1
+    # H.264 may leave out how far images are moved; the decoder's guess drops some at the start.
+    if coding.reorder and hasattr(context, "reorder_depth"):
+        context.reorder_depth = coding.reorder
+    elif coding.codec == "h264" and coding.reorder:
+        context.options = {"strict": "1"}
+    return context

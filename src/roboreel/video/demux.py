@@ -1,0 +1,159 @@
+"""Sample tables and packets through FFmpeg's demuxer, for files that our own parser refuses."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+
+from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
+from roboreel.video.samples import Coding, Colour, SampleTable, reorder_depth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from av.container import InputContainer
+
+__all__ = ["DemuxedPackets", "demux_sample_table"]
+
+# After a seek the wanted packet must come within so many, or reading starts at the beginning.
+_MAX_STRAY_PACKETS = 32
+
+
+def demux_sample_table(path: Path) -> SampleTable:
+    """Return the sample table of a video file of any kind that FFmpeg knows.
+
+    Reads the whole file once.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: FFmpeg cannot read the file.
+        UnsupportedVideoError: The file has no video, or images without a time.
+    """
+    with closing(_open(path)) as container:
+        stream = container.streams.video[0]
+        packets = [
+            (packet.pts, packet.dts, packet.size, packet.is_keyframe, not packet.is_discard)
+            for packet in _packets(container, path)
+        ]
+        coding, time_base = _coding(stream.codec_context), stream.time_base
+    if not packets:
+        raise CorruptFileError(f"The video has no images: {str(path)!r}.")
+    times, decoding, sizes, keys, visible = zip(*packets, strict=True)
+    if None in times:
+        raise UnsupportedVideoError(f"The video has images without a time: {str(path)!r}.")
+    pts = np.array(times, dtype=np.int64)
+    dts = np.array([time if time is not None else 0 for time in decoding], dtype=np.int64)
+    keyframe = np.array(keys, dtype=np.bool_)
+    keyframe[0] = True
+    order = np.argsort(pts, kind="stable")
+    shown = order[np.array(visible, dtype=np.bool_)[order]]
+    return SampleTable(
+        coding=replace(coding, reorder=reorder_depth(pts)),
+        # Numerator and denominator, since PyAV 19 has a rational type of its own.
+        time_base=Fraction(int(time_base.numerator), int(time_base.denominator)),
+        offset=np.empty(0, dtype=np.int64),
+        size=np.array(sizes, dtype=np.int32),
+        dts=dts,
+        pts=pts,
+        keyframe=keyframe,
+        shown=shown.astype(np.int32),
+        ticks=pts[shown],
+        via="ffmpeg",
+    )
+
+
+class DemuxedPackets:
+    """Reads packets by seeking in FFmpeg's demuxer; used by one thread."""
+
+    def __init__(self, path: Path, table: SampleTable) -> None:
+        self._path = path
+        self._table = table
+        self._container = _open(path)
+
+    def __enter__(self) -> DemuxedPackets:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._container.close()
+
+    def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
+        """Yield the samples ``start … stop - 1`` with their bytes."""
+        for number, packet in enumerate(self._packets_from(start), start):
+            if number >= stop:
+                return
+            yield number, memoryview(bytes(packet))
+
+    def _packets_from(self, start: int) -> Iterator[av.Packet]:
+        packets = self._sought(start)
+        if packets is None:
+            # Formats without an index land anywhere: count from the beginning instead.
+            self._container.close()
+            self._container = _open(self._path)
+            packets = islice(_packets(self._container, self._path), start, None)
+        return packets
+
+    def _sought(self, start: int) -> Iterator[av.Packet] | None:
+        """Return the packets from a sample on, found by its time and size; None if not found."""
+        wanted = (int(self._table.pts[start]), int(self._table.size[start]))
+        try:
+            self._container.seek(wanted[0], stream=self._container.streams.video[0])
+        except av.FFmpegError:
+            return None
+        packets = _packets(self._container, self._path)
+        for packet in islice(packets, _MAX_STRAY_PACKETS):
+            if (packet.pts, packet.size) == wanted:
+                return chain([packet], packets)
+        return None
+
+
+def _open(path: Path) -> InputContainer:
+    try:
+        container = av.open(str(path))
+    except FileNotFoundError as error:
+        raise MissingFileError(f"There is no video file {str(path)!r}.") from error
+    except av.FFmpegError as error:
+        raise CorruptFileError(f"FFmpeg cannot open {str(path)!r}: {error}.") from error
+    if not container.streams.video:
+        container.close()
+        raise UnsupportedVideoError(f"The file has no video: {str(path)!r}.")
+    return container
+
+
+def _packets(container: InputContainer, path: Path) -> Iterator[av.Packet]:
+    """Yield the packets of the video from here on, in decoding order."""
+    try:
+        for packet in container.demux(container.streams.video[0]):
+            if packet.size:
+                yield packet
+    except av.FFmpegError as error:
+        raise CorruptFileError(f"FFmpeg cannot read {str(path)!r}: {error}.") from error
+
+
+def _coding(context: av.VideoCodecContext) -> Coding:
+    """Return what the file says of its codec, but for the order of its images."""
+    colour = Colour(
+        int(context.color_primaries),
+        int(context.color_trc),
+        int(context.colorspace),
+        full_range=int(context.color_range) == 2,
+    )
+    return Coding(
+        codec=context.name,
+        extradata=context.extradata or b"",
+        width=context.width,
+        height=context.height,
+        colour=colour,
+    )

@@ -1,0 +1,93 @@
+"""The sample table: what is known of a video file's encoded images without decoding one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+__all__ = ["Coding", "Colour", "SampleTable", "reorder_depth"]
+
+# No decoder of FFmpeg holds back more images than this.
+_MAX_REORDER = 16
+
+
+class Colour(NamedTuple):
+    """What a file says of its colours where the stream itself does not; ITU-T H.273 codes."""
+
+    primaries: int
+    transfer: int
+    matrix: int
+    full_range: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """What a decoder must be told before the first packet; equal codings can share a decoder."""
+
+    codec: str
+    """FFmpeg's name of the decoder, or of the codec."""
+    extradata: bytes
+    """The codec's configuration record."""
+    width: int
+    height: int
+    reorder: int = 0
+    """How many images at most are decoded ahead of one that is shown before them."""
+    colour: Colour | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleTable:
+    """The samples of one video track.
+
+    A sample is one encoded image. The first five arrays are in decoding order, the last two in
+    the order of presentation, with the file's edit list applied.
+    """
+
+    coding: Coding
+    time_base: Fraction
+    """Seconds per tick."""
+    offset: NDArray[np.int64]
+    """Position of each sample's bytes in the file, ``(S,)``; empty unless ``via`` is ``"mp4"``."""
+    size: NDArray[np.int32]
+    """Bytes of each sample, ``(S,)``."""
+    dts: NDArray[np.int64]
+    """Decoding tick of each sample, ``(S,)``."""
+    pts: NDArray[np.int64]
+    """Presentation tick of each sample before the edit list, ``(S,)``."""
+    keyframe: NDArray[np.bool_]
+    """Whether decoding can start at a sample, ``(S,)``."""
+    shown: NDArray[np.int32]
+    """The sample of each image that is shown, ``(N,)``, in the order of presentation."""
+    ticks: NDArray[np.int64]
+    """The tick at which each of them is shown, ``(N,)``, ascending."""
+    via: Literal["mp4", "ffmpeg"] = "mp4"
+    """Who read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the table takes; arrays that stand for two columns count once."""
+        arrays = (self.offset, self.size, self.dts, self.pts, self.keyframe, self.shown, self.ticks)
+        return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
+
+
+def reorder_depth(pts: NDArray[np.int64]) -> int:
+    """Return how many samples at most are decoded before one that is shown earlier than they.
+
+    Args:
+        pts: Presentation ticks in decoding order, ``(S,)``.
+
+    Examples:
+        >>> reorder_depth(np.array([0, 4, 2, 1, 3]))
+        2
+    """
+    # An image decoded as number s and shown as number r waited for at least s - r others, and
+    # the image for which this is largest for no more.
+    ahead = np.argsort(pts, kind="stable") - np.arange(len(pts))
+    return min(int(ahead.max(initial=0)), _MAX_REORDER)
