@@ -30,7 +30,7 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not slow and not network"
+	$(BIN)/python -m pytest -n auto -m "not slow and not network and not interop"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -43,10 +43,12 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
+	$(BIN)/python -m benchmarks.peers setup
 	$(BIN)/python -m benchmarks
 
 interop: $(READY)
-	$(BIN)/python -m benchmarks.peers interop
+	$(BIN)/python -m benchmarks.peers setup
+	$(BIN)/python -m pytest -m interop
 
 clean:
 	rm -rf $(VENV) .venv-peers demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,55 @@
+"""What LeRobot 0.4.4 does in the benchmarks; runs in the peers' environment."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.meter import Meter
+
+CONTENDER = "LeRobot 0.4.4"
+METADATA_ALONE = "LeRobot 0.4.4 metadata"
+"""Only the part of it that reads metadata, as it does before it comes to the data files."""
+
+
+def declare_missing_operator() -> None:
+    """Let torchvision be imported beside a torch that it was not compiled for.
+
+    Its import describes an operator of its compiled part, which does not load there. LeRobot
+    calls none of them, so it is enough that the operator has a name.
+    """
+    import torch
+
+    torch.library.define(
+        "torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    )
+
+
+def import_library(meter: Meter) -> None:
+    """Import what opening needs."""
+    with meter.step("import"):
+        declare_missing_operator()
+        import_module("lerobot.datasets.lerobot_dataset")
+
+
+def open_dataset(meter: Meter, root: str) -> None:
+    """Open a dataset and look at one episode in its middle."""
+    declare_missing_operator()
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    with meter.step("open"):
+        dataset = LeRobotDataset("benchmark/open", root=root)
+        middle = dataset.meta.episodes[dataset.num_episodes // 2]["dataset_from_index"]
+    meter.note(frames=len(dataset), episodes=dataset.num_episodes, middle=middle)
+
+
+def open_metadata(meter: Meter, root: str) -> None:
+    """Open the metadata alone, as a dataset does before it comes to its data files."""
+    declare_missing_operator()
+    from lerobot.datasets.lerobot_dataset import LeRobotDatasetMetadata
+
+    with meter.step("open"):
+        meta = LeRobotDatasetMetadata("benchmark/open", root=root)
+        middle = meta.episodes[meta.total_episodes // 2]["dataset_from_index"]
+    meter.note(frames=meta.total_frames, episodes=meta.total_episodes, middle=middle)

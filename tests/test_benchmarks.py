@@ -1,0 +1,143 @@
+"""The benchmarks run, and the harness measures what it says."""
+
+import json
+import platform
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.discover import benchmarks
+from benchmarks.harness import OURS, Case, measure
+from benchmarks.meter import Meter, Step, folder_bytes
+from benchmarks.peers import peers_python
+from benchmarks.process import CaseError, peak_bytes, run_case
+from benchmarks.report import write
+from benchmarks.results import DEFAULT_PLOTS, Row, groups, ratio
+
+HERE = "tests.test_benchmarks"
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="anonymous memory is Linux's to tell")
+
+
+def spend(meter: Meter, megabytes: int = 0, file: str = "") -> None:
+    with meter.step("idle"):
+        pass
+    with meter.step("work", count=10):
+        block = bytearray(megabytes * 1_000_000)
+        block[::4096] = b"x" * len(block[::4096])
+        time.sleep(0.5 if megabytes else 0)  # so that a busy machine takes its samples too
+        del block
+        if file:
+            Path(file).write_bytes(bytes(1000))
+    meter.note(answer=42)
+
+
+def fail(meter: Meter) -> None:
+    raise RuntimeError("the arm fell off")
+
+
+def cache_once(meter: Meter) -> None:
+    import os
+
+    cache = Path(os.environ["HF_HOME"], "cache")
+    with meter.step("open"):
+        if not cache.exists():
+            cache.parent.mkdir(parents=True)
+            cache.write_bytes(bytes(5000))
+
+
+@pytest.mark.parametrize("benchmark", benchmarks(), ids=lambda benchmark: benchmark.name)
+def test_every_benchmark_runs_without_peers(benchmark, tmp_path):
+    rows = benchmark.run(quick=True, peers=None, out=tmp_path)
+    assert {row.contender for row in rows} == {OURS}
+    written = json.loads((tmp_path / f"{benchmark.name}.json").read_text(encoding="utf-8"))
+    assert len(written["rows"]) == len(rows)
+    assert (tmp_path / f"{benchmark.name}.png").stat().st_size > 1000
+
+
+def test_results_name_neither_machine_nor_folders(tmp_path):
+    case = Case("spend", OURS, HERE, "spend", watch=(tmp_path,))
+    rows = measure([case], rounds=1, homes=tmp_path / "homes")
+    write("spend", "Spending", rows, DEFAULT_PLOTS, tmp_path)
+    text = (tmp_path / "spend.json").read_text(encoding="utf-8")
+    for secret in (platform.node(), str(Path.home()), str(tmp_path), sys.prefix):
+        assert secret not in text
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("benchmark", benchmarks(), ids=lambda benchmark: benchmark.name)
+def test_every_benchmark_runs_beside_its_peers(benchmark, tmp_path):
+    rows = benchmark.run(quick=True, peers=peers_python(), out=tmp_path)
+    assert {row.contender for row in rows} > {OURS}
+    for group in groups(rows).values():  # who did the same found the same
+        assert len({row.notes.get("frames") for row in group}) == 1
+
+
+@LINUX
+def test_the_peak_of_a_step_counts_memory_that_is_gone_at_its_end(tmp_path):
+    run = run_case(sys.executable, HERE, "spend", {"megabytes": 200}, home=tmp_path)
+    idle, work = run.peaks
+    assert idle is not None
+    assert work is not None
+    assert idle < 20e6
+    assert 150e6 < work < 300e6
+    held = run.steps[1].memory_after
+    assert held is not None
+    assert held < work
+    assert run.notes == {"answer": 42}
+
+
+def test_growth_of_the_home_and_of_watched_folders_is_seen(tmp_path):
+    dataset = tmp_path / "dataset"
+    dataset.mkdir()
+    run = run_case(
+        sys.executable,
+        HERE,
+        "spend",
+        {"file": str(dataset / "litter")},
+        home=tmp_path / "home",
+        watch=[dataset],
+    )
+    assert [step.disk_bytes for step in run.steps] == [0, 1000]
+
+
+def test_a_case_that_fails_says_why(tmp_path):
+    with pytest.raises(CaseError, match="the arm fell off"):
+        run_case(sys.executable, HERE, "fail", {}, home=tmp_path)
+
+
+def test_cases_of_one_home_share_a_cache_that_is_new_every_round(tmp_path):
+    first = Case("first", OURS, HERE, "cache_once", home="shared")
+    rows = measure([first, replace(first, scenario="again")], rounds=2, homes=tmp_path)
+    assert [(row.scenario, row.disk_bytes) for row in rows] == [("first", 5000), ("again", 0)]
+
+
+def test_samples_outside_a_step_do_not_count():
+    step = Step("read", 1, 10.0, 11.0, 0.5, memory_before=100, memory_after=150, disk_bytes=0)
+    assert peak_bytes(step, [(9.9, 900), (10.5, 400), (11.1, 900)]) == 300
+    assert peak_bytes(step, []) == 50
+    assert peak_bytes(replace(step, memory_before=None), [(10.5, 400)]) is None
+
+
+def test_the_ratio_compares_the_cost_of_one_thing():
+    ours = Row("s", "read", OURS, 1000, 1.0, 1.0, 0, 0, 0)
+    peer = replace(ours, contender="peer", count=10, cpu_s=1.0)
+    assert ratio(peer, [ours, peer]) == pytest.approx(100)
+    assert ratio(ours, [ours, peer]) == 1
+    assert ratio(peer, [peer]) is None
+
+
+def test_a_folder_is_as_large_as_its_files(tmp_path):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/one").write_bytes(bytes(10))
+    (tmp_path / "a/b/two").write_bytes(bytes(5))
+    assert folder_bytes(tmp_path) == 15
+    assert folder_bytes(tmp_path / "absent") == 0
+
+
+def test_a_peers_environment_that_is_not_there_is_an_error(monkeypatch, tmp_path):
+    monkeypatch.setenv("ROBOREEL_PEERS", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="ROBOREEL_PEERS"):
+        peers_python()
