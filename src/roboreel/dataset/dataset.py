@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.episodes import Episode
+    from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Selection
     from roboreel.schema import Feature, Manifest
     from roboreel.stats import FeatureStats
@@ -35,6 +36,7 @@ def open_dataset(
     path: str | os.PathLike[str],
     *,
     memory: int | str | None = None,
+    decode_threads: int | None = None,
 ) -> Dataset:
     """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
 
@@ -44,6 +46,7 @@ def open_dataset(
         path: The folder that holds ``meta/info.json``.
         memory: Limit of the process's one byte budget, such as ``"2GB"``; all datasets of a
             process share it, and the last word counts. 512 MiB unless anybody said otherwise.
+        decode_threads: Threads that decode images side by side; one per core when not given.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
@@ -52,7 +55,12 @@ def open_dataset(
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    return Dataset(read_manifest(Path(path).expanduser()))
+    manifest = read_manifest(Path(path).expanduser())
+    return Dataset(
+        manifest,
+        reader=Reader(manifest, process_budget(), decode_threads=decode_threads),
+        decode_threads=decode_threads,
+    )
 
 
 class Dataset:
@@ -66,12 +74,14 @@ class Dataset:
         self,
         manifest: Manifest,
         *,
+        reader: Reader,
         positions: NDArray[np.int64] | None = None,
-        reader: Reader | None = None,
+        decode_threads: int | None = None,
     ) -> None:
         self.manifest = manifest
+        self._reader = reader
         self._positions = positions
-        self._reader = reader or Reader(manifest, process_budget())
+        self._decode_threads = decode_threads
 
     @property
     def path(self) -> Path:
@@ -138,6 +148,8 @@ class Dataset:
         features: Sequence[str] | None = None,
         *,
         windows: Mapping[str, Window] | None = None,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
     ) -> dict[str, Any]:
         """Return a batch of samples as a dict of arrays.
 
@@ -148,25 +160,29 @@ class Dataset:
             windows: Windows by feature. Such a feature comes as ``(B, T, …)``, with a mask
                 ``"<name>_is_pad"`` ``(B, T)`` that is True where the window left the episode and
                 its first or last frame was repeated.
+            image_size: Height and width to scale images to; those stored when not given.
+            layout: Order of the axes of images: ``"chw"`` or ``"hwc"``.
 
         Returns:
             Arrays ``(B, …)`` by feature; a feature of shape ``(1,)`` is a scalar, ``(B,)``. Texts
-            are objects, ``"task"`` is a list. The memory is the caller's.
+            are objects, ``"task"`` is a list. Images are uint8 ``(B, C, H, W)``; depth from video
+            is float32, in metres. The memory is the caller's.
 
         Raises:
             RowNotFoundError: A sample number outside the dataset.
             FeatureNotFoundError: A feature that does not exist.
             WindowError: Offsets that do not fall on frames.
             MissingFileError: A file that the metadata names is not there.
+            MissingImageError: A video that has fewer images than its episode has frames.
         """
         wanted = np.asarray(samples, dtype=np.int64).reshape(-1)
-        return self._reader.read(self._selection.rows(wanted), features, windows=windows)
-
-    def read_rows(
-        self, rows: NDArray[np.int64], features: Sequence[str] | None = None
-    ) -> dict[str, Any]:
-        """Return some rows of the stored dataset, inside this view or not; see `read`."""
-        return self._reader.read(rows, features)
+        return self._reader.read(
+            self._selection.rows(wanted),
+            features,
+            windows=windows,
+            image_size=image_size,
+            layout=layout,
+        )
 
     def select(
         self,
@@ -190,13 +206,12 @@ class Dataset:
             positions = np.unique(asked)
         if tasks is not None:
             positions = positions[self._has_task(positions, tasks)]
-        return Dataset(self.manifest, positions=positions, reader=self._reader)
+        return self._view(positions)
 
     def filter(self, keep: Callable[[Episode], bool]) -> Dataset:
         """Return a view of the episodes for which ``keep`` is true."""
         kept = [episode.position for episode in self.episodes if keep(episode)]
-        positions = np.asarray(kept, dtype=np.int64)
-        return Dataset(self.manifest, positions=positions, reader=self._reader)
+        return self._view(np.asarray(kept, dtype=np.int64))
 
     def __repr__(self) -> str:
         return (
@@ -211,7 +226,16 @@ class Dataset:
             chosen = np.zeros(len(self.manifest.episodes), dtype=bool)
             chosen[self._positions] = True
             bits = np.packbits(chosen)
-        return _reopen, (self.path, process_budget().limit_bytes, bits)
+        settings = (process_budget().limit_bytes, self._decode_threads)
+        return _reopen, (self.path, settings, bits)
+
+    def _view(self, positions: NDArray[np.int64]) -> Dataset:
+        return Dataset(
+            self.manifest,
+            reader=self._reader,
+            positions=positions,
+            decode_threads=self._decode_threads,
+        )
 
     @cached_property
     def _selection(self) -> Selection:
@@ -235,9 +259,11 @@ class Dataset:
         return (hits[table.task_bounds[1:]] > hits[table.task_bounds[:-1]])[positions]
 
 
-def _reopen(path: Path, limit_bytes: int, bits: NDArray[np.uint8] | None) -> Dataset:
-    dataset = open_dataset(path, memory=limit_bytes)
+def _reopen(
+    path: Path, settings: tuple[int, int | None], bits: NDArray[np.uint8] | None
+) -> Dataset:
+    dataset = open_dataset(path, memory=settings[0], decode_threads=settings[1])
     if bits is None:
         return dataset
     chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)
-    return Dataset(dataset.manifest, positions=np.flatnonzero(chosen), reader=dataset._reader)
+    return dataset._view(np.flatnonzero(chosen))

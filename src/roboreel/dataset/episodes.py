@@ -11,9 +11,12 @@ import numpy as np
 from roboreel.errors import EpisodeNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.images import Layout
 
 __all__ = ["Episode", "Episodes"]
 
@@ -54,9 +57,26 @@ class Episode:
     def __len__(self) -> int:
         return self.length
 
-    def read(self, features: Sequence[str] | None = None) -> dict[str, Any]:
+    def read(
+        self,
+        features: Sequence[str] | None = None,
+        *,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+    ) -> dict[str, Any]:
         """Return the whole episode, each feature as ``(T, …)``; see `Dataset.read`."""
-        return self.dataset.read_rows(np.arange(self.start, self.stop), features)
+        rows = np.arange(self.start, self.stop, dtype=np.int64)
+        return self.dataset._reader.read(rows, features, image_size=image_size, layout=layout)
+
+    def stream(
+        self,
+        camera: str,
+        *,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+    ) -> Iterator[NDArray[Any]]:
+        """Yield the images of a camera one at a time, in bounded memory whatever the length."""
+        return self.dataset._reader.stream(camera, self.position, size=image_size, layout=layout)
 
     def __repr__(self) -> str:
         return (

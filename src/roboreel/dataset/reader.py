@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from roboreel.dataset.images import Images
 from roboreel.dataset.plan import plan_read
 from roboreel.errors import FeatureNotFoundError
 from roboreel.storage.columns import Columns
 from roboreel.storage.frame_files import FrameFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Plan
     from roboreel.schema import Manifest
     from roboreel.storage.budget import Budget
@@ -26,10 +29,13 @@ __all__ = ["Reader"]
 class Reader:
     """Reads rows of one dataset; shared by the dataset and all its views."""
 
-    def __init__(self, manifest: Manifest, budget: Budget) -> None:
+    def __init__(
+        self, manifest: Manifest, budget: Budget, *, decode_threads: int | None = None
+    ) -> None:
         self._manifest = manifest
         self._files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
         self._columns = Columns(self._files, manifest.features, budget)
+        self._images = Images(manifest, self._files, budget, decode_threads)
 
     def read(
         self,
@@ -37,6 +43,8 @@ class Reader:
         features: Sequence[str] | None = None,
         *,
         windows: Mapping[str, Window] | None = None,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
     ) -> dict[str, Any]:
         """Return the features of some rows, and a mask for each that has a window.
 
@@ -44,6 +52,8 @@ class Reader:
             rows: Rows of the dataset, ``(B,)``.
             features: Which features; all of them, and the task, when not given.
             windows: Windows by feature; a feature that has one is read in any case.
+            image_size: Height and width to scale images to; those stored when not given.
+            layout: Order of the axes of images.
         """
         windows = windows or {}
         names = self._names(features, windows)
@@ -51,19 +61,46 @@ class Reader:
         plan = plan_read(
             rows, self._files.episodes_of(rows), self._manifest.episodes, names, offsets
         )
-        return self._carry_out(plan)
+        return self._carry_out(plan, image_size, layout)
 
     def paths(self) -> dict[str, str]:
         """Return how each feature is served."""
-        return {name: self._columns.rung(name) for name in self._manifest.features}
+        return {
+            name: self._images.path(name) if feature.is_camera else self._columns.rung(name)
+            for name, feature in self._manifest.features.items()
+        }
 
-    def _carry_out(self, plan: Plan) -> dict[str, Any]:
+    def stream(
+        self, camera: str, episode: int, *, size: tuple[int, int] | None, layout: Layout
+    ) -> Iterator[NDArray[Any]]:
+        """Yield the images of the episode at a position, one at a time."""
+        if camera not in self._manifest.cameras:
+            raise FeatureNotFoundError(
+                f"There is no camera {camera!r}: there are "
+                f"{', '.join(self._manifest.cameras) or 'none'}, in {str(self._manifest.root)!r}."
+            )
+        return self._images.stream(camera, episode, size=size, layout=layout)
+
+    def _carry_out(
+        self, plan: Plan, image_size: tuple[int, int] | None, layout: Layout
+    ) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name in plan.features:
             if name == "task":
                 values[name] = self._tasks(plan)
                 continue
-            values[name] = self._columns.gather(name, plan.rows(name))
+            rows = plan.rows(name)
+            if self._manifest.features[name].is_camera:
+                images = self._images.read(
+                    name,
+                    rows.reshape(-1),
+                    np.repeat(plan.episodes, rows[:1].size),
+                    size=image_size,
+                    layout=layout,
+                )
+                values[name] = images.reshape(*rows.shape, *images.shape[1:])
+            else:
+                values[name] = self._columns.gather(name, rows)
             if name in plan.windows:
                 values[f"{name}_is_pad"] = plan.windows[name].mask
         return values

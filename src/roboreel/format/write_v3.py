@@ -89,7 +89,13 @@ def write_data_file(
 def write_tasks(path: Path, tasks: Mapping[int, str], *, noun: str = "task") -> None:
     """Write a table of numbered texts, the text as the pandas index by which LeRobot looks up."""
     described = [
-        {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": kind, "metadata": None}
+        {
+            "name": name,
+            "field_name": name,
+            "pandas_type": kind,
+            "numpy_type": kind,
+            "metadata": None,
+        }
         for name, kind in ((f"{noun}_index", "int64"), (noun, "unicode"))
     ]
     pandas = {

@@ -267,9 +267,7 @@ def _checked_chunks(
     return tuple(chunks)
 
 
-def _checked_chunk(
-    fields: dict[int, Any], group: int, first_row: int, file_bytes: int
-) -> Chunk:
+def _checked_chunk(fields: dict[int, Any], group: int, first_row: int, file_bytes: int) -> Chunk:
     if 8 in fields or 9 in fields:
         raise CorruptFileError("The column is encrypted, which roboreel does not read.")
     if fields.get(1):

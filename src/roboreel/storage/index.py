@@ -248,7 +248,9 @@ class _Indexer:
         extents = covered & (first == last)
         runs = first[extents]
         values.rung[extents] = Rung.EXTENT
-        values.place[extents] = literals.run_offset[runs] + starts[extents] - literals.run_start[runs]
+        values.place[extents] = (
+            literals.run_offset[runs] + starts[extents] - literals.run_start[runs]
+        )
 
         joined = np.flatnonzero(covered & (first < last) & (last - first < _MOST_PIECES))
         if len(joined) == 0:

@@ -34,9 +34,7 @@ class LiteralMap:
     """For Snappy, the offset of each 64 KB block's first tag, and of the end."""
 
     @classmethod
-    def of_runs(
-        cls, runs: Sequence[int], blocks: NDArray[np.int64] | None = None
-    ) -> LiteralMap:
+    def of_runs(cls, runs: Sequence[int], blocks: NDArray[np.int64] | None = None) -> LiteralMap:
         """Return a map from start, offset and length of each run, one after another."""
         start, offset, length = np.asarray(runs, np.int64).reshape(-1, 3).T.copy()
         return cls(start, offset, length, blocks)

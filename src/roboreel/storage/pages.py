@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from roboreel.storage.footer import Chunk
     from roboreel.storage.mapped import MappedFile
 
-__all__ = ["SNAPPY", "UNCOMPRESSED", "ZSTD", "Page", "UnfamiliarError", "read_pages", "unpack", "unpack_bytes"]
+__all__ = [
+    "SNAPPY",
+    "UNCOMPRESSED",
+    "ZSTD",
+    "Page",
+    "UnfamiliarError",
+    "read_pages",
+    "unpack",
+    "unpack_bytes",
+]
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
 _CODEC_NAMES = {SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd", LZ4_RAW: "lz4_raw"}

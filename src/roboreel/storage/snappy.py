@@ -98,7 +98,9 @@ def _scan_tags(
         if position > limit:
             # Literals are jumped over, so only the tags are fetched; dense tags widen the window.
             near = position < len(window) + _FIRST_WINDOW_BYTES
-            window_bytes = min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else _FIRST_WINDOW_BYTES
+            window_bytes = (
+                min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else _FIRST_WINDOW_BYTES
+            )
             origin += position
             if origin >= stop:
                 raise CorruptFileError("The tags of a Snappy page end before its last byte.")

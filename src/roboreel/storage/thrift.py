@@ -20,6 +20,7 @@ INT: Final = (_BYTE, _I16, _I32, _I64)
 BINARY: Final = (_BINARY,)
 BOOL: Final = (_TRUE, _FALSE)
 
+
 class TruncatedError(CorruptFileError):
     """A struct goes on past the end of the bytes at hand."""
 

@@ -26,7 +26,12 @@ def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
     # A record that begins with 1 says that parts follow their lengths, as in MP4 and Matroska.
     if coding.codec == "h264" and len(record) > 6 and record[0] == 1:
         return partial(_is_disposable_h264, length_bytes=(record[4] & 3) + 1)
-    if coding.codec == "hevc" and len(record) > 22 and record[0] == 1 and (record[21] >> 3) & 7 == 1:
+    if (
+        coding.codec == "hevc"
+        and len(record) > 22
+        and record[0] == 1
+        and (record[21] >> 3) & 7 == 1
+    ):
         # Only with a single temporal layer: a higher layer may lean on what this one does not.
         return partial(_is_disposable_hevc, length_bytes=(record[21] & 3) + 1)
     return None

@@ -309,16 +309,16 @@ def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
         if length > _MAX_TICK or start > _MAX_TICK:
             raise CorruptFileError("The edit list speaks of impossible times.")
         if start >= 0 and position < count - 1:
-            raise UnsupportedVideoError(f"The edit list has {count} entries: more than one stretch.")
+            raise UnsupportedVideoError(
+                f"The edit list has {count} entries: more than one stretch."
+            )
         if start >= 0:
             return _Edit(delay, start, length)
         delay = min(delay + length, _MAX_TICK)
     return _Edit(delay)
 
 
-def _present(
-    pts: NDArray[np.int64], edit: _Edit
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+def _present(pts: NDArray[np.int64], edit: _Edit) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the samples that are shown, in order, and the tick of each."""
     in_order = bool((np.diff(pts) >= 0).all())
     shown = np.arange(len(pts)) if in_order else np.argsort(pts, kind="stable")

@@ -1,0 +1,232 @@
+"""Images of any rows, whether stored as pictures or as video."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.image import decode_image, decode_images
+from roboreel.storage.forking import after_fork
+from roboreel.storage.picture_columns import PictureColumns
+from roboreel.video.scale import scale_picture
+from roboreel.video.source import ClipRequest, VideoSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Manifest
+    from roboreel.storage.budget import Budget
+    from roboreel.storage.frame_files import FrameFiles
+
+__all__ = ["Images", "Layout"]
+
+Layout = Literal["chw", "hwc"]
+
+
+class Images:
+    """The cameras of a dataset."""
+
+    def __init__(
+        self, manifest: Manifest, files: FrameFiles, budget: Budget, threads: int | None
+    ) -> None:
+        self._manifest = manifest
+        self._pictures = PictureColumns(files, budget)
+        self._videos = VideoSource(budget=budget, threads=threads)
+        self._pool: ThreadPoolExecutor | None = None
+        after_fork(self, Images._after_fork)
+
+    def read(
+        self,
+        camera: str,
+        rows: NDArray[np.int64],
+        episodes: NDArray[np.int64],
+        *,
+        size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+    ) -> NDArray[Any]:
+        """Return the images of some rows.
+
+        Args:
+            camera: A feature whose values are images.
+            rows: Rows of the dataset, ``(N,)``.
+            episodes: Position of each row's episode, ``(N,)``.
+            size: Height and width to scale to; those of the stored images when not given.
+            layout: Order of the axes.
+
+        Returns:
+            ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8, metres as float32 for depth video, or what
+            the pictures hold for depth images.
+        """
+        if self._manifest.features[camera].dtype == "video":
+            return self._read_video(camera, rows, episodes, size, layout)
+        return self._read_pictures(camera, rows, size, layout)
+
+    def stream(
+        self,
+        camera: str,
+        episode: int,
+        *,
+        size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+    ) -> Iterator[NDArray[Any]]:
+        """Yield the images of the episode at a position, one at a time, in bounded memory."""
+        table = self._manifest.episodes
+        start, length = int(table.start[episode]), int(table.length[episode])
+        if self._manifest.features[camera].dtype == "video":
+            request = self._request(camera, episode, np.arange(length), np.arange(length))
+            depth = self._manifest.features[camera].depth
+            yield from self._videos.stream(request, size=size, layout=layout, depth=depth)
+            return
+        for row in range(start, start + length):
+            yield self._read_pictures(camera, np.asarray([row]), size, layout)[0]
+
+    def path(self, camera: str) -> str:
+        """Return how a camera is served."""
+        if self._manifest.features[camera].dtype == "video":
+            return "video, decoded from the packets it needs"
+        return self._pictures.rung(camera)
+
+    def _read_pictures(
+        self,
+        camera: str,
+        rows: NDArray[np.int64],
+        size: tuple[int, int] | None,
+        layout: Layout,
+    ) -> NDArray[Any]:
+        # A row that is asked for several times, as at the edge of an episode, is decoded once.
+        distinct, places = np.unique(rows, return_inverse=True)
+        pictures = self._pictures.read(camera, distinct)
+        try:
+            images = self._decode(camera, pictures, size, layout)
+        except CorruptFileError as error:
+            raise self._naming(camera, distinct, pictures, error) from error
+        in_order = len(distinct) == len(rows) and bool((np.diff(places) > 0).all())
+        return images if in_order else images[places]
+
+    def _decode(
+        self, camera: str, pictures: list[bytes], size: tuple[int, int] | None, layout: Layout
+    ) -> NDArray[Any]:
+        if not pictures:
+            height, width, channels = self._manifest.features[camera].shape
+            return _batch(0, (*(size or (height, width)), channels), np.uint8, layout)
+        first = decode_image(pictures[0])
+        if size is None or size == first.shape[:2]:
+            images = _batch(len(pictures), first.shape, first.dtype, layout)
+            images[0] = first if layout == "hwc" else first.transpose(2, 0, 1)
+            decode_images(pictures[1:], images[1:], layout=layout, pool=self._executor())
+            return images
+        images = _batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
+
+        def scale(picture: bytes, out: NDArray[Any]) -> None:
+            scaled = scale_picture(decode_image(picture), size)
+            out[...] = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
+
+        list(self._executor().map(scale, pictures, images))
+        return images
+
+    def _naming(
+        self,
+        camera: str,
+        rows: NDArray[np.int64],
+        pictures: list[bytes],
+        error: CorruptFileError,
+    ) -> CorruptFileError:
+        """Return the error with the row and the file of the picture that is wrong."""
+        for row, picture in zip(rows.tolist(), pictures, strict=True):
+            try:
+                decode_image(picture)
+            except CorruptFileError as wrong:  # noqa: PERF203  # only after a failure
+                return CorruptFileError(
+                    f"Row {row} of {camera!r}: {wrong} In {self._pictures.path_of(row)!r}."
+                )
+        path = self._pictures.path_of(int(rows[0]))
+        return CorruptFileError(f"{camera!r}: {error} In {path!r}.")
+
+    def _read_video(
+        self,
+        camera: str,
+        rows: NDArray[np.int64],
+        episodes: NDArray[np.int64],
+        size: tuple[int, int] | None,
+        layout: Layout,
+    ) -> NDArray[Any]:
+        feature = self._manifest.features[camera]
+        channels, dtype = (3, np.uint8) if feature.depth is None else (1, np.float32)
+        requests = self._requests(camera, rows, episodes)
+        height, width = size or self._video_size(camera, requests)
+        shape = (channels, height, width) if layout == "chw" else (height, width, channels)
+        out = np.empty((len(rows), *shape), dtype)
+        self._videos.read(requests, out, layout=layout, depth=feature.depth)
+        return out
+
+    def _requests(
+        self, camera: str, rows: NDArray[np.int64], episodes: NDArray[np.int64]
+    ) -> list[ClipRequest]:
+        starts = self._manifest.episodes.start
+        order = np.argsort(episodes, kind="stable")
+        borders = np.flatnonzero(np.diff(episodes[order])) + 1
+        return [
+            self._request(
+                camera, int(episodes[slots[0]]), rows[slots] - starts[episodes[slots]], slots
+            )
+            for slots in np.split(order, borders)
+            if len(slots)
+        ]
+
+    def _request(
+        self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]
+    ) -> ClipRequest:
+        manifest = self._manifest
+        clips, number = manifest.episodes.clips[camera], int(manifest.episodes.number[episode])
+        file = int(clips.file[episode])
+        if file < 0:
+            raise MissingFileError(
+                f"The metadata names no video of {camera!r} for episode {number}, in "
+                f"{str(manifest.root)!r}."
+            )
+        return ClipRequest(
+            path=manifest.root / manifest.video_files[camera][file],
+            start_s=float(clips.start_s[episode]),
+            stop_s=float(clips.stop_s[episode]),
+            length=int(manifest.episodes.length[episode]),
+            fps=manifest.fps,
+            frames=frames,
+            slots=slots,
+            episode=number,
+            camera=camera,
+        )
+
+    def _video_size(self, camera: str, requests: list[ClipRequest]) -> tuple[int, int]:
+        if not requests:
+            height, width, _ = self._manifest.features[camera].shape
+            return height, width
+        sizes = {request.path: self._videos.image_shape(request.path) for request in requests}
+        if len(set(sizes.values())) > 1:
+            path = next(path for path in sizes if sizes[path] != sizes[requests[0].path])
+            raise CorruptFileError(
+                f"The images of {camera!r} differ in size: {sizes[requests[0].path]} in "
+                f"{str(requests[0].path)!r} and {sizes[path]} in {str(path)!r}. Pass image_size=(height, width) to scale them to one."
+            )
+        return sizes[requests[0].path]
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(
+                self._videos.threads, thread_name_prefix="roboreel-pictures"
+            )
+        return self._pool
+
+    def _after_fork(self) -> None:
+        self._pool = None
+
+
+def _batch(
+    count: int, shape: tuple[int, ...], dtype: np.dtype[Any] | type, layout: Layout
+) -> NDArray[Any]:
+    height, width, channels = shape
+    return np.empty((count, channels, height, width) if layout == "chw" else (count, *shape), dtype)

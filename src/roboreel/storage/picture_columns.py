@@ -1,0 +1,90 @@
+"""Encoded pictures of any rows, straight from the data files."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import MissingValueError
+from roboreel.storage.extents import ByteColumn
+from roboreel.storage.forking import after_fork
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roboreel.storage.budget import Budget
+    from roboreel.storage.frame_files import FrameFiles
+
+__all__ = ["PictureColumns"]
+
+_MAX_OPEN_COLUMNS = 64
+
+
+class PictureColumns:
+    """The cameras of a dataset whose images lie in its data files."""
+
+    def __init__(self, files: FrameFiles, budget: Budget) -> None:
+        self._files = files
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, int], ByteColumn] = OrderedDict()
+        after_fork(self, PictureColumns._after_fork)
+
+    def read(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return the encoded picture of each row, ``(N,)``.
+
+        Raises:
+            MissingValueError: A row has no picture.
+        """
+        files, file_rows = self._files.locate(rows)
+        pictures: list[bytes | None] = [None] * len(rows)
+        for file in np.unique(files).tolist():
+            slots = np.flatnonzero(files == file)
+            values = self._column(camera, file).read(file_rows[slots])
+            for slot, value in zip(slots.tolist(), values, strict=True):
+                pictures[slot] = value
+        there = [picture for picture in pictures if picture is not None]
+        if len(there) < len(rows):
+            row = int(rows[pictures.index(None)])
+            path = self._files.path(int(files[pictures.index(None)]))
+            raise MissingValueError(f"Row {row} has no picture of {camera!r} in {str(path)!r}.")
+        return there
+
+    def path_of(self, row: int) -> str:
+        """Return the file that a row lies in, for errors."""
+        files, _ = self._files.locate(np.asarray([row]))
+        return str(self._files.path(int(files[0])))
+
+    def rung(self, camera: str) -> str:
+        """Return how the pictures read so far were found: see `storage.index.Rung`."""
+        counts: Counter[str] = Counter()
+        with self._lock:
+            columns = [column for (name, _), column in self._open.items() if name == camera]
+        for column in columns:
+            counts.update(column.rungs())
+        if not counts:
+            return "pictures in Parquet, none read yet"
+        total = sum(counts.values())
+        shares = [f"{rung} {count / total:.0%}" for rung, count in counts.most_common()]
+        return "pictures in Parquet: " + ", ".join(shares)
+
+    def _column(self, camera: str, file: int) -> ByteColumn:
+        key = (camera, file)
+        with self._lock:
+            held = self._open.get(key)
+            if held is not None:
+                self._open.move_to_end(key)
+                return held
+        column = ByteColumn(self._files.path(file), (camera, "bytes"), budget=self._budget)
+        with self._lock:
+            self._open[key] = column
+            while len(self._open) > _MAX_OPEN_COLUMNS:
+                # Another thread may be reading: the last reference closes the file.
+                self._open.popitem(last=False)
+        return column
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()

@@ -1,0 +1,36 @@
+"""Pictures scaled as video is, so that both kinds of camera look the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+
+from roboreel.video.convert import Converter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["scale_picture"]
+
+
+def scale_picture(pixels: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
+    """Return a picture in another size.
+
+    Colour is averaged over the area of each pixel when shrinking, and interpolated linearly when
+    growing; whatever else, depth above all, takes the nearest pixel.
+
+    Args:
+        pixels: ``(H, W, C)``.
+        size: Height and width.
+    """
+    if pixels.dtype == np.uint8 and pixels.shape[2] == 3:
+        out = np.empty((*size, 3), np.uint8)
+        image = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")
+        Converter().write(image, out, "hwc", None)
+        return out
+    height, width = pixels.shape[:2]
+    rows = ((np.arange(size[0]) + 0.5) * height / size[0]).astype(np.int64)
+    columns = ((np.arange(size[1]) + 0.5) * width / size[1]).astype(np.int64)
+    return pixels[rows][:, columns]
