@@ -1,0 +1,298 @@
+"""Encoded pictures as arrays, and arrays as encoded pictures."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import imagecodecs
+import numpy as np
+
+from roboreel.errors import CorruptFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    Encoded = bytes | bytearray | memoryview
+    Pixels = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
+
+__all__ = [
+    "ImageSize",
+    "decode_image",
+    "decode_images",
+    "encode_jpeg",
+    "encode_png",
+    "encode_tiff",
+    "image_size",
+]
+
+_MOST_PIXELS = 2**26
+"""67 million, eight times 4K: more is taken for a corrupt or hostile header."""
+_PIXEL_TYPES = frozenset(["uint8", "uint16", "int32", "float32"])
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}
+
+
+class ImageSize(NamedTuple):
+    """Shape of a decoded picture."""
+
+    height: int
+    width: int
+    channels: int
+    """1 for grey and depth, 3 for colour."""
+
+
+def image_size(data: Encoded) -> ImageSize:
+    """Return the shape that a picture will have, from its header alone.
+
+    Raises:
+        CorruptFileError: The header is not that of a PNG, JPEG, TIFF or WebP picture, is cut off,
+            or claims an impossible size.
+    """
+    return _header(data)[1]
+
+
+def decode_image(data: Encoded) -> Pixels:
+    """Return a picture as an array, ``(H, W, C)``.
+
+    Grey and depth have one channel, colour has three, red first. Transparency is dropped and
+    palettes are resolved, as ``PIL.Image.convert("RGB")`` does; a rotation noted in EXIF is left
+    alone, as ``PIL.Image.open`` does. Pixels are uint8, or what the picture holds: uint16 PNG and
+    TIFF, int32 and float32 TIFF.
+
+    Args:
+        data: A PNG, JPEG, TIFF or WebP picture.
+
+    Raises:
+        CorruptFileError: The picture cannot be decoded. The message says what is wrong with it;
+            which picture it is, the caller knows.
+    """
+    name, size = _header(data)
+    try:
+        pixels = _DECODERS[name](data)
+    except Exception as error:  # noqa: BLE001  # each codec has its own error, most plain RuntimeErrors
+        raise CorruptFileError(f"The {name} picture cannot be decoded: {error}.") from error
+    if pixels.ndim == 2:
+        pixels = pixels[..., np.newaxis]
+    if pixels.shape != size or pixels.dtype.name not in _PIXEL_TYPES:
+        raise CorruptFileError(
+            f"The {name} picture decodes to {pixels.dtype} pixels of shape {pixels.shape}; "
+            f"its header says {tuple(size)}."
+        )
+    return pixels
+
+
+def decode_images(
+    items: Sequence[Encoded],
+    out: NDArray[Any],
+    *,
+    layout: Literal["chw", "hwc"] = "chw",
+    pool: Executor | None = None,
+) -> None:
+    """Decode pictures into a batch.
+
+    Args:
+        items: Encoded pictures, all of the batch's size and type.
+        out: Where to write them: ``(N, C, H, W)`` or, for ``"hwc"``, ``(N, H, W, C)``.
+        layout: Order of the batch's axes.
+        pool: Threads to decode in; decoding releases the GIL.
+
+    Raises:
+        CorruptFileError: A picture cannot be decoded, or does not fit; the first such, by position.
+    """
+    if len(items) != len(out):
+        raise ValueError(f"There are {len(items)} pictures for {len(out)} places.")
+    targets = out.transpose(0, 2, 3, 1) if layout == "chw" else out
+    if pool is None or len(items) < 2:
+        for position, item in enumerate(items):
+            _decode_into(item, targets[position], position)
+        return
+    for _ in pool.map(_decode_into, items, targets, range(len(items))):
+        pass
+
+
+def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16], *, level: int = 1) -> bytes:
+    """Return a picture ``(H, W)``, ``(H, W, 1)`` or ``(H, W, 3)`` as PNG, without loss.
+
+    Args:
+        pixels: The picture.
+        level: 0 to 9. The lowest are several times as fast and little larger on camera images.
+    """
+    return bytes(imagecodecs.png_encode(_plain(pixels), level=level))
+
+
+def encode_jpeg(pixels: NDArray[np.uint8], *, quality: int = 95) -> bytes:
+    """Return a picture ``(H, W)``, ``(H, W, 1)`` or ``(H, W, 3)`` as JPEG."""
+    return bytes(imagecodecs.jpeg8_encode(_plain(pixels), level=quality))
+
+
+def encode_tiff(pixels: Pixels) -> bytes:
+    """Return a picture, such as uint16 or float32 depth, as uncompressed TIFF."""
+    return bytes(imagecodecs.tiff_encode(_plain(pixels)))
+
+
+def _decode_into(data: Encoded, target: NDArray[Any], position: int) -> None:
+    try:
+        pixels = decode_image(data)
+    except CorruptFileError as error:
+        raise CorruptFileError(f"Picture {position} of the batch: {error}") from error
+    if pixels.shape != target.shape or pixels.dtype != target.dtype:
+        raise CorruptFileError(
+            f"Picture {position} of the batch is {pixels.dtype} of shape {pixels.shape}, "
+            f"where {target.dtype} of shape {target.shape} is expected."
+        )
+    np.copyto(target, pixels)
+
+
+def _plain(pixels: NDArray[Any]) -> NDArray[Any]:
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (1, 3)):
+        raise ValueError(f"A picture has shape (H, W), (H, W, 1) or (H, W, 3), not {pixels.shape}.")
+    grey = pixels.ndim == 3 and pixels.shape[2] == 1
+    return np.ascontiguousarray(pixels[..., 0] if grey else pixels)
+
+
+# --- headers ------------------------------------------------------------------------------------
+
+
+def _header(data: Encoded) -> tuple[str, ImageSize]:
+    """Return the kind of a picture, and its size once that is plausible."""
+    start = bytes(data[:16])
+    for name, magic, read_size in _HEADERS:
+        if start.startswith(magic):
+            break
+    else:
+        raise CorruptFileError(
+            f"The {len(data)} bytes are not a PNG, JPEG, TIFF or WebP picture: "
+            f"they begin with {start[:8].hex(' ') or 'nothing'}."
+        )
+    try:
+        size = read_size(data)
+    except (struct.error, IndexError, KeyError) as error:
+        raise CorruptFileError(f"The header of the {name} picture is cut off or wrong.") from error
+    pixels = size.height * size.width
+    highest = min(_MOST_PIXELS, len(data) * _HIGHEST_RATIO.get(name, _MOST_PIXELS))
+    if not 0 < pixels <= highest or min(size) <= 0:
+        raise CorruptFileError(
+            f"The {name} picture of {len(data)} bytes claims {size.width} x {size.height} pixels."
+        )
+    return name, size
+
+
+def _png_size(data: Encoded) -> ImageSize:
+    width, height, _, colour = struct.unpack_from(">II2B", data, 16)
+    return ImageSize(height, width, _PNG_CHANNELS[colour])
+
+
+def _jpeg_size(data: Encoded) -> ImageSize:
+    size: ImageSize | None = None
+    offset = 2
+    while True:
+        marker, kind, length = struct.unpack_from(">BBH", data, offset)
+        if marker != 0xFF:
+            raise CorruptFileError("The JPEG picture has bytes between its segments.")
+        if kind == 0xFF:  # padding
+            offset += 1
+            continue
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            height, width, components = struct.unpack_from(">HHB", data, offset + 5)
+            size = ImageSize(height, width, 1 if components == 1 else 3)
+        offset += 2 + length
+        if kind == 0xDA:
+            break
+    # libjpeg paints what is missing grey; inside a scan these two bytes mean the end and no other.
+    if size is None or bytes(data[offset:]).rfind(b"\xff\xd9") < 0:
+        raise CorruptFileError("The JPEG picture is cut off.")
+    return size
+
+
+def _tiff_size(data: Encoded) -> ImageSize:
+    tags = _tiff_tags(data)
+    colour = tags.get(262) == _TIFF_PALETTE or tags.get(277, 1) >= 3
+    return ImageSize(tags[257], tags[256], 3 if colour else 1)
+
+
+def _tiff_tags(data: Encoded) -> dict[int, int]:
+    """Return the tags of the first directory that hold one small number."""
+    order = "<" if bytes(data[:2]) == b"II" else ">"
+    (directory,) = struct.unpack_from(order + "I", data, 4)
+    (count,) = struct.unpack_from(order + "H", data, directory)
+    tags: dict[int, int] = {}
+    for entry in range(directory + 2, directory + 2 + 12 * count, 12):
+        tag, kind = struct.unpack_from(order + "HH", data, entry)
+        if kind in (3, 4):
+            (tags[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, entry + 8)
+    return tags
+
+
+def _webp_size(data: Encoded) -> ImageSize:
+    kind = bytes(data[12:16])
+    if kind == b"VP8X":  # extended: three bytes each, less one
+        width = int.from_bytes(data[24:27], "little") + 1
+        height = int.from_bytes(data[27:30], "little") + 1
+    elif kind == b"VP8L":  # lossless: fourteen bits each, less one
+        (bits,) = struct.unpack_from("<I", data, 21)
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", data, 26))
+    return ImageSize(height, width, 3)
+
+
+_HEADERS: tuple[tuple[str, bytes, Callable[[Encoded], ImageSize]], ...] = (
+    ("PNG", b"\x89PNG\r\n\x1a\n", _png_size),
+    ("JPEG", b"\xff\xd8\xff", _jpeg_size),
+    ("TIFF", b"II*\0", _tiff_size),
+    ("TIFF", b"MM\0*", _tiff_size),
+    ("WebP", b"RIFF", _webp_size),
+)
+
+_HIGHEST_RATIO = {"PNG": 8 * 1040, "JPEG": 2048}
+"""Pixels that one byte can stand for: Deflate packs 1 to 1032 and a PNG pixel has a bit or more;
+a JPEG block of 64 pixels has a bit or more."""
+_TIFF_PALETTE = 3
+
+
+# --- pixels -------------------------------------------------------------------------------------
+
+
+def _decode_png(data: Encoded) -> NDArray[Any]:
+    return _opaque(imagecodecs.png_decode(data))
+
+
+def _decode_jpeg(data: Encoded) -> NDArray[Any]:
+    pixels: NDArray[Any] = imagecodecs.jpeg8_decode(data)
+    return _rgb_from_cmyk(pixels) if pixels.ndim == 3 and pixels.shape[2] == 4 else pixels
+
+
+def _decode_tiff(data: Encoded) -> NDArray[Any]:
+    palette = _tiff_tags(data).get(262) == _TIFF_PALETTE
+    pixels = _opaque(imagecodecs.tiff_decode(data, asrgb=palette))
+    return pixels.astype(np.uint8) * np.uint8(255) if pixels.dtype == np.bool_ else pixels
+
+
+def _decode_webp(data: Encoded) -> NDArray[Any]:
+    return _opaque(imagecodecs.webp_decode(data))
+
+
+_DECODERS: dict[str, Callable[[Encoded], NDArray[Any]]] = {
+    "PNG": _decode_png,
+    "JPEG": _decode_jpeg,
+    "TIFF": _decode_tiff,
+    "WebP": _decode_webp,
+}
+
+
+def _opaque(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Return a picture without its alpha channel."""
+    if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
+        pixels = np.ascontiguousarray(pixels[..., :-1])
+    return pixels
+
+
+def _rgb_from_cmyk(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    # Stored inverted, as Adobe does and everyone assumes; rounded as Pillow does.
+    ink = 255 - pixels[..., :3].astype(np.uint32)
+    black = pixels[..., 3:].astype(np.uint32)
+    product = ink * black + 128
+    return (black - ((product >> 8) + product >> 8)).astype(np.uint8)
