@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError
+from roboreel.errors import CorruptFileError, DatasetError, FeatureNotFoundError, RowNotFoundError
 from roboreel.storage.budget import Budget, process_budget
 from roboreel.storage.footer import BYTE_ARRAY, read_footer
 from roboreel.storage.index import ChunkIndex, Rung, index_chunk
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ByteColumn"]
 
+_EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
 _SLOW_S_PER_BYTE = 0.5e-9
 _SLOW_S_PER_VALUE = 10e-6
 
@@ -61,8 +62,10 @@ class ByteColumn:
         self._file: MappedFile | None = MappedFile(path)
         try:
             self._footer = read_footer(self._file, column)
-        except DatasetError as error:
-            raise type(error)(f"{error} File: {str(path)!r}.") from error
+        except FeatureNotFoundError as error:
+            raise FeatureNotFoundError(f"{error} File: {str(path)!r}.") from error
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{error} File: {str(path)!r}.") from error
         self._identity = self._file.identity
         self._first_rows = [chunk.first_row for chunk in self._footer.chunks]
         key = (str(path), self._identity, column)
@@ -90,21 +93,25 @@ class ByteColumn:
         """
         wanted: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
         values: list[bytes | None] = [None] * len(wanted)
+        # In the order of the file, so that a page is unpacked once for all that need it.
+        order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
         file.check_size()
-        # In the order of the file, so that a page is unpacked once for all that need it.
-        order = sorted(range(len(wanted)), key=wanted.__getitem__) if len(wanted) > 1 else [0]
         started = perf_counter()
         try:
             if self._reads_are_slow:
                 file.prefetch(self._ranges(wanted))
-            for position in order[: len(wanted)]:
+            for position in order:
                 values[position] = self._read_one(file, wanted[position])
+        except RowNotFoundError:
+            raise
         except DatasetError as error:
-            if isinstance(error, RowNotFoundError):
-                raise
-            raise type(error)(self._describe(error)) from error
-        self._note_speed(perf_counter() - started, values)
+            kind = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
+            raise kind(self._describe(error)) from error
+        elapsed_s = perf_counter() - started
+        self._reads_are_slow = elapsed_s > _SLOW_S_PER_VALUE * len(values) and _is_slow(
+            elapsed_s, values
+        )
         return values
 
     def rungs(self) -> dict[str, int]:
@@ -159,11 +166,11 @@ class ByteColumn:
         values = index.values
         rung = values.rung.item(inside)
         length = values.length.item(inside)
-        if rung == Rung.EXTENT:
+        if rung == _EXTENT:
             return file.read(values.place.item(inside), length)
-        if rung == Rung.JOINED:
-            return file.join(list(_pieces(index, values.place.item(inside), length)))
-        if rung == Rung.NULL:
+        if rung == _JOINED:
+            return file.join(_pieces(index, values.place.item(inside), length))
+        if rung == _NULL:
             return None
         return self._unpack(file, index, rung, values.place.item(inside), length)
 
@@ -209,7 +216,7 @@ class ByteColumn:
         number = bisect_right(index.page_starts, place) - 1
         page, position = index.pages[number], place - index.page_starts[number]
         blocks = index.page_blocks[number]
-        if rung == Rung.BLOCK and blocks is not None:
+        if rung == _BLOCK and blocks is not None:
             value = read_blocks(file, page, blocks, position, length)
             if value is not None:
                 return value
@@ -233,28 +240,30 @@ class ByteColumn:
                 continue
             place, length = index.values.place.item(inside), index.values.length.item(inside)
             rung = index.values.rung.item(inside)
-            if rung == Rung.EXTENT:
+            if rung == _EXTENT:
                 yield place, length
-            elif rung == Rung.JOINED:
+            elif rung == _JOINED:
                 yield index.piece_offset.item(place), length
-
-    def _note_speed(self, elapsed_s: float, values: list[bytes | None]) -> None:
-        # Asking for a whole batch beforehand makes cold reads 30 times as fast (`MappedFile`), but
-        # costs 2 µs a value: so it is done while reads take longer than memory would.
-        size_bytes = sum([len(value) for value in values if value is not None])
-        allowed_s = _SLOW_S_PER_VALUE * len(values) + _SLOW_S_PER_BYTE * size_bytes
-        self._reads_are_slow = elapsed_s > allowed_s
 
     def _describe(self, error: DatasetError) -> str:
         return f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}."
 
 
-def _pieces(index: ChunkIndex, piece: int, length: int) -> Iterator[tuple[int, int]]:
-    while length:
+def _pieces(index: ChunkIndex, piece: int, length: int) -> list[tuple[int, int]]:
+    pieces = []
+    while length > 0:
         piece_length = index.piece_length.item(piece)
-        yield index.piece_offset.item(piece), piece_length
+        pieces.append((index.piece_offset.item(piece), piece_length))
         length -= piece_length
         piece += 1
+    return pieces
+
+
+def _is_slow(elapsed_s: float, values: list[bytes | None]) -> bool:
+    # Asking for a whole batch beforehand makes cold reads 30 times as fast (see `MappedFile`), but
+    # costs 2 µs a value: so it is done only while reads take longer than memory would.
+    size_bytes = sum(len(value) for value in values if value is not None)
+    return elapsed_s > _SLOW_S_PER_VALUE * len(values) + _SLOW_S_PER_BYTE * size_bytes
 
 
 def _reopen(path: Path, column: tuple[str, ...]) -> ByteColumn:
