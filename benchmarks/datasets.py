@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Shape", "write_v21_metadata", "write_v30", "write_v30_metadata"]
+__all__ = ["Shape", "write_stops", "write_v21_metadata", "write_v30", "write_v30_metadata"]
 
 CAMERAS = ("observation.images.front", "observation.images.wrist")
 QUANTILES = ("q01", "q10", "q50", "q90", "q99")
@@ -89,12 +89,22 @@ def write_v30(root: Path, shape: Shape) -> Path:
         span = slice(first, first + shape.episodes_per_data_file)
         path = root / f"data/chunk-000/file-{file:03d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(_frames(shape, first, starts[span], lengths[span]), path)
+        frames = _frames(shape, first, starts[span], lengths[span])
+        with pq.ParquetWriter(path, frames.schema) as writer:  # a row group for each episode
+            for start, length in zip(starts[span] - starts[first], lengths[span], strict=True):
+                writer.write_table(frames.slice(start, length))
         for camera in CAMERAS[: shape.cameras]:
             video = root / f"videos/{camera}/chunk-000/file-{file:03d}.mp4"
             video.parent.mkdir(parents=True, exist_ok=True)
             video.touch()
     return root
+
+
+def write_stops(path: Path, shape: Shape) -> Path:
+    """Write where the episode of each row stops, ``(N,)``, for peers that know no episodes."""
+    lengths = shape.lengths()
+    np.save(path, np.repeat(np.cumsum(lengths), lengths))
+    return path
 
 
 def write_v30_metadata(root: Path, shape: Shape) -> Path:

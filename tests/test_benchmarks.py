@@ -73,6 +73,8 @@ def test_every_benchmark_runs_beside_its_peers(benchmark, tmp_path):
     assert {row.contender for row in rows} > {OURS}
     for group in groups(rows).values():  # who did the same found the same
         assert len({row.notes.get("frames") for row in group}) == 1
+        sums = [row.notes["checksum"] for row in group if "checksum" in row.notes]
+        assert sums == pytest.approx(sums[:1] * len(sums))
 
 
 @LINUX

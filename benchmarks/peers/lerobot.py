@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from benchmarks.workload import BATCH, WINDOW, batches, random_rows
+
 if TYPE_CHECKING:
     from benchmarks.meter import Meter
 
@@ -53,3 +55,30 @@ def open_metadata(meter: Meter, root: str) -> None:
         meta = LeRobotDatasetMetadata("benchmark/open", root=root)
         middle = meta.episodes[meta.total_episodes // 2]["dataset_from_index"]
     meter.note(frames=meta.total_frames, episodes=meta.total_episodes, middle=middle)
+
+
+def read_numbers(meter: Meter, root: str, rows: int, windows: int) -> None:
+    """Read rows one by one, windows one by one, and windows collated into batches."""
+    declare_missing_operator()
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from torch.utils.data import default_collate
+
+    with meter.step("open"):
+        plain = LeRobotDataset("benchmark/numeric", root=root)
+    chosen = random_rows(len(plain), rows)
+    with meter.step("one row", rows):
+        for row in chosen:
+            plain[row]
+    seconds = [frame / plain.fps for frame in range(WINDOW)]
+    around = {"observation.state": seconds, "action": seconds}
+    dataset = LeRobotDataset("benchmark/numeric", root=root, delta_timestamps=around)
+    anchors = random_rows(len(dataset), windows)
+    with meter.step("one window", windows):
+        for row in anchors:
+            dataset[row]
+    grouped = batches(anchors)
+    with meter.step(f"a window, in batches of {BATCH}", BATCH * len(grouped)):
+        for batch in grouped:
+            default_collate([dataset[row] for row in batch])
+    first = default_collate([dataset[row] for row in anchors[:BATCH]])["action"]
+    meter.note(frames=len(dataset), checksum=float(first.double().sum()))

@@ -1,0 +1,21 @@
+"""What all contenders read: the same rows in the same order. Standard library only."""
+
+from __future__ import annotations
+
+import random
+
+__all__ = ["BATCH", "WINDOW", "batches", "random_rows"]
+
+WINDOW = 50
+"""Frames of a window: the anchor and those after it."""
+BATCH = 64
+
+
+def random_rows(num_rows: int, count: int) -> list[int]:
+    """Return rows drawn at random, the same in every process."""
+    return random.Random(0).choices(range(num_rows), k=count)
+
+
+def batches(rows: list[int]) -> list[list[int]]:
+    """Return the rows in batches; a last one that is not full is left out."""
+    return [rows[start : start + BATCH] for start in range(0, len(rows) - BATCH + 1, BATCH)]
