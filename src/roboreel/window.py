@@ -1,0 +1,163 @@
+"""Time windows around a row: arithmetic only."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import WindowError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Window", "window_rows"]
+
+# Row numbers stay far from the edge of int64 when such an offset is added to them.
+_MAX_OFFSET = 2**31
+_MAX_LENGTH = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Window:
+    """Offsets around an anchor, in frames or in seconds; order and repeats stay as given.
+
+    Examples:
+        >>> Window(frames=range(50))
+        Window(frames=range(0, 50))
+        >>> Window(seconds=(-0.1, 0.0)).offsets(fps=30)
+        array([-3,  0])
+    """
+
+    frames: Iterable[int] | None = None
+    """Offsets in frames: 0 is the anchor, negative ones lie before it. Kept as a tuple."""
+    seconds: Iterable[float] | None = None
+    """Offsets in seconds, each a multiple of ``1 / fps``. Kept as a tuple."""
+    tolerance_s: float = 1e-4
+    """How far an offset in seconds may lie from the frame it means."""
+
+    def __post_init__(self) -> None:
+        if (self.frames is None) == (self.seconds is None):
+            raise WindowError(
+                "A window takes its offsets either in frames or in seconds: "
+                "write Window(frames=range(16)) or Window(seconds=(-0.1, 0.0))."
+            )
+        tolerance_s = _check_second(self.tolerance_s, "tolerance_s")
+        if tolerance_s < 0:
+            raise WindowError(f"tolerance_s is {tolerance_s}: give zero or more seconds.")
+        object.__setattr__(self, "tolerance_s", tolerance_s)
+        if self.frames is not None:
+            frames = tuple(_check_frame(frame) for frame in _listed(self.frames, "frames"))
+            object.__setattr__(self, "frames", frames)
+        if self.seconds is not None:
+            seconds = tuple(_check_second(s, "seconds") for s in _listed(self.seconds, "seconds"))
+            object.__setattr__(self, "seconds", seconds)
+
+    def __len__(self) -> int:
+        return len(_listed(self.frames if self.seconds is None else self.seconds, "window"))
+
+    def __repr__(self) -> str:
+        if self.seconds is None:
+            frames = _listed(self.frames, "frames")
+            run = range(frames[0], frames[0] + len(frames))
+            short = len(frames) > 2 and frames == tuple(run)
+            return f"Window(frames={run if short else frames})"
+        tolerance = "" if self.tolerance_s == 1e-4 else f", tolerance_s={self.tolerance_s}"
+        return f"Window(seconds={self.seconds}{tolerance})"
+
+    def offsets(self, fps: float) -> NDArray[np.int64]:
+        """Return the offsets in frames, ``(T,)``, in the order they were given.
+
+        Raises:
+            WindowError: An offset in seconds falls between two frames at this rate.
+        """
+        if self.seconds is None:
+            return np.array(self.frames, dtype=np.int64)
+        if not (math.isfinite(fps) and fps > 0):
+            raise WindowError(f"Offsets in seconds need a rate: fps is {fps}.")
+        seconds = np.array(self.seconds, dtype=np.float64)
+        nearest = np.rint(seconds * fps)
+        between = np.abs(seconds - nearest / fps) > self.tolerance_s
+        if between.any():
+            raise WindowError(_describe_between(seconds[between], nearest[between] / fps, fps))
+        if np.abs(nearest).max() > _MAX_OFFSET:
+            raise WindowError(f"{self!r} reaches more than {_MAX_OFFSET:,} frames at {fps:g} fps.")
+        return nearest.astype(np.int64)
+
+
+def window_rows(
+    anchors: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the rows of one window around each anchor, and where they had to be repeated.
+
+    Args:
+        anchors: Rows ``(B,)``.
+        offsets: Frames from the anchor ``(T,)``, in any order.
+        starts: First row of each anchor's episode, ``(B,)``.
+        stops: The row right after each anchor's episode, ``(B,)``; the episode is not empty.
+
+    Returns:
+        Rows ``(B, T)``, those outside the episode replaced by its first or last row; and the mask
+        ``(B, T)``, True where that was done.
+    """
+    wanted = anchors[:, None] + offsets[None, :]
+    rows = np.minimum(np.maximum(wanted, starts[:, None]), stops[:, None] - 1)
+    return rows, rows != wanted
+
+
+def _listed(offsets: object, name: str) -> tuple[Any, ...]:
+    if isinstance(offsets, str | bytes) or not isinstance(offsets, Iterable):
+        raise WindowError(f"{name} is {offsets!r}: give a sequence of numbers, such as (-1, 0).")
+    # Cut, so that a mistaken range(10**12) is refused before it is spelled out.
+    listed = tuple(islice(offsets, _MAX_LENGTH + 1))
+    if len(listed) > _MAX_LENGTH:
+        raise WindowError(f"{name} has more than {_MAX_LENGTH:,} offsets: give fewer.")
+    if not listed:
+        raise WindowError(f"{name} is empty: a window has at least one offset; (0,) is the anchor.")
+    return listed
+
+
+def _check_frame(frame: object) -> int:
+    try:
+        if isinstance(frame, bool | np.bool_):
+            raise TypeError
+        offset = operator.index(frame)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise WindowError(
+            f"frames holds {frame!r}: offsets in frames are integers. "
+            "Use Window(seconds=…) for time."
+        ) from None
+    if abs(offset) > _MAX_OFFSET:
+        raise WindowError(f"frames holds {offset}: at most {_MAX_OFFSET:,} frames are reached.")
+    return offset
+
+
+def _check_second(second: object, name: str) -> float:
+    try:
+        if isinstance(second, str | bytes | bool | np.bool_):
+            raise TypeError
+        value = float(second)  # type: ignore[arg-type]  # that is the question
+    except (TypeError, ValueError, OverflowError):
+        raise WindowError(f"{name} holds {second!r}: a number of seconds is wanted.") from None
+    if not math.isfinite(value):
+        raise WindowError(f"{name} holds {value}: a finite number of seconds is wanted.")
+    return value
+
+
+def _describe_between(
+    seconds: NDArray[np.float64], nearest_s: NDArray[np.float64], fps: float
+) -> str:
+    pairs = [f"{s:.6g} s (nearest: {n:.6g} s)" for s, n in zip(seconds, nearest_s, strict=True)]
+    listed = ", ".join(pairs[:5]) + (f" and {len(pairs) - 5} more" if len(pairs) > 5 else "")
+    return (
+        f"Between two frames at {fps:g} fps: {listed}. "
+        "Give multiples of 1 / fps, or count in frames: Window(frames=…)."
+    )
