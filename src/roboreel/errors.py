@@ -13,14 +13,22 @@
     ├── MissingFileError        (FileNotFoundError)  a data or video file that the metadata names
     ├── CorruptFileError        (ValueError)         bytes that are not what they should be
     ├── MissingValueError       (ValueError)         a null where a value must be
-    └── WindowError             (ValueError)         offsets that do not fall on frames
+    ├── WindowError             (ValueError)         offsets that do not fall on frames
+    ├── FrameError              (ValueError)         values that do not fit the declared features
+    ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
+    ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
+    └── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
 """
 
 __all__ = [
+    "BufferInUseError",
+    "BufferMismatchError",
     "CorruptFileError",
     "DatasetError",
+    "EmptyBufferError",
     "EpisodeNotFoundError",
     "FeatureNotFoundError",
+    "FrameError",
     "MetadataError",
     "MissingFileError",
     "MissingValueError",
@@ -82,3 +90,19 @@ class MissingValueError(DatasetError, ValueError):
 
 class WindowError(DatasetError, ValueError):
     """The offsets of a window do not fall on frames."""
+
+
+class FrameError(DatasetError, ValueError):
+    """The values of a frame or an episode do not fit the declared features."""
+
+
+class BufferMismatchError(DatasetError, ValueError):
+    """A replay buffer has other features or another capacity than asked for."""
+
+
+class BufferInUseError(DatasetError, RuntimeError):
+    """Another process writes to a replay buffer."""
+
+
+class EmptyBufferError(DatasetError, LookupError):
+    """A replay buffer holds nothing that could be drawn."""
