@@ -92,10 +92,10 @@ class JpegColumn:
     def encode(self, values: NDArray[Any]) -> list[bytes]:
         """Return each image as its length and its JPEG."""
         encoded = []
-        for image in values:
-            picture = imagecodecs.jpeg8_encode(
-                image.squeeze(axis=2) if image.shape[2] == 1 else image, level=_QUALITY
-            )
+        # The encoder wants contiguous pixels, and gray ones without an axis for channels.
+        images = np.ascontiguousarray(values)
+        for image in images[..., 0] if self._shape[2] == 1 else images:
+            picture = imagecodecs.jpeg8_encode(image, level=_QUALITY)
             if len(picture) + _LENGTH.itemsize > self._slot_bytes:
                 raise FrameError(
                     f"An image became {len(picture):,} bytes as JPEG and its slot has "
