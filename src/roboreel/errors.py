@@ -16,15 +16,23 @@
     ├── MissingImageError       (LookupError)        a frame for which the video has no image
     ├── UnsupportedVideoError   (ValueError)         a video of a kind that we do not read
     ├── WindowError             (ValueError)         offsets that do not fall on frames
-    └── EncodingError           (ValueError)         images or packets that cannot become a video
+    ├── EncodingError           (ValueError)         images or packets that cannot become a video
+    ├── FrameError              (ValueError)         values that do not fit the declared features
+    ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
+    ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
+    └── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
 """
 
 __all__ = [
+    "BufferInUseError",
+    "BufferMismatchError",
     "CorruptFileError",
     "DatasetError",
     "EncodingError",
+    "EmptyBufferError",
     "EpisodeNotFoundError",
     "FeatureNotFoundError",
+    "FrameError",
     "MetadataError",
     "MissingFileError",
     "MissingImageError",
@@ -100,3 +108,17 @@ class WindowError(DatasetError, ValueError):
 
 class EncodingError(DatasetError, ValueError):
     """Images or packets cannot become one video."""
+class FrameError(DatasetError, ValueError):
+    """The values of a frame or an episode do not fit the declared features."""
+
+
+class BufferMismatchError(DatasetError, ValueError):
+    """A replay buffer has other features or another capacity than asked for."""
+
+
+class BufferInUseError(DatasetError, RuntimeError):
+    """Another process writes to a replay buffer."""
+
+
+class EmptyBufferError(DatasetError, LookupError):
+    """A replay buffer holds nothing that could be drawn."""

@@ -1,0 +1,101 @@
+"""Where a ring stands, in a header that survives a crash at any instruction."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+__all__ = ["COPY_BYTES", "HEADER_BYTES", "Header", "copy_offset", "current_boot", "newest_header"]
+
+# One page for each copy: no write to a disk can harm both.
+COPY_BYTES = 4096
+HEADER_BYTES = 2 * COPY_BYTES
+
+_MAGIC = b"RREPLAY1"
+_FORM = struct.Struct("<8s9q16s")
+_CHECKSUM = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Where a ring stands. Rows and episodes are counted from the first one ever added.
+
+    The complete episodes are ``[first_episode, next_episode)`` and hold the rows
+    ``[tail, open_start)``; the rows ``[open_start, head)`` belong to the episode being added.
+    """
+
+    sequence: int
+    """Grows with every change; of two copies the greater one counts."""
+    first_episode: int
+    tail: int
+    next_episode: int
+    open_start: int
+    head: int
+    synced_episode: int
+    """`next_episode` as it was when all data were last known to be on the disk."""
+    synced_row: int
+    """`open_start` as it was then."""
+    reserved: int
+    """No row from this one on may have been written, whatever else was lost with the power."""
+    boot: bytes
+    """Since when the machine runs; after a new start only what was synced can be trusted."""
+
+    def pack(self) -> bytes:
+        """Return the header as bytes with a checksum."""
+        body = _FORM.pack(_MAGIC, *astuple(self))
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Header | None:
+        """Return the header in these bytes; None if they are not one, or only half written."""
+        if len(data) < _FORM.size + _CHECKSUM.size:
+            return None
+        body = data[: _FORM.size]
+        if _CHECKSUM.unpack_from(data, _FORM.size)[0] != zlib.crc32(body):
+            return None
+        magic, *values = _FORM.unpack(body)
+        return cls(*values) if magic == _MAGIC else None
+
+    @classmethod
+    def empty(cls, capacity: int, boot: bytes) -> Header:
+        """Return the header of a ring that nothing was added to."""
+        counters = dict.fromkeys((field.name for field in fields(cls)), 0)
+        # The first turn overwrites nothing, so all of it is reserved from the start.
+        return cls(**{**counters, "reserved": capacity, "boot": boot})  # type: ignore[arg-type]  # all but boot are integers
+
+
+def copy_offset(sequence: int) -> int:
+    """Return where the header with this sequence number lies: the copies take turns."""
+    return sequence % 2 * COPY_BYTES
+
+
+def newest_header(mapped: mmap) -> Header | None:
+    """Return the newer of the two copies that are whole; None if neither is.
+
+    A writer may be replacing one copy at this moment. It never touches the newest one, so the
+    other is whole, unless two changes passed between the two looks: then look again.
+    """
+    size = _FORM.size + _CHECKSUM.size
+    for _ in range(100):
+        copies = [Header.unpack(mapped[at : at + size]) for at in (0, COPY_BYTES)]
+        whole = [header for header in copies if header is not None]
+        if whole:
+            return max(whole, key=lambda header: header.sequence)
+    return None
+
+
+@cache
+def current_boot() -> bytes:
+    """Return what tells this run of the machine from the next; zeros where nothing does."""
+    try:
+        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        return bytes.fromhex(text.strip().replace("-", ""))
+    except (OSError, ValueError):
+        return bytes(16)

@@ -1,0 +1,80 @@
+"""Positions in a ring, and draws from it: arithmetic only.
+
+Rows are counted from the first frame ever added and never start over; the slot of a row is its
+remainder by the ring's capacity. So "older" is "smaller", and a row says whether it was overwritten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["block_sums", "draw_weighted", "slot_spans", "slots_of"]
+
+# Large enough that one million weights have few sums, small enough that reading a block is nothing.
+_BLOCK = 256
+
+
+def slots_of(rows: NDArray[np.int64], tail: int, capacity: int) -> NDArray[np.int64]:
+    """Return the slot of each row.
+
+    Args:
+        rows: Rows in ``[tail, tail + capacity)``, of any shape.
+        tail: The oldest row that is held.
+        capacity: Slots of the ring.
+    """
+    # Dividing every row costs ten times as much as comparing: they lie on one turn, or the next.
+    turn = tail - tail % capacity
+    slots = rows - turn
+    slots[slots >= capacity] -= capacity
+    return slots
+
+
+def slot_spans(start: int, stop: int, capacity: int) -> tuple[tuple[int, int], ...]:
+    """Return the one or two spans of slots that hold the rows ``[start, stop)``, oldest first."""
+    first = start % capacity
+    beyond = first + (stop - start) - capacity
+    if beyond <= 0:
+        return ((first, first + stop - start),)
+    return ((first, capacity), (0, beyond))
+
+
+def block_sums(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the sum of each block of weights; the last block may be short, or empty."""
+    whole = len(weights) - len(weights) % _BLOCK
+    sums = weights[:whole].reshape(-1, _BLOCK).sum(axis=1, dtype=np.float64)
+    return np.append(sums, weights[whole:].sum(dtype=np.float64))
+
+
+def draw_weighted(
+    weights: NDArray[Any],
+    sums: NDArray[np.float64],
+    count: int,
+    generator: np.random.Generator,
+) -> NDArray[np.int64]:
+    """Return positions drawn with replacement, each as likely as its weight is large.
+
+    Weights change in place between two draws, so no tree of sums could be kept: one pass sums
+    blocks, then only the drawn blocks are looked into.
+
+    Args:
+        weights: ``(N,)``, not negative.
+        sums: Their `block_sums`, finite and not all zero.
+        count: How many to draw.
+        generator: Where chance comes from.
+    """
+    sums = np.cumsum(sums)
+    targets = np.minimum(generator.random(count) * sums[-1], np.nextafter(sums[-1], 0))
+    blocks = np.searchsorted(sums, targets, side="right")
+    before = np.where(blocks > 0, sums[blocks - 1], 0.0)
+    positions = blocks[:, None] * _BLOCK + np.arange(_BLOCK)
+    inside = positions < len(weights)
+    held = np.where(inside, weights[np.minimum(positions, len(weights) - 1)], 0)
+    running = np.cumsum(held, axis=1, dtype=np.float64)
+    # Rounding must not lead past the last positive weight of a block.
+    within = np.clip(targets - before, 0, np.nextafter(running[:, -1], 0))
+    return np.asarray(blocks * _BLOCK + np.argmax(running > within[:, None], axis=1))

@@ -1,0 +1,291 @@
+"""The replay buffer under kills, power cuts and readers beside the writer."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roboreel.record import columns, store, writer
+from roboreel.record.replay import ReplayBuffer
+from roboreel.schema import Feature
+from roboreel.window import Window
+
+PAGE_BYTES = 4096
+# Two pages per frame, so that a frame and an episode can be torn.
+FEATURES = {"wide": Feature("int64", (1024,)), "number": Feature("int64", (1,))}
+
+
+def episode_of(numbers: list[int]) -> dict[str, Any]:
+    wide = np.repeat(np.array(numbers, dtype=np.int64)[:, None], 1024, axis=1)
+    return {"wide": wide, "number": wide[:, 0]}
+
+
+def frame_of(number: int) -> dict[str, Any]:
+    return {name: values[0] for name, values in episode_of([number]).items()}
+
+
+def held_numbers(buffer: ReplayBuffer) -> list[list[int]]:
+    """Return what the episodes hold, after a look at every element."""
+    held = []
+    for episode in buffer.episodes():
+        assert (episode["wide"] == episode["number"][:, None]).all()
+        held.append(episode["number"].tolist())
+    return held
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a buffer holds: complete episodes and the open one."""
+
+    episodes: tuple[tuple[int, ...], ...] = ()
+    open: tuple[int, ...] = ()
+
+    def with_room(self, count: int, capacity: int) -> "Held":
+        episodes = self.episodes
+        while sum(map(len, episodes)) + len(self.open) + count > capacity:
+            episodes = episodes[1:]
+        return replace(self, episodes=episodes)
+
+    def plus(self, numbers: tuple[int, ...]) -> "Held":
+        return replace(self, open=self.open + numbers)
+
+    def ended(self) -> "Held":
+        return Held((*self.episodes, self.open))
+
+
+def operations() -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield episodes added whole and frame by frame, in turn; the ring turns twice."""
+    number = 0
+    for length in (3, 5, 1, 4, 6, 2, 3):
+        numbers = tuple(range(number, number + length))
+        if length % 2:
+            yield "add_episode", numbers
+        else:
+            yield from (("add", (n,)) for n in numbers)
+            yield "end_episode", ()
+        number += length
+
+
+def run_operations(buffer: ReplayBuffer, moments: list[Held]) -> None:
+    """Run them; note before each one in which states a kill may leave the buffer."""
+    after = Held()
+    for name, numbers in operations():
+        room = after.with_room(len(numbers), buffer.capacity)
+        moments[:] = [after, room]
+        after = room.plus(numbers) if name == "add" else room.plus(numbers).ended()
+        moments.append(after)
+        if name == "add":
+            buffer.add(frame_of(*numbers))
+        elif name == "add_episode":
+            buffer.add_episode(episode_of(list(numbers)))
+        else:
+            buffer.end_episode()
+    moments[:] = [after]
+
+
+def kill_at(write: int, part: float) -> Any:
+    """Return a `write_at` that ends the process in the middle of one write."""
+    whole, count = columns.write_at, 0
+
+    def cut(file: Any, offset: int, data: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > write:
+            raise Killed
+        if count == write:
+            view = memoryview(data)
+            whole(file, offset, view[: int(len(view) * part)])
+            raise Killed
+        whole(file, offset, data)
+
+    return cut
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_a_kill_in_any_write_leaves_the_state_before_or_after_the_operation(
+    tmp_path, monkeypatch, part
+):
+    # The page cache outlives a process, so syncing plays no part here.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    write, moments = 0, [Held(), Held()]
+    while len(moments) > 1:
+        write += 1
+        path = tmp_path / f"{write}"
+        buffer = ReplayBuffer(path, capacity=12, features=FEATURES)
+        with monkeypatch.context() as patch, suppress(Killed):
+            cut = kill_at(write, part)
+            patch.setattr(columns, "write_at", cut)
+            patch.setattr(writer, "write_at", cut)
+            run_operations(buffer, moments)
+        # The kernel frees the lock of a process that ended; nothing else is tidied up.
+        assert buffer._writer is not None
+        buffer._writer.close()
+        with ReplayBuffer(path) as opened:
+            held = tuple(map(tuple, held_numbers(opened)))
+            states = [(moment.episodes, len(moment.open)) for moment in moments]
+            assert (held, opened.open_frames) in states
+            opened.discard_episode()
+            opened.add_episode(episode_of([100, 101]))
+            assert held_numbers(opened)[-1] == [100, 101]
+    assert write > 60
+
+
+def disk_after_power_cut(
+    live: Path, synced: dict[str, bytes], chance: random.Random
+) -> dict[str, bytes]:
+    """Return every file with each page as it was last synced, or as it is now."""
+    files = {}
+    for path in live.rglob("*.bin"):
+        name, now = str(path.relative_to(live)), path.read_bytes()
+        before = synced.get(name, bytes(len(now)))
+        pages = range(0, len(now), PAGE_BYTES)
+        files[name] = b"".join(
+            chance.choice((before, now))[page : page + PAGE_BYTES] for page in pages
+        )
+    return files
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_after_a_power_cut_what_was_flushed_is_whole_or_gone(tmp_path, monkeypatch, seed):
+    chance, live = random.Random(seed), tmp_path / "live"
+    synced: dict[str, bytes] = {}
+
+    def fsync(handle: int) -> None:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        if path.suffix == ".bin":
+            synced[str(path.relative_to(live))] = path.read_bytes()
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc to see what is synced")
+    capacity = chance.choice((10, 100, 200))
+    buffer = ReplayBuffer(live, capacity=capacity, features=FEATURES, flush_every_s=None)
+    for path in live.rglob("*.bin"):
+        synced[str(path.relative_to(live))] = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        number, flushed = 0, []
+        for _ in range(chance.randrange(1, 120)):
+            length = chance.randrange(1, min(capacity, 8) + 1)
+            buffer.add_episode(episode_of(list(range(number, number + length))))
+            number += length
+            if chance.random() < 0.05:
+                buffer.flush()
+                flushed = held_numbers(buffer)
+        disk = disk_after_power_cut(live, synced, chance)
+    newest, header_now = number, buffer._store.header()
+    buffer.close()
+    copy = tmp_path / "copy"
+    shutil.copytree(live, copy)
+    for name, data in disk.items():
+        (copy / name).write_bytes(data)
+    # The machine started anew: nothing tells which pages reached the disk.
+    monkeypatch.setattr(store, "current_boot", lambda: b"another boot 123")
+    monkeypatch.setattr(writer, "current_boot", lambda: b"another boot 123")
+    must = [episode for episode in flushed if episode[0] >= header_now.reserved - capacity]
+    reader = ReplayBuffer(copy)
+    assert held_numbers(reader) == must
+    with ReplayBuffer(copy) as again:
+        again.add_episode(episode_of([newest, newest + 1]))
+        assert held_numbers(again)[-1] == [newest, newest + 1]
+        assert held_numbers(again)[:-1] == must[len(must) - len(held_numbers(again)) + 1 :]
+    assert held_numbers(reader) == held_numbers(ReplayBuffer(copy))
+
+
+WRITER = textwrap.dedent("""
+    import sys
+    from tests.test_replay_crash import FEATURES, ReplayBuffer, episode_of, frame_of
+    buffer = ReplayBuffer(sys.argv[1], capacity=40, features=FEATURES)
+    number = 0
+    while True:
+        length = 1 + number % 7
+        buffer.add_episode(episode_of(list(range(number, number + length))))
+        number += length
+        for _ in range(number % 3):
+            buffer.add(frame_of(number))
+            number += 1
+            sys.stdout.write(f"{number}\\n")
+            sys.stdout.flush()
+        if buffer.open_frames:
+            buffer.end_episode()
+        sys.stdout.write(f"{number}\\n")
+        sys.stdout.flush()
+""")
+
+
+def start_writer(script: str, path: Path) -> "subprocess.Popen[bytes]":
+    root = Path(__file__).resolve().parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"}
+    command = [sys.executable, "-c", script, str(path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_a_killed_process_leaves_all_it_had_added(tmp_path):
+    for seed in range(4):
+        path = tmp_path / str(seed)
+        with start_writer(WRITER, path) as process:
+            assert process.stdout is not None
+            lines = [
+                process.stdout.readline() for _ in range(5 + random.Random(seed).randrange(60))
+            ]
+            process.kill()
+            promised = int([*lines, *process.stdout.read().splitlines()][-1])
+        with ReplayBuffer(path) as buffer:
+            if buffer.open_frames:
+                buffer.end_episode()
+            numbers = [number for episode in held_numbers(buffer) for number in episode]
+            assert numbers == list(range(numbers[0], numbers[-1] + 1))
+            assert numbers[-1] + 1 >= promised
+            assert len(numbers) >= min(promised, 40 - 7 - 7)
+
+
+FAST_WRITER = textwrap.dedent("""
+    import sys
+    import numpy as np
+    from tests.test_replay_crash import IMAGES, ReplayBuffer
+    buffer = ReplayBuffer(sys.argv[1], capacity=64, features=IMAGES, flush_every_s=None)
+    for number in range(10**9):
+        steps = np.arange(1 + number % 5)
+        wide = np.repeat((number * 8 + steps)[:, None], 64, axis=1)
+        pixels = np.broadcast_to((number % 16 * 16).__index__(), (len(steps), 16, 16, 3))
+        buffer.add_episode({"wide": wide, "image": pixels.astype(np.uint8)})
+        if number == 30:
+            print("ready", flush=True)
+""")
+IMAGES = {"wide": Feature("int64", (64,)), "image": Feature("image", (16, 16, 3))}
+
+
+def test_readers_see_whole_frames_of_one_episode_while_another_process_writes(tmp_path):
+    windows = {"wide": Window(frames=(-1, 0, 1))}
+    with start_writer(FAST_WRITER, tmp_path / "buffer") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        buffer, seen = ReplayBuffer(tmp_path / "buffer"), set()
+        for _ in range(400):
+            sample = buffer.sample(16, windows=windows)
+            wide = sample["wide"]
+            assert (wide == wide[..., :1]).all(), "a frame is torn"
+            episode, step = np.divmod(wide[..., 0], 8)
+            assert (episode == episode[:, :1]).all(), "a window holds two episodes"
+            wanted = np.clip(step[:, 1:2] + [-1, 0, 1], 0, episode[:, :1] % 5)
+            assert (step == wanted).all(), "a window holds other frames"
+            pixels = sample["image"].astype(int) - (episode[:, 0] % 16 * 16)[:, None, None, None]
+            assert np.abs(pixels).max() <= 2, "an image is of another frame"
+            seen.update(episode[:, 0].tolist())
+        process.kill()
+    assert len(seen) > 100, "the writer stood still"
