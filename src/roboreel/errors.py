@@ -28,8 +28,8 @@ __all__ = [
     "BufferMismatchError",
     "CorruptFileError",
     "DatasetError",
-    "EncodingError",
     "EmptyBufferError",
+    "EncodingError",
     "EpisodeNotFoundError",
     "FeatureNotFoundError",
     "FrameError",
@@ -108,6 +108,8 @@ class WindowError(DatasetError, ValueError):
 
 class EncodingError(DatasetError, ValueError):
     """Images or packets cannot become one video."""
+
+
 class FrameError(DatasetError, ValueError):
     """The values of a frame or an episode do not fit the declared features."""
 

@@ -164,7 +164,7 @@ class FrameFiles:
         numbers = self._episodes.number[self._positions(file)]
         if len(numbers) == 1:
             return f"episode {numbers[0]}"
-        return f"episodes {numbers.min(initial=0)} to {numbers.max(initial=0)}"
+        return f"episodes {numbers.min()} to {numbers.max()}"
 
     def _check(self, file: int) -> None:
         """Compare a file with the metadata; find the episodes by their numbers if need be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ _LANGUAGE = pa.list_(
 def frame_schema(features: Mapping[str, Feature]) -> pa.Schema:
     """Return the schema of a data file; cameras stored as video have no column."""
     stored = {name: f for name, f in features.items() if f.dtype != "video"}
-    return pa.schema([(name, _arrow_type(feature)) for name, feature in stored.items()])
+    return pa.schema([_field(name, feature) for name, feature in stored.items()])
 
 
 def frame_table(
@@ -51,12 +52,24 @@ def frame_table(
     """
     schema = frame_schema(features)
     arrays = [_arrow_array(name, columns[name], features[name]) for name in schema.names]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return pa.Table.from_arrays(arrays, names=schema.names)
 
 
 def picture_columns(features: Mapping[str, Feature]) -> list[str]:
     """Return the leaf columns that hold encoded pictures."""
     return [f"{name}.bytes" for name, feature in features.items() if feature.dtype == "image"]
+
+
+def _field(name: str, feature: Feature) -> pa.Field:
+    shape = feature.value_shape
+    if feature.kind != "number" or not 2 <= len(shape) <= 5:
+        return pa.field(name, _arrow_type(feature))
+    # `datasets` knows its array types by these; for everybody else they are nested lists.
+    metadata = {
+        "ARROW:extension:name": f"datasets.features.features.Array{len(shape)}DExtensionType",
+        "ARROW:extension:metadata": json.dumps([list(shape), feature.dtype]),
+    }
+    return pa.field(name, _arrow_type(feature), metadata=metadata)
 
 
 def _arrow_type(feature: Feature) -> pa.DataType:

@@ -111,10 +111,13 @@ def write_parquet(
             schema,
             compression={leaf: "NONE" if leaf in plain else "SNAPPY" for leaf in leaves},
             use_dictionary=[leaf for leaf in leaves if leaf not in plain],
+            # The least and the greatest picture would be stored once more.
+            write_statistics=[leaf for leaf in leaves if leaf not in plain],
         ) as writer,
     ):
         for table in tables:
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            rows = max(1, table.num_rows)
+            writer.write_table(table.cast(schema), row_group_size=rows)
             num_rows += table.num_rows
     return num_rows
 

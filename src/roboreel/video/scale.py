@@ -33,4 +33,5 @@ def scale_picture(pixels: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
     height, width = pixels.shape[:2]
     rows = ((np.arange(size[0]) + 0.5) * height / size[0]).astype(np.int64)
     columns = ((np.arange(size[1]) + 0.5) * width / size[1]).astype(np.int64)
-    return pixels[rows][:, columns]
+    nearest: NDArray[Any] = pixels[rows][:, columns]
+    return nearest
