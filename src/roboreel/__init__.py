@@ -13,18 +13,22 @@ if TYPE_CHECKING:
     from roboreel.dataset import Episode as Episode
     from roboreel.dataset import open_dataset as open_dataset
     from roboreel.errors import DatasetError as DatasetError
+    from roboreel.schema import Depth as Depth
     from roboreel.schema import Feature as Feature
+    from roboreel.window import Window as Window
 
 _HOMES = {
     "Dataset": "roboreel.dataset",
     "DatasetError": "roboreel.errors",
+    "Depth": "roboreel.schema",
     "Episode": "roboreel.dataset",
     "Feature": "roboreel.schema",
+    "Window": "roboreel.window",
     "open_dataset": "roboreel.dataset",
 }
 
 __version__ = "0.1.0"
-__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  # names, spelled once
+__all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  # spelled once, above
 
 
 def __getattr__(name: str) -> object:
