@@ -23,11 +23,11 @@ _ODD_A = np.uint64(0xBF58476D1CE4E5B9)
 _ODD_B = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
 
-# In a rectangle more than eight cells high no bias is left after six rounds that tens of thousands
-# of permutations would show. In a smaller one rows say little about columns, and it takes sixteen.
+# Of more than 64 numbers, six rounds leave no bias that tens of thousands of permutations would
+# show. Where there are fewer, rows say little about columns, and it takes sixteen.
 _ROUNDS = 6
 _ROUNDS_WHEN_SMALL = 16
-_SMALL = 8
+_SMALL = 64
 
 
 @lru_cache(maxsize=256)
@@ -73,13 +73,11 @@ def _walk(
     """Permute the cells of a rectangle that is hardly larger, until the cell is below ``size``.
 
     Following a permutation from a value below ``size`` to the next such value is itself a
-    permutation of the values below ``size``. Few values need more than one step: the rectangle has
-    less than one column too many.
+    permutation of the values below ``size``. Few values need more than one step.
     """
     if size <= 1:
         return np.zeros(values.shape, np.int64)
-    height = math.isqrt(size - 1) + 1
-    width = -(-size // height)
+    height, width = _rectangle(size)
     walked = _feistel(values.astype(np.uint64), height, width, key, inverse=inverse)
     outside = np.flatnonzero(walked >= np.uint64(size))
     while len(outside):
@@ -87,6 +85,19 @@ def _walk(
         walked[outside] = _feistel(walked[outside], height, width, own_key, inverse=inverse)
         outside = outside[walked[outside] >= np.uint64(size)]
     return walked.astype(np.int64)
+
+
+@lru_cache(maxsize=256)
+def _rectangle(size: int) -> tuple[int, int]:
+    """Return height and width of a rectangle near a square that has few cells more than ``size``.
+
+    Every cell too many is a step more for some value, and a step costs a small batch as much as a
+    large one.
+    """
+    highest = math.isqrt(size - 1) + 1
+    heights = range(highest, max(highest * 2 // 3, highest - 64, 2) - 1, -1)
+    height = min(heights, key=lambda height: -size % height)
+    return height, -(-size // height)
 
 
 def _feistel(
@@ -98,7 +109,7 @@ def _feistel(
     turned back, and the rounds in reverse order are the inverse.
     """
     row, column = np.divmod(cells, np.uint64(width))
-    rounds = range(_ROUNDS if height > _SMALL else _ROUNDS_WHEN_SMALL)
+    rounds = range(_ROUNDS if height * width > _SMALL else _ROUNDS_WHEN_SMALL)
     for number in reversed(rounds) if inverse else rounds:
         round_key = key + np.uint64(number * int(_GOLDEN) & _MASK)
         if number % 2 == 0:
