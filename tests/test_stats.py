@@ -1,6 +1,10 @@
 """Statistics that add up."""
 
+import json
+from pathlib import Path
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +20,7 @@ from roboreel.stats import (
     merge_stats,
 )
 
-FRACTIONS = list(QUANTILES.values())
+RECORDED = Path(__file__).resolve().parents[2] / "shared" / "data" / "lerobot_v30_numeric"
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 
 
@@ -341,3 +345,17 @@ def test_images_of_another_type_or_shape_are_refused():
         image_stats(np.zeros((3, 4, 4), np.uint8))
     with pytest.raises(ValueError, match="1 channels"):
         ImageAccumulator(3).merge(ImageAccumulator(1))
+
+
+@pytest.mark.skipif(not RECORDED.exists(), reason="needs the datasets of ../shared")
+@pytest.mark.parametrize("name", ["observation.state", "action", "next.done", "frame_index"])
+def test_what_lerobot_recorded_has_the_statistics_that_lerobot_wrote(name):
+    written = json.loads((RECORDED / "meta" / "stats.json").read_text())[name]
+    accumulator = Accumulator(np.shape(written["mean"]))
+    for path in sorted(RECORDED.glob("data/*/*.parquet")):
+        accumulator.update(np.array(pq.read_table(path, columns=[name])[name].to_pylist()))
+    stats = accumulator.finish()
+    assert stats.count.max() == written["count"][0]
+    for key in ("min", "max", "mean", "std"):
+        # LeRobot adds up in float32. Its quantiles are averages of the episodes', and differ.
+        np.testing.assert_allclose(getattr(stats, key), written[key], rtol=1e-5, atol=1e-6)

@@ -20,7 +20,8 @@ class Anchors:
     """The rows that samples are built around: those of some episodes, without their last frames.
 
     Samples are numbered from 0, episode after episode in the order given. Nothing of the length of
-    the dataset is held, only arrays of the number of episodes.
+    the dataset is held, only arrays of the number of episodes. Over a view of some episodes, give
+    the view's own numbering in place of rows.
 
     Examples:
         >>> anchors = Anchors(np.array([0, 100]), np.array([4, 3]), drop_n_last_frames=1)
