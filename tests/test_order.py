@@ -49,6 +49,7 @@ def test_every_size_up_to_300_is_permuted_and_taken_back():
         assert np.array_equal(unpermute(numbers, size, make_key(size)), np.arange(size))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2**62), st.integers(0, 2**64 - 1), st.data())
 def test_places_of_a_huge_permutation_are_found_again(size, seed, data):
     places = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, unique=True)))
@@ -109,12 +110,14 @@ def test_the_sequential_order_is_the_numbering():
     assert epoch_of(Sequential(5), epoch=3).tolist() == [0, 1, 2, 3, 4]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 400), st.integers(-5, 2**65), st.integers(0, 1000))
 def test_uniform_visits_every_sample_once(num_samples, seed, epoch):
     samples = epoch_of(Uniform(num_samples, seed), epoch)
     assert np.array_equal(np.sort(samples), np.arange(num_samples))
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 400),
     st.integers(1, 50),
@@ -127,6 +130,7 @@ def test_local_visits_every_sample_once(num_samples, block, buffer, seed, epoch)
     assert np.array_equal(np.sort(samples), np.arange(num_samples))
 
 
+@settings(deadline=None)
 @given(st.integers(1, 400), st.integers(1, 50), st.integers(1, 20), st.integers(0, 9))
 def test_local_has_no_more_blocks_at_once_than_the_buffer_holds(num_samples, block, buffer, seed):
     blocks = epoch_of(Local(num_samples, block, buffer, seed)) // block
@@ -215,6 +219,7 @@ GROUPS = st.lists(
 ).filter(lambda groups: any(weight > 0 for _, weight in groups))
 
 
+@settings(deadline=None)
 @given(GROUPS, st.integers(1, 3000), st.integers(0, 5))
 def test_every_group_and_sample_is_drawn_as_often_as_its_weight_says(groups, draws, epoch):
     lengths = np.array([length for length, _ in groups])
@@ -279,6 +284,7 @@ def ranks_of(num_samples: int, batch_size: int, world_size: int, *, drop_last: b
     ]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 500), SPLITS, st.data())
 def test_the_ranks_partition_what_is_left_of_an_epoch(num_samples, split, data):
     batch_size, world_size, drop_last = split
@@ -302,6 +308,7 @@ def test_the_ranks_partition_what_is_left_of_an_epoch(num_samples, split, data):
     assert set(sizes[: max(steps - 2, 0) * world_size]) <= {batch_size}
 
 
+@settings(deadline=None)
 @given(st.integers(0, 500), SPLITS, st.data())
 def test_resuming_after_any_batch_goes_on_as_if_nothing_had_happened(num_samples, split, data):
     batch_size, world_size, drop_last = split
@@ -315,7 +322,7 @@ def test_resuming_after_any_batch_goes_on_as_if_nothing_had_happened(num_samples
     assert one.num_batches(consumed) == 0
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(1, 300), st.lists(SPLITS, min_size=1, max_size=5), st.integers(0, 3))
 def test_the_world_size_may_change_in_mid_epoch(num_samples, splits, steps_each):
     order = Local(num_samples, block=5, buffer=3)
@@ -347,6 +354,7 @@ def test_a_split_that_cannot_be_is_refused():
 # Rows
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=12), st.integers(0, 5), st.integers(0, 2**32))
 def test_samples_are_the_rows_of_the_episodes_without_their_last_frames(lengths, dropped, seed):
     gaps = np.random.default_rng(seed).integers(0, 9, len(lengths))

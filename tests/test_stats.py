@@ -71,11 +71,13 @@ def rank_errors(values: np.ndarray, stats: FeatureStats) -> np.ndarray:
     return np.array(errors)
 
 
+@settings(deadline=None)
 @given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=1, max_dims=3), elements=FINITE))
 def test_a_few_values_give_what_numpy_gives(values):
     assert_close(gather(values).finish(), plain_stats(values))
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(
         np.float32,
@@ -230,6 +232,7 @@ def test_a_wide_feature_gets_a_smaller_sketch():
     assert Accumulator((480, 640)).sketch.capacity == 64
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         hnp.arrays(np.float64, st.tuples(st.integers(1, 20), st.just(2)), elements=FINITE),
@@ -295,6 +298,7 @@ def test_sketches_of_other_shapes_do_not_merge():
         QuantileSketch(2, 5)
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(
         np.uint8, st.tuples(st.integers(1, 3), st.just(3), st.integers(1, 4), st.integers(1, 4))
