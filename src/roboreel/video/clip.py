@@ -3,7 +3,9 @@
 Which image belongs to a frame is decided once per clip, and never by comparing seconds:
 
 1. The clip begins at the image nearest to its start, which must be less than half a frame away.
-   It ends before the image nearest to its stop: that one is the next episode's.
+   It ends before the image nearest to its stop: that one is the next episode's. Only where the stop
+   is a mere ``start + length / fps``, the file ends with the clip and no image was lost, images
+   beyond the stop belong to it too: a camera slower than it says.
 2. If the clip has exactly as many images as the episode has frames, frame ``i`` is image ``i`` of
    the clip, however the camera's clock wandered.
 3. Otherwise images were lost or added, and counting would shift all that follow. Then the clock
@@ -132,9 +134,12 @@ def _span(
         return None
     # An image belongs to the next episode if it is nearer to this clip's stop than half a frame.
     stop = int(np.searchsorted(ticks, origin + clip.stop_s * rate - half))
-    if len(ticks) - first == clip.length:
-        # All that is left, and one for each frame: the stop was calculated, not measured.
-        stop = len(ticks)
+    if len(ticks) - first == clip.length and stop < len(ticks):
+        # One for each frame up to the end of the file: if the stop was only calculated from the
+        # number of frames, a slow camera's last images lie beyond it.
+        is_calculated = abs(clip.start_s + clip.length / clip.fps - clip.stop_s) * rate < half
+        if is_calculated and np.diff(ticks[first:]).max(initial=0) < 3 * half:
+            stop = len(ticks)
     return first, max(stop, first)
 
 
@@ -192,13 +197,11 @@ def plan_runs(
     wanted = np.unique(samples)
     keyframes = np.flatnonzero(keyframe)
     group = np.searchsorted(keyframes, wanted, side="right") - 1
-    for _ in range(_MAX_LOOK_BACK):
+    for step in range(_MAX_LOOK_BACK):
         leading = (pts[keyframes[group]] > pts[wanted]) & (group > 0)
         if not leading.any():
             break
-        group -= leading
-    else:
-        group[leading] = 0
+        group[leading] = 0 if step == _MAX_LOOK_BACK - 1 else group[leading] - 1
     runs = []
     # Leading images belong to an earlier group than some sample decoded before them.
     order = np.argsort(group, kind="stable")

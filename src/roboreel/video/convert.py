@@ -24,8 +24,11 @@ _CODES = 4096
 """Depth is stored in 12 bits."""
 # Colours of a planar image in the order in which FFmpeg stores them, as positions in RGB.
 _GBR = (1, 2, 0)
-# PyAV 17 learned to scale with several threads, and does so unless told otherwise.
-_ONE_THREAD = {"threads": 1} if int(av.__version__.split(".")[0]) >= 17 else {}
+# PyAV 17 and later follow the colours that an image declares, and use several threads unless told
+# otherwise; before, colours had to be named for each call, in swscale's own numbers.
+_FOLLOWS_COLOURS = int(av.__version__.split(".")[0]) >= 17
+_SWSCALE_MATRICES = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
+_BT601, _LIMITED = 5, 1
 
 
 class Converter:
@@ -88,8 +91,19 @@ class Converter:
         interpolation: str | None = None,
     ) -> av.VideoFrame:
         return self._reformatter.reformat(
-            image, width, height, form, interpolation=interpolation, **_ONE_THREAD
+            image, width, height, form, interpolation=interpolation, **_settings(image)
         )
+
+
+def _settings(image: av.VideoFrame) -> dict[str, int]:
+    if _FOLLOWS_COLOURS:
+        return {"threads": 1}
+    return {
+        "src_colorspace": _SWSCALE_MATRICES.get(int(image.colorspace), _BT601),
+        "dst_colorspace": _BT601,
+        "src_color_range": int(image.color_range) or _LIMITED,
+        "dst_color_range": _LIMITED,
+    }
 
 
 def _pixels(plane: Any, dtype: type, height: int, width: int) -> NDArray[Any]:  # noqa: ANN401
@@ -112,8 +126,8 @@ def _planar_equals_packed() -> bool:
     """Return whether this build of FFmpeg has the fast path, by trying it."""
     colours = np.random.default_rng(0).integers(0, 256, (72, 64), dtype=np.uint8)
     image = av.VideoFrame.from_ndarray(colours, format="yuv420p")
-    planar = VideoReformatter().reformat(image, 64, 48, "gbrp", **_ONE_THREAD)
-    packed = VideoReformatter().reformat(image, 64, 48, "rgb24", **_ONE_THREAD).planes[0]
+    planar = VideoReformatter().reformat(image, 64, 48, "gbrp", **_settings(image))
+    packed = VideoReformatter().reformat(image, 64, 48, "rgb24", **_settings(image)).planes[0]
     expected = _pixels(packed, np.uint8, 48, 64 * 3).reshape(48, 64, 3)
     return all(
         np.array_equal(_pixels(plane, np.uint8, 48, 64), expected[..., colour])
@@ -137,4 +151,5 @@ def metres_of_codes(depth: Depth) -> NDArray[np.float32]:
         metres = np.exp(low + share * (high - low)) - depth.shift
     else:
         metres = depth.min_m + share * (depth.max_m - depth.min_m)
-    return metres.astype(np.float32)
+    rounded: NDArray[np.float32] = metres.astype(np.float32)
+    return rounded

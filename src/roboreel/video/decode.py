@@ -8,7 +8,7 @@ import av
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.video.convert import Converter
-from roboreel.video.disposable import disposable_test
+from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ __all__ = ["Decoder"]
 
 # FFmpeg has a decoder of its own for AV1 that works with special hardware only.
 _DECODERS = {"av1": "libdav1d"}
-# What a decoder was seen to hold, for all codecs: fixed tables, and reference images.
+# What decoders of all codecs were seen to hold at most: fixed tables, and reference images.
 _BASE_BYTES = 1_000_000
 _HELD_IMAGES = 10
 
@@ -35,14 +35,14 @@ class Decoder:
     def __init__(self, coding: Coding) -> None:
         self.coding = coding
         self.converter = Converter()
-        self._context = _open_context(coding)
+        self._contexts: dict[bool, av.VideoCodecContext] = {}
         self._is_disposable = disposable_test(coding)
-        self._used = False
+        self._image_bytes = 0
 
     @property
     def nbytes(self) -> int:
         """Estimate of the memory that the decoder holds on to."""
-        return _BASE_BYTES + _HELD_IMAGES * self.coding.width * self.coding.height * 3
+        return len(self._contexts) * (_BASE_BYTES + _HELD_IMAGES * self._image_bytes)
 
     def decode(
         self, packets: PacketReader, table: SampleTable, run: Run
@@ -52,51 +52,65 @@ class Decoder:
         Raises:
             CorruptFileError: The decoder reports damage, or a wanted image does not come out.
         """
-        if self._used:
-            self._context.flush_buffers()
-        self._used = True
         wanted = set(run.wanted)
         for sample, image in self._images(packets, table, run):
             if sample in wanted:
                 wanted.remove(sample)
+                self._image_bytes = self._image_bytes or _image_bytes(image)
                 yield sample, image
                 if not wanted:
                     return
-        raise CorruptFileError(f"Sample {min(wanted)} of the video does not decode to an image.")
+        if wanted:
+            raise CorruptFileError(f"Sample {min(wanted)} of the video decodes to no image.")
 
     def _images(
         self, packets: PacketReader, table: SampleTable, run: Run
     ) -> Iterator[tuple[int, av.VideoFrame]]:
         """Yield all images that come out of a run."""
         wanted = frozenset(run.wanted)
+        context = None
         for sample, data in packets.read(run.start, run.stop):
-            if self._is_disposable and sample not in wanted and self._is_disposable(data):
+            if context is None:
+                context = self._fresh_context(strict=refreshes_all(data, self.coding))
+            elif self._is_disposable and sample not in wanted and self._is_disposable(data):
                 continue
             packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
             packet.update(data)
             packet.pts = sample
             try:
-                images = self._context.decode(packet)
+                images = context.decode(packet)
             except av.FFmpegError as error:
                 # Images that are shown before the keyframe lean on what was not decoded.
                 if table.pts[sample] >= table.pts[run.start]:
                     raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
             else:
-                yield from self._checked(images, table, run)
-        yield from self._checked(self._context.decode(None), table, run)
+                yield from _checked(images, table, run)
+        if context is not None:
+            yield from _checked(context.decode(None), table, run)
 
-    def _checked(
-        self, images: list[av.VideoFrame], table: SampleTable, run: Run
-    ) -> Iterator[tuple[int, av.VideoFrame]]:
-        for image in images:
-            sample = image.pts
-            # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
-            if image.is_corrupt and table.pts[sample] >= table.pts[run.start]:
-                raise CorruptFileError(f"Sample {sample} is damaged, and was decoded in part.")
-            yield sample, image
+    def _fresh_context(self, *, strict: bool) -> av.VideoCodecContext:
+        """Return a context that knows of no image."""
+        context = self._contexts.get(strict)
+        if context is None:
+            context = self._contexts[strict] = _open_context(self.coding, strict=strict)
+        else:
+            context.flush_buffers()
+        return context
 
 
-def _open_context(coding: Coding) -> av.VideoCodecContext:
+def _checked(
+    images: list[av.VideoFrame], table: SampleTable, run: Run
+) -> Iterator[tuple[int, av.VideoFrame]]:
+    """Yield the samples of images, and their images."""
+    for image in images:
+        sample = image.pts
+        # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
+        if image.is_corrupt and table.pts[sample] >= table.pts[run.start]:
+            raise CorruptFileError(f"Sample {sample} is damaged, and was decoded in part.")
+        yield sample, image
+
+
+def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
     try:
         context = av.CodecContext.create(_DECODERS.get(coding.codec, coding.codec), "r")
     except ValueError as error:
@@ -111,9 +125,16 @@ def _open_context(coding: Coding) -> av.VideoCodecContext:
         context.color_trc = coding.colour.transfer
         context.colorspace = coding.colour.matrix
         context.color_range = 2 if coding.colour.full_range else 1
-    # H.264 may leave out how far images are moved; the decoder's guess drops some at the start.
-    if coding.reorder and hasattr(context, "reorder_depth"):
+    # Report damage rather than guess what was there.
+    options = {"err_detect": "explode"} if strict else {}
+    # H.264 may leave out how far images are moved; the decoder's guess loses some at the start.
+    if hasattr(context, "reorder_depth"):
         context.reorder_depth = coding.reorder
-    elif coding.codec == "h264" and coding.reorder:
-        context.options = {"strict": "1"}
+    else:  # Before PyAV 16: it then waits for as many images as there can be.
+        options["strict"] = "1"
+    context.options = options
     return context
+
+
+def _image_bytes(image: av.VideoFrame) -> int:
+    return sum(plane.buffer_size for plane in image.planes)

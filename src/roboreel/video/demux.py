@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -43,7 +43,9 @@ def demux_sample_table(path: Path) -> SampleTable:
             (packet.pts, packet.dts, packet.size, packet.is_keyframe, not packet.is_discard)
             for packet in _packets(container, path)
         ]
-        coding, time_base = _coding(stream.codec_context), stream.time_base
+        coding = _coding(stream.codec_context)
+        rate: Any = stream.time_base  # A type of its own since PyAV 19, with the same parts.
+        time_base = Fraction(rate.numerator, rate.denominator)
     if not packets:
         raise CorruptFileError(f"The video has no images: {str(path)!r}.")
     times, decoding, sizes, keys, visible = zip(*packets, strict=True)
@@ -57,8 +59,7 @@ def demux_sample_table(path: Path) -> SampleTable:
     shown = order[np.array(visible, dtype=np.bool_)[order]]
     return SampleTable(
         coding=replace(coding, reorder=reorder_depth(pts)),
-        # Numerator and denominator, since PyAV 19 has a rational type of its own.
-        time_base=Fraction(int(time_base.numerator), int(time_base.denominator)),
+        time_base=time_base,
         offset=np.empty(0, dtype=np.int64),
         size=np.array(sizes, dtype=np.int32),
         dts=dts,
@@ -78,7 +79,7 @@ class DemuxedPackets:
         self._table = table
         self._container = _open(path)
 
-    def __enter__(self) -> DemuxedPackets:
+    def __enter__(self) -> DemuxedPackets:  # noqa: PYI034  # Self is in Python 3.11
         return self
 
     def __exit__(
@@ -121,14 +122,14 @@ class DemuxedPackets:
 
 def _open(path: Path) -> InputContainer:
     try:
-        container = av.open(str(path))
+        container: InputContainer = av.open(str(path))
     except FileNotFoundError as error:
         raise MissingFileError(f"There is no video file {str(path)!r}.") from error
-    except av.FFmpegError as error:
+    except (av.FFmpegError, UnicodeDecodeError) as error:  # Damaged tags are decoded, too.
         raise CorruptFileError(f"FFmpeg cannot open {str(path)!r}: {error}.") from error
-    if not container.streams.video:
+    if not container.streams.video or container.streams.video[0].codec_context is None:
         container.close()
-        raise UnsupportedVideoError(f"The file has no video: {str(path)!r}.")
+        raise UnsupportedVideoError(f"FFmpeg finds no video that it can decode in {str(path)!r}.")
     return container
 
 

@@ -11,8 +11,6 @@ from roboreel.errors import CorruptFileError
 from roboreel.video import boxes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 __all__ = ["FragmentSamples", "read_fragments"]
@@ -76,10 +74,10 @@ def read_fragments(
             if boxes.number(header, "I", 4) != track_id:
                 continue
             current = _open_fragment(fragment, header, state, box.start, position)
-            for run, current in _fragment_runs(fragment, current, max_samples - count):  # noqa: B020
-                runs.append(run)
-                count += len(run.size)
-            state, position = replace(state, dts=current.dts), current.position
+            found, after = _fragment_runs(fragment, current, max_samples - count)
+            runs += found
+            count += sum(len(run.size) for run in found)
+            state, position = replace(state, dts=after.dts), after.position
     return _join(runs) if runs else None
 
 
@@ -109,14 +107,15 @@ def _open_fragment(
 
 def _fragment_runs(
     fragment: memoryview, current: _Defaults, room: int
-) -> Iterator[tuple[FragmentSamples, _Defaults]]:
-    """Yield the samples of each ``trun`` box, and what holds after it."""
+) -> tuple[list[FragmentSamples], _Defaults]:
+    """Return the samples of each ``trun`` box, and what holds after the last."""
+    runs = []
     for kind, data in boxes.children(fragment):
-        if kind != b"trun":
-            continue
-        run, current = _run(data, current, room)
-        room -= len(run.size)
-        yield run, current
+        if kind == b"trun":
+            run, current = _run(data, current, room)
+            room -= len(run.size)
+            runs.append(run)
+    return runs, current
 
 
 def _run(data: memoryview, current: _Defaults, room: int) -> tuple[FragmentSamples, _Defaults]:

@@ -88,9 +88,13 @@ def _read(file: BinaryIO, size_bytes: int) -> SampleTable:
 
 def _video_track(movie: memoryview) -> memoryview:
     for kind, track in boxes.children(movie):
-        if kind == b"trak" and boxes.require(track, b"mdia", b"hdlr")[8:12] == b"vide":
+        if kind == b"trak" and _handler(track) == b"vide":
             return track
     raise UnsupportedVideoError("The file has no video track.")
+
+
+def _handler(track: memoryview) -> bytes:
+    return bytes(boxes.require(track, b"mdia", b"hdlr")[8:12])
 
 
 def _assemble(
@@ -151,11 +155,12 @@ def _coding(description: memoryview, reorder: int) -> Coding:
 
 
 def _colour(data: memoryview | None) -> Colour | None:
-    if data is None or data[:4] not in (b"nclx", b"nclc"):
+    kind = b"" if data is None else bytes(data[:4])
+    if data is None or kind not in (b"nclx", b"nclc"):
         return None
-    codes = [boxes.number(data, "H", at) for at in (4, 6, 8)]
-    full_range = data[:4] == b"nclx" and boxes.number(data, "B", 10) >= 0x80
-    return Colour(*codes, full_range=full_range)
+    primaries, transfer, matrix = (boxes.number(data, "H", at) for at in (4, 6, 8))
+    full_range = kind == b"nclx" and boxes.number(data, "B", 10) >= 0x80
+    return Colour(primaries, transfer, matrix, full_range)
 
 
 def _stored_samples(table: memoryview, size_bytes: int) -> _Columns:
@@ -229,7 +234,9 @@ def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
     starts = np.concatenate([[0], stops[:-1]])
     chunk = np.repeat(np.arange(len(chunk_offset)), stops - starts)
     position = _starts(size)
-    return chunk_offset[chunk] + position - position[np.minimum(starts, len(size) - 1)[chunk]]
+    first_of_chunk = np.minimum(starts, len(size) - 1)[chunk]
+    offsets: NDArray[np.int64] = chunk_offset[chunk] + position - position[first_of_chunk]
+    return offsets
 
 
 def _chunk_offsets(table: memoryview) -> NDArray[np.int64]:

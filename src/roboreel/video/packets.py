@@ -42,7 +42,7 @@ class FilePackets:
         except FileNotFoundError as error:
             raise MissingFileError(f"There is no video file {str(path)!r}.") from error
 
-    def __enter__(self) -> FilePackets:
+    def __enter__(self) -> FilePackets:  # noqa: PYI034  # Self is in Python 3.11
         return self
 
     def __exit__(
