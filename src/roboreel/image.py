@@ -209,6 +209,12 @@ def _jpeg_size(data: Encoded) -> ImageSize:
 
 def _tiff_size(data: Encoded) -> ImageSize:
     tags = _tiff_tags(data)
+    stored_bits = len(data) * 8 if tags.get(259, 1) == 1 else _MOST_PIXELS
+    if tags.get(277, 1) > 4 or tags[256] * tags[257] > stored_bits:
+        raise CorruptFileError(
+            f"The TIFF picture of {len(data)} bytes claims {tags[256]} x {tags[257]} pixels "
+            f"of {tags.get(277, 1)} channels."
+        )
     colour = tags.get(262) == _TIFF_PALETTE or tags.get(277, 1) >= 3
     return ImageSize(tags[257], tags[256], 3 if colour else 1)
 
