@@ -3,11 +3,13 @@
 import io
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from roboreel.errors import CorruptFileError
 from roboreel.image import (
@@ -22,17 +24,18 @@ from roboreel.image import (
 Image = pytest.importorskip("PIL.Image")
 
 
-def colour(height=24, width=37):
+def colour(height: int = 24, width: int = 37) -> NDArray[np.uint8]:
     noise = np.random.default_rng(0).integers(0, 12, (height, width, 3))
     slope = np.add.outer(np.arange(height) * 3, np.arange(width) * 2)[..., None]
-    return (slope + noise).astype(np.uint8)
+    pixels: NDArray[np.uint8] = (slope + noise).astype(np.uint8)
+    return pixels
 
 
 DEPTH = np.arange(24 * 37, dtype=np.uint16).reshape(24, 37) * 70
 METRES = np.random.default_rng(1).random((24, 37), np.float32)
 
 
-def pillow(pixels, mode, file_format, **options):
+def pillow(pixels: NDArray[Any], mode: str | None, file_format: str, **options: object) -> bytes:
     buffer = io.BytesIO()
     image = Image.fromarray(pixels)
     (image.convert(mode) if mode else image).save(buffer, file_format, **options)
@@ -64,7 +67,7 @@ PICTURES = {
 }
 
 
-def as_pillow(data):
+def as_pillow(data: bytes) -> NDArray[Any]:
     image = Image.open(io.BytesIO(data))
     target = {"1": "L", "LA": "L", "P": "RGB", "RGBA": "RGB", "CMYK": "RGB"}.get(image.mode)
     pixels = np.asarray(image.convert(target) if target else image)

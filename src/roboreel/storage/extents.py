@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from numpy.typing import NDArray
+    from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
     from roboreel.storage.pages import Page
 
@@ -130,7 +131,7 @@ class ByteColumn:
         """Let go of the file, once no thread reads from it; another read would open it again."""
         self._file = None
 
-    def __enter__(self) -> ByteColumn:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -13,7 +13,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, DatasetError
 from roboreel.storage.levels import decode_hybrid
 from roboreel.storage.page_reader import PageReader
-from roboreel.storage.pages import UnfamiliarError, read_pages
+from roboreel.storage.pages import read_pages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
