@@ -1,5 +1,7 @@
 """Where a file keeps a column."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +16,7 @@ from roboreel.storage.mapped import MappedFile
 from roboreel.storage.pages import Page, unpack
 
 
-def write(path, name="b", **columns):
+def write(path: Path, name: str = "b", **columns: object) -> MappedFile:
     table = pa.table({"a": list(range(30)), **columns, name: [b"%d" % row for row in range(30)]})
     pq.write_table(table, path, row_group_size=7)
     return MappedFile(path)
@@ -53,7 +55,7 @@ def test_a_text_that_looks_like_the_name_does_not_mislead(tmp_path):
 
 def test_a_footer_longer_than_the_first_read_is_read_whole(tmp_path):
     wide = {f"column {number}": list(range(30)) for number in range(300)}
-    file = write(tmp_path / "a.parquet", **wide)
+    file = write(tmp_path / "a.parquet", "b", **wide)
     assert read_footer(file, ("b",)).num_rows == 30
 
 

@@ -23,7 +23,8 @@ def run(number: int, length: int, width: int) -> bytes:
 def hybrids(draw):
     width = draw(st.integers(1, 32))
     number = st.integers(0, 2**width - 1)
-    encoded, numbers = b"", []
+    encoded = b""
+    numbers: list[int] = []
     for _ in range(draw(st.integers(1, 6))):
         if draw(st.booleans()):
             group = draw(

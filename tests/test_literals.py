@@ -1,5 +1,8 @@
 """Bytes found verbatim in Snappy and Zstandard streams."""
 
+from itertools import pairwise
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -32,7 +35,7 @@ def mixture(seed: int, parts: int) -> bytes:
     return data
 
 
-def store(folder, data: bytes) -> MappedFile:
+def store(folder: Path, data: bytes) -> MappedFile:
     path = folder / "stream"
     path.write_bytes(b"before" + data + b"after")
     return MappedFile(path)
@@ -71,7 +74,7 @@ def test_each_snappy_block_unpacks_alone(tmp_path, seed):
     assert literals.blocks is not None
     bounds = literals.blocks.tolist()
     assert len(bounds) - 1 == -(-len(data) // BLOCK_BYTES)
-    for block, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for block, (start, stop) in enumerate(pairwise(bounds)):
         expected = data[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
         alone = preamble(len(expected)) + file.read(start, stop - start)
         assert pa.decompress(alone, len(expected), "snappy", asbytes=True) == expected
