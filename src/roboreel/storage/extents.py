@@ -73,7 +73,7 @@ class ByteColumn:
         self._first_rows = [chunk.first_row for chunk in self._footer.chunks]
         key = (str(path), self._identity, column)
         self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
-        self._reads_are_slow = False
+        self._reads_are_slow = True  # a file just opened is not often in memory
 
     @property
     def num_rows(self) -> int:
