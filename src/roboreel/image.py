@@ -71,8 +71,8 @@ def decode_image(data: Encoded) -> Pixels:
     """
     name, size = _header(data)
     try:
-        pixels = _DECODERS[name](data)
-    except Exception as error:  # noqa: BLE001  # each codec has its own error, most plain RuntimeErrors
+        pixels = _DECODERS[name](data if isinstance(data, bytes) else bytes(data))
+    except Exception as error:  # each codec has an error of its own, and some raise ValueError
         raise CorruptFileError(f"The {name} picture cannot be decoded: {error}.") from error
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
@@ -159,14 +159,13 @@ def _plain(pixels: NDArray[Any]) -> NDArray[Any]:
 def _header(data: Encoded) -> tuple[str, ImageSize]:
     """Return the kind of a picture, and its size once that is plausible."""
     start = bytes(data[:16])
-    for name, magic, read_size in _HEADERS:
-        if start.startswith(magic):
-            break
-    else:
+    found = next((kind for kind in _HEADERS if start.startswith(kind[1])), None)
+    if found is None:
         raise CorruptFileError(
             f"The {len(data)} bytes are not a PNG, JPEG, TIFF or WebP picture: "
             f"they begin with {start[:8].hex(' ') or 'nothing'}."
         )
+    name, _, read_size = found
     try:
         size = read_size(data)
     except (struct.error, IndexError, KeyError) as error:
@@ -209,6 +208,12 @@ def _jpeg_size(data: Encoded) -> ImageSize:
 
 def _tiff_size(data: Encoded) -> ImageSize:
     tags = _tiff_tags(data)
+    stored_bits = len(data) * 8 if tags.get(259, 1) == 1 else _MOST_PIXELS
+    if tags.get(277, 1) > 4 or tags[256] * tags[257] > stored_bits:
+        raise CorruptFileError(
+            f"The TIFF picture of {len(data)} bytes claims {tags[256]} x {tags[257]} pixels "
+            f"of {tags.get(277, 1)} channels."
+        )
     colour = tags.get(262) == _TIFF_PALETTE or tags.get(277, 1) >= 3
     return ImageSize(tags[257], tags[256], 3 if colour else 1)
 
@@ -256,26 +261,26 @@ _TIFF_PALETTE = 3
 # --- pixels -------------------------------------------------------------------------------------
 
 
-def _decode_png(data: Encoded) -> NDArray[Any]:
+def _decode_png(data: bytes) -> NDArray[Any]:
     return _opaque(imagecodecs.png_decode(data))
 
 
-def _decode_jpeg(data: Encoded) -> NDArray[Any]:
+def _decode_jpeg(data: bytes) -> NDArray[Any]:
     pixels: NDArray[Any] = imagecodecs.jpeg8_decode(data)
     return _rgb_from_cmyk(pixels) if pixels.ndim == 3 and pixels.shape[2] == 4 else pixels
 
 
-def _decode_tiff(data: Encoded) -> NDArray[Any]:
+def _decode_tiff(data: bytes) -> NDArray[Any]:
     palette = _tiff_tags(data).get(262) == _TIFF_PALETTE
     pixels = _opaque(imagecodecs.tiff_decode(data, asrgb=palette))
     return pixels.astype(np.uint8) * np.uint8(255) if pixels.dtype == np.bool_ else pixels
 
 
-def _decode_webp(data: Encoded) -> NDArray[Any]:
+def _decode_webp(data: bytes) -> NDArray[Any]:
     return _opaque(imagecodecs.webp_decode(data))
 
 
-_DECODERS: dict[str, Callable[[Encoded], NDArray[Any]]] = {
+_DECODERS: dict[str, Callable[[bytes], NDArray[Any]]] = {
     "PNG": _decode_png,
     "JPEG": _decode_jpeg,
     "TIFF": _decode_tiff,

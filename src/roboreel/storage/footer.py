@@ -277,7 +277,7 @@ def _checked_chunk(fields: dict[int, Any], group: int, first_row: int, file_byte
         raise CorruptFileError(f"Row group {group} does not say where the column lies.")
     start = min(metadata[9], metadata.get(11) or metadata[9])
     stop = start + metadata[7]
-    if not 0 < start <= stop <= file_bytes:
+    if not 0 <= start <= stop <= file_bytes:
         raise CorruptFileError(
             f"Row group {group} would lie from byte {start} to {stop}, "
             f"but the file has {file_bytes} bytes."

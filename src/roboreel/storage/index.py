@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -13,7 +11,8 @@ import numpy as np
 from roboreel.errors import CorruptFileError, DatasetError
 from roboreel.storage.levels import decode_hybrid
 from roboreel.storage.page_reader import PageReader
-from roboreel.storage.pages import UnfamiliarError, read_pages
+from roboreel.storage.pages import read_pages
+from roboreel.storage.plain import walk_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.storage.footer import Chunk
+    from roboreel.storage.literals import LiteralMap
     from roboreel.storage.mapped import MappedFile
     from roboreel.storage.pages import Page
 
@@ -28,9 +28,6 @@ __all__ = ["ChunkIndex", "Rung", "index_chunk"]
 
 _MOST_PIECES = 64
 """Joining more pieces than this costs as much as unpacking the blocks."""
-_FIRST_WINDOW_BYTES = 64
-_LAST_WINDOW_BYTES = 1 << 20
-_LENGTH = struct.Struct("<I")
 _BYTES_PER_VALUE = 13
 
 
@@ -189,7 +186,7 @@ class _Indexer:
         if page.level_offset is not None:
             levels, start = self._file.read(page.level_offset, page.level_bytes), 0
         else:
-            (length,) = _LENGTH.unpack(reader.read(0, 4))
+            length = int.from_bytes(reader.read(0, 4), "little")
             levels, start = reader.read(4, length), 4 + length
         numbers = decode_hybrid(levels, self._max_level.bit_length(), page.num_values)
         present = numbers == self._max_level
@@ -228,7 +225,7 @@ class _Indexer:
             lengths.astype(np.int32),
         )
         if reader.literals is not None:
-            self._locate_literals(reader, values, starts, lengths)
+            self._locate_literals(reader.literals, values, starts, lengths)
         values.rung[lengths == 0] = Rung.EXTENT
         values.place[lengths == 0] = 0
         if (values.rung >= Rung.BLOCK).any():
@@ -237,13 +234,11 @@ class _Indexer:
 
     def _locate_literals(
         self,
-        reader: PageReader,
+        literals: LiteralMap,
         values: Values,
         starts: NDArray[np.int64],
         lengths: NDArray[np.int64],
     ) -> None:
-        literals = reader.literals
-        assert literals is not None
         first, last, covered = literals.runs_of(starts, starts + lengths)
         extents = covered & (first == last)
         runs = first[extents]
@@ -272,33 +267,3 @@ class _Indexer:
         self._page_starts.append(self._next_page_start)
         self._page_blocks.append(reader.blocks)
         self._next_page_start += reader.page.unpacked_bytes
-
-
-def walk_lengths(
-    read: Callable[[int, int], bytes], position: int, stop: int, count: int
-) -> NDArray[np.int64]:
-    """Return the lengths of byte strings that stand one after another, each after its length.
-
-    Args:
-        read: Returns bytes of the page: ``read(position, length)``.
-        position: Where the first length stands.
-        stop: End of the page.
-        count: How many byte strings there are.
-    """
-    lengths = array("q")
-    window, origin, limit, window_bytes = b"", position, -1, _FIRST_WINDOW_BYTES // 2
-    inside = 0  # position of the next length, counted from the start of the window
-    for _ in range(count):
-        if inside > limit:
-            # Long values are jumped over; among short ones the window grows.
-            near = inside < len(window) + _FIRST_WINDOW_BYTES
-            window_bytes = min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else 4
-            origin += inside
-            window = read(origin, max(4, min(window_bytes, stop - origin)))
-            inside, limit = 0, len(window) - 4
-        (length,) = _LENGTH.unpack_from(window, inside)
-        inside += 4 + length
-        if origin + inside > stop:
-            raise CorruptFileError(f"A value of {length} bytes goes past the end of its page.")
-        lengths.append(length)
-    return np.frombuffer(lengths, np.int64) if lengths else np.empty(0, np.int64)

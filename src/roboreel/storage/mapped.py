@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError, MissingFileError
@@ -54,7 +55,8 @@ class MappedFile:
             os.close(handle)
         if _CAN_ADVISE:
             # The default fetches up to 150 times the useful bytes on a disk with long read-ahead.
-            self._map.madvise(mmap.MADV_RANDOM)
+            with suppress(OSError):
+                self._map.madvise(mmap.MADV_RANDOM)
         self._view = memoryview(self._map)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -93,7 +95,8 @@ class MappedFile:
             start = offset - offset % mmap.PAGESIZE
             stop = min(offset + length, self.size_bytes, start + _MOST_ADVISED_BYTES)
             if stop > start:
-                self._map.madvise(mmap.MADV_WILLNEED, start, stop - start)
+                with suppress(OSError):  # some file systems take no advice
+                    self._map.madvise(mmap.MADV_WILLNEED, start, stop - start)
 
     def _outside(self, offset: int, length: int) -> CorruptFileError:
         return CorruptFileError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.literals import BLOCK_BYTES, LiteralMap
-from roboreel.storage.pages import SNAPPY, UNCOMPRESSED, ZSTD, unpack, unpack_bytes
+from roboreel.storage.pages import SNAPPY, UNCOMPRESSED, ZSTD, unpack_bytes
 from roboreel.storage.snappy import preamble, scan_snappy
 from roboreel.storage.zstd import scan_zstd
 

@@ -102,12 +102,7 @@ def _scan_tags(
                 min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else _FIRST_WINDOW_BYTES
             )
             origin += position
-            if origin >= stop:
-                raise CorruptFileError("The tags of a Snappy page end before its last byte.")
-            # Zeros after the end are one-byte literals; the sums at the end tell.
-            window = file.read(origin, min(window_bytes, stop - origin)) + b"\0" * (
-                _LONGEST_TAG_BYTES if origin + window_bytes >= stop else 0
-            )
+            window = _fetch(file, origin, stop, window_bytes)
             position, limit = 0, len(window) - _LONGEST_TAG_BYTES
         tag = window[position]
         size = packed_sizes[tag]
@@ -135,3 +130,12 @@ def _scan_tags(
     if blocks is not None and unpacked_bytes % BLOCK_BYTES:
         blocks.append(stop)
     return runs, blocks
+
+
+def _fetch(file: MappedFile, offset: int, stop: int, size: int) -> bytes:
+    if offset >= stop:
+        raise CorruptFileError("The tags of a Snappy page end before its last byte.")
+    if offset + size < stop:
+        return file.read(offset, size)
+    # The last tag may be short. Read as tags, these zeros spoil the sum, which is compared.
+    return file.read(offset, stop - offset) + b"\0" * _LONGEST_TAG_BYTES
