@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-__all__ = ["BATCH", "WINDOW", "batches", "random_rows"]
+__all__ = ["BATCH", "WINDOW", "batches", "random_rows", "shuffled_rows"]
 
 WINDOW = 50
 """Frames of a window: the anchor and those after it."""
@@ -14,6 +14,13 @@ BATCH = 64
 def random_rows(num_rows: int, count: int) -> list[int]:
     """Return rows drawn at random, the same in every process."""
     return random.Random(0).choices(range(num_rows), k=count)
+
+
+def shuffled_rows(num_rows: int, seed: int) -> list[int]:
+    """Return every row once, in an order of its own for each seed."""
+    rows = list(range(num_rows))
+    random.Random(seed).shuffle(rows)
+    return rows
 
 
 def batches(rows: list[int]) -> list[list[int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.workload import BATCH, WINDOW, batches, random_rows
+from benchmarks.workload import BATCH, WINDOW, batches, random_rows, shuffled_rows
 
 if TYPE_CHECKING:
     from benchmarks.meter import Meter
@@ -44,7 +44,7 @@ def epochs(meter: Meter, root: str, count: int) -> None:
     dataset = open_dataset(root)
     around = {name: Window(frames=range(WINDOW)) for name in FEATURES}
     for epoch in range(count):
-        grouped = batches(random_rows(len(dataset), len(dataset)))
+        grouped = batches(shuffled_rows(len(dataset), epoch))
         with meter.step(f"epoch {epoch + 1}", BATCH * len(grouped)):
             for batch in grouped:
                 dataset.read(batch, FEATURES, windows=around)
