@@ -16,7 +16,8 @@
     ├── MissingImageError       (LookupError)        a frame for which the video has no image
     ├── UnsupportedVideoError   (ValueError)         a video of a kind that we do not read
     ├── WindowError             (ValueError)         offsets that do not fall on frames
-    └── EncodingError           (ValueError)         images or packets that cannot become a video
+    ├── EncodingError           (ValueError)         images or packets that cannot become a video
+    └── ExampleError            (ValueError)         an example that does not fit its features
 """
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "DatasetError",
     "EncodingError",
     "EpisodeNotFoundError",
+    "ExampleError",
     "FeatureNotFoundError",
     "MetadataError",
     "MissingFileError",
@@ -100,3 +102,7 @@ class WindowError(DatasetError, ValueError):
 
 class EncodingError(DatasetError, ValueError):
     """Images or packets cannot become one video."""
+
+
+class ExampleError(DatasetError, ValueError):
+    """An example does not fit the features it was declared to have."""
