@@ -164,72 +164,80 @@ def _size_of(kept: object) -> int:
 
 
 def _build(kind: Kind, values: list[Any]) -> pa.Array:
-    """Return a column of accepted values."""
-    match kind:
-        case Value(dtype) if is_number(kind):
-            return _build_numbers(values, np.dtype(dtype))
-        case ClassLabel():
-            return _build_numbers(values, np.dtype(np.int64))
-        case Array(shape, dtype):
-            return _build_arrays(values, math.prod(shape), kind)
-        case Sequence(_, None):
-            return _build_lists(values, kind)
-        case Sequence(_, int(length)):
-            return _build_arrays(values, length, kind)
-        case Struct(fields):
-            return _build_structs(values, fields, kind)
-        case _:
-            finished = [
-                value.encoded.result() if isinstance(value, _Pending) else value for value in values
-            ]
-            return pa.array(finished, arrow_type(kind))
+    """Return a column of accepted values.
 
-
-def _nulls(values: list[Any]) -> NDArray[np.bool_] | None:
-    nulls = np.fromiter((value is None for value in values), bool, len(values))
-    return nulls if nulls.any() else None
-
-
-def _build_numbers(values: list[Any], dtype: np.dtype[Any]) -> pa.Array:
-    filled = [0 if value is None else value for value in values]
-    return pa.array(np.array(filled, dtype), mask=_nulls(values))
-
-
-def _build_arrays(values: list[Any], length: int, kind: Array | Sequence) -> pa.Array:
+    From buffers, since `pyarrow.array` looks for pandas objects, and imports pandas to do so.
+    """
     stored = arrow_type(kind)
-    flat = np.zeros((len(values), length), stored.value_type.to_pandas_dtype())
+    match kind:
+        case Array(shape, dtype):
+            inner = _build_numbers(_stacked(values, math.prod(shape), np.dtype(dtype)))
+            return _assemble(stored, values, inner=[inner])
+        case Sequence(Value(dtype), int(length)):
+            inner = _build_numbers(_stacked(values, length, np.dtype(dtype)))
+            return _assemble(stored, values, inner=[inner])
+        case Sequence(of, _):
+            there = [value for value in values if value is not None]
+            return _assemble(stored, values, _offsets(values), inner=[_build_items(of, there)])
+        case Struct(fields):
+            inner = [
+                _build(of, [None if value is None else value[name] for value in values])
+                for name, of in fields.items()
+            ]
+            return _assemble(stored, values, inner=inner)
+        case Value() | ClassLabel() if pa.types.is_primitive(stored):
+            filled = [0 if value is None else value for value in values]
+            return _build_numbers(np.array(filled, stored.to_pandas_dtype()), values)
+        case _:
+            finished = [_finished(value) for value in values]
+            return _assemble(stored, finished, _offsets(finished), b"".join(filter(None, finished)))
+
+
+def _finished(value: _Pending | bytes | str | None) -> bytes | None:
+    if isinstance(value, _Pending):
+        return value.encoded.result()
+    return value.encode() if isinstance(value, str) else value
+
+
+def _build_items(of: Kind, lists: list[Any]) -> pa.Array:
+    if not is_number(of):
+        return _build(of, [item for items in lists for item in items])
+    dtype = arrow_type(of).to_pandas_dtype()
+    return _build_numbers(np.concatenate([np.empty(0, dtype), *lists]).astype(dtype, copy=False))
+
+
+def _stacked(values: list[Any], size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    stacked = np.zeros((len(values), size), dtype)
     for row, value in enumerate(values):
         if value is not None:
-            flat[row] = value.reshape(-1)
-    nulls = _nulls(values)
-    return pa.FixedSizeListArray.from_arrays(
-        pa.array(flat.reshape(-1)), type=stored, mask=None if nulls is None else pa.array(nulls)
-    )
+            stacked[row] = value.reshape(-1)
+    return stacked.reshape(-1)
 
 
-def _build_lists(values: list[Any], kind: Sequence) -> pa.Array:
-    lengths = [0 if value is None else len(value) for value in values]
+def _build_numbers(numbers: NDArray[Any], values: list[Any] | None = None) -> pa.Array:
+    """Return numbers as a column that is null where ``values`` are None."""
+    data = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
+    stored = pa.from_numpy_dtype(numbers.dtype)
+    validity = None if values is None else _validity(values)
+    return pa.Array.from_buffers(stored, len(numbers), [validity, pa.py_buffer(data)])
+
+
+def _assemble(
+    stored: pa.DataType,
+    values: list[Any],
+    *data: NDArray[np.int64] | bytes,
+    inner: list[pa.Array] | None = None,
+) -> pa.Array:
+    buffers = [_validity(values), *map(pa.py_buffer, data)]
+    return pa.Array.from_buffers(stored, len(values), buffers, children=inner)
+
+
+def _validity(values: list[Any]) -> pa.Buffer | None:
+    there = np.fromiter((value is not None for value in values), bool, len(values))
+    return None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+
+
+def _offsets(values: list[Any]) -> NDArray[np.int64]:
     offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    there = [value for value in values if value is not None]
-    if is_number(kind.of):
-        flat = np.concatenate(there) if there else np.empty(0)
-        inner = pa.array(flat.astype(arrow_type(kind.of).to_pandas_dtype(), copy=False))
-    else:
-        inner = _build(kind.of, [item for value in there for item in value])
-    nulls = _nulls(values)
-    return pa.LargeListArray.from_arrays(
-        pa.array(offsets), inner, type=arrow_type(kind),
-        mask=None if nulls is None else pa.array(nulls),
-    )  # fmt: skip
-
-
-def _build_structs(values: list[Any], fields: Mapping[str, Kind], kind: Struct) -> pa.Array:
-    columns = [
-        _build(of, [None if value is None else value[name] for value in values])
-        for name, of in fields.items()
-    ]
-    nulls = _nulls(values)
-    return pa.StructArray.from_arrays(
-        columns, fields=list(arrow_type(kind)), mask=None if nulls is None else pa.array(nulls)
-    )
+    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
+    return offsets

@@ -96,10 +96,10 @@ def _is_pillow(value: object) -> bool:
 def _pillow_encoding(image: Any) -> Pixels:  # noqa: ANN401  # Pillow is untyped here
     image.load()  # A lazily opened file may be closed when the next example is asked for.
     name = image.format if image.format in _KEPT_FORMATS else "PNG"
-    if image.mode in _PNG_MODES:
+    if image.mode in _PNG_MODES or (name == "JPEG" and not hasattr(image, "quantization")):
         name = "PNG"
     options = dict(_KEPT_FORMATS[name])
-    if name == "JPEG":
+    if name == "JPEG":  # With the tables it was written with, hardly anything is lost again.
         options = {"qtables": image.quantization, "subsampling": _jpeg_sampling(image)}
     work = partial(_save_pillow, image.copy(), name, options)
     return Pixels(work, image.width * image.height * len(image.getbands()))
