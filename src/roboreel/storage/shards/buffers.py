@@ -21,7 +21,7 @@ from roboreel.storage.shards.features import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from collections.abc import Sequence as Items
 
     from numpy.typing import NDArray
@@ -54,6 +54,10 @@ class Column:
         """Return rows of several arrays of this type, none of them null, as one column."""
         return _one_by_one(parts, length)
 
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where most of the rows' bytes lie, as ``(address, length)``; a hint."""
+        return ()
+
 
 class NumberColumn(Column):
     """Numbers, or arrays of one shape."""
@@ -72,6 +76,47 @@ class NumberColumn(Column):
         for part in parts:
             out[part.places] = part.column.values[part.rows]  # type: ignore[attr-defined]  # same type
         return out
+
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where the rows lie."""
+        start, size = self.values.ctypes.data, self.values.strides[0]
+        if isinstance(rows, slice):
+            return [(start + rows.start * size, (rows.stop - rows.start) * size)]
+        return [(start + row * size, size) for row in rows.tolist()]
+
+
+class BytesColumn(Column):
+    """Bytes or text of any length."""
+
+    __slots__ = ("_address", "_offsets")
+
+    def __init__(
+        self,
+        data: memoryview,
+        offsets: memoryview,
+        valid: NDArray[np.bool_] | None,
+        *,
+        address: int,
+        is_text: bool,
+    ) -> None:
+        def get_bytes(row: int) -> bytes:
+            return bytes(data[offsets[row] : offsets[row + 1]])
+
+        def get_text(row: int) -> str:
+            try:
+                return str(data[offsets[row] : offsets[row + 1]], "utf-8")
+            except UnicodeDecodeError as error:
+                raise CorruptFileError(f"Row {row} of a column of text: {error}.") from error
+
+        self._address, self._offsets = address, offsets
+        super().__init__(get_text if is_text else get_bytes, valid)
+
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where the rows lie."""
+        spans = [(rows.start, rows.stop)] if isinstance(rows, slice) else _single(rows)
+        for start, stop in spans:
+            begin = self._offsets[start]
+            yield self._address + begin, self._offsets[stop] - begin
 
 
 class BitColumn(Column):
@@ -149,6 +194,10 @@ class StructColumn(Column):
             for name in self._fields
         }
 
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where the rows of all fields lie."""
+        return [extent for column in self._fields.values() for extent in column.extents(rows)]
+
 
 def gather(parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list, array or dict
     """Return rows of several arrays of one type as one column, in memory of its own.
@@ -175,6 +224,10 @@ def _places(parts: Items[Part]) -> list[tuple[int, Column, int]]:
         for column, rows, places in parts
         for place, row in zip(_listed(places), _listed(rows), strict=True)
     ]
+
+
+def _single(rows: NDArray[np.int64]) -> list[tuple[int, int]]:
+    return [(row, row + 1) for row in rows.tolist()]
 
 
 def _listed(rows: Rows) -> Items[int]:
@@ -239,19 +292,13 @@ def _bytes_column(array: pa.Array) -> Column:
     data = memoryview(b"" if values is None else values).cast("B")
     offsets = _offsets(array, large, len(data))
 
-    def get_bytes(row: int) -> bytes:
-        return bytes(data[offsets[row] : offsets[row + 1]])
-
-    def get_text(row: int) -> str:
-        try:
-            return str(data[offsets[row] : offsets[row + 1]], "utf-8")
-        except UnicodeDecodeError as error:
-            raise CorruptFileError(
-                f"Row {row} of a column of text is no text ({error})."
-            ) from error
-
-    is_text = isinstance(array, (pa.StringArray, pa.LargeStringArray))
-    return Column(get_text if is_text else get_bytes, _valid(array))
+    return BytesColumn(
+        data,
+        offsets,
+        _valid(array),
+        address=0 if values is None else values.address,
+        is_text=isinstance(array, (pa.StringArray, pa.LargeStringArray)),
+    )
 
 
 def _list_column(array: pa.Array, of: Kind) -> Column:

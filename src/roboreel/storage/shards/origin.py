@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from roboreel.errors import MissingFileError
-from roboreel.storage.shards.batches import BatchTable, MappedShard, TableReader
+from roboreel.storage.shards.batches import BatchTable
 from roboreel.storage.shards.features import features_of_schema
 from roboreel.storage.shards.manifest import manifest_of, open_manifest
 from roboreel.storage.shards.publish import Hold
+from roboreel.storage.shards.readers import MappedShard, TableReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
