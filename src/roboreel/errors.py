@@ -20,7 +20,8 @@
     ├── FrameError              (ValueError)         values that do not fit the declared features
     ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
-    └── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
+    ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
+    └── ExampleError            (ValueError)         an example that does not fit its features
 """
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "EmptyBufferError",
     "EncodingError",
     "EpisodeNotFoundError",
+    "ExampleError",
     "FeatureNotFoundError",
     "FrameError",
     "MetadataError",
@@ -124,3 +126,7 @@ class BufferInUseError(DatasetError, RuntimeError):
 
 class EmptyBufferError(DatasetError, LookupError):
     """A replay buffer holds nothing that could be drawn."""
+
+
+class ExampleError(DatasetError, ValueError):
+    """An example does not fit the features it was declared to have."""

@@ -1,0 +1,115 @@
+"""Pictures of any form a user may hold, as the encoded bytes that a store keeps."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import imagecodecs
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["Pixels", "decode_picture", "encoding_of"]
+
+# Formats whose pixels survive being written again; whatever else Pillow holds becomes PNG.
+_KEPT_FORMATS: dict[str, dict[str, Any]] = {
+    "JPEG": {},
+    "PNG": {},
+    "BMP": {},
+    "TIFF": {},
+    "WEBP": {"lossless": True},
+}
+_PNG_MODES = ("RGBA", "LA", "PA", "P", "RGBa", "La")
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """A picture that is still to be encoded."""
+
+    encode: Callable[[], bytes]
+    size_bytes: int
+    """What it occupies until then."""
+
+
+def decode_picture(encoded: bytes) -> NDArray[Any]:
+    """Return the pixels of an encoded picture, ``(height, width[, channels])``."""
+    return np.asarray(imagecodecs.imread(encoded))
+
+
+def encoding_of(value: object) -> bytes | Pixels:
+    """Return the encoded bytes of a picture, or its pixels with the work that encodes them.
+
+    Files are read, and pixels copied, before this returns: the caller may reuse its buffer or
+    remove its file at once, and run the work later in another thread.
+
+    Args:
+        value: Encoded bytes or a path (both kept as they are), a Pillow image (keeps its format
+            if that can hold it), or an array ``(height, width[, 1 … 4])`` of uint8 or uint16.
+
+    Raises:
+        TypeError: The value is no picture.
+        ValueError: An array has another shape.
+    """
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, (str, Path)):
+        return Path(value).read_bytes()
+    if _is_pillow(value):
+        return _pillow_encoding(value)
+    if hasattr(value, "__array__"):
+        pixels = _checked_pixels(value)
+        return Pixels(partial(_encode_png, pixels), pixels.nbytes)
+    raise TypeError(
+        f"a picture is bytes, a path, a Pillow image or an array, not {type(value).__name__}"
+    )
+
+
+def _checked_pixels(value: Any) -> NDArray[Any]:  # noqa: ANN401  # whatever can be an array
+    pixels = np.array(value, order="C", copy=True)
+    if pixels.dtype not in (np.uint8, np.uint16):
+        raise TypeError(f"pixels are uint8 or uint16, not {pixels.dtype}")
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]
+    if 0 in pixels.shape or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] <= 4)):
+        raise ValueError(f"pixels are (height, width[, 1 to 4]), not {np.shape(value)}")
+    return pixels
+
+
+def _encode_png(pixels: NDArray[Any]) -> bytes:
+    return bytes(imagecodecs.png_encode(pixels))
+
+
+def _is_pillow(value: object) -> bool:
+    # Pillow is no dependency of ours; but whoever holds one of its images has imported it.
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(value, pillow.Image)
+
+
+def _pillow_encoding(image: Any) -> Pixels:  # noqa: ANN401  # Pillow is untyped here
+    image.load()  # A lazily opened file may be closed when the next example is asked for.
+    name = image.format if image.format in _KEPT_FORMATS else "PNG"
+    if image.mode in _PNG_MODES or (name == "JPEG" and not hasattr(image, "quantization")):
+        name = "PNG"
+    options = dict(_KEPT_FORMATS[name])
+    if name == "JPEG":  # With the tables it was written with, hardly anything is lost again.
+        options = {"qtables": image.quantization, "subsampling": _jpeg_sampling(image)}
+    work = partial(_save_pillow, image.copy(), name, options)
+    return Pixels(work, image.width * image.height * len(image.getbands()))
+
+
+def _jpeg_sampling(image: Any) -> int:  # noqa: ANN401
+    return int(sys.modules["PIL.JpegImagePlugin"].get_sampling(image))
+
+
+def _save_pillow(image: Any, name: str, options: dict[str, Any]) -> bytes:  # noqa: ANN401
+    buffer = io.BytesIO()
+    image.save(buffer, format=name, **options)
+    return buffer.getvalue()

@@ -1,0 +1,194 @@
+"""What features accept, refuse and keep."""
+
+import io
+from typing import Any
+
+import imagecodecs
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from roboreel.errors import ExampleError, MetadataError
+from roboreel.storage.shards import (
+    Array,
+    ClassLabel,
+    Image,
+    Sequence,
+    Value,
+    VideoPath,
+    open_shards,
+    write_shards,
+)
+from roboreel.storage.shards.features import (
+    features_from_json,
+    features_of_schema,
+    features_to_json,
+    normalize_features,
+)
+
+PixelsOf = imagecodecs.imread
+
+
+def stored(feature: Any, value: object, path: Any) -> Any:
+    write_shards([{"x": value}], {"x": feature}, path / "one", overwrite=True)
+    return open_shards(path / "one")[0]["x"]
+
+
+def test_encoded_bytes_and_files_are_kept_as_they_are(tmp_path):
+    jpeg = imagecodecs.jpeg_encode(np.zeros((8, 8, 3), np.uint8))
+    (tmp_path / "a.jpg").write_bytes(jpeg)
+    for value in (jpeg, bytearray(jpeg), memoryview(jpeg), tmp_path / "a.jpg"):
+        assert stored(Image(), value, tmp_path) == jpeg
+    assert stored(Image(), str(tmp_path / "a.jpg"), tmp_path) == jpeg
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((4, 6), "uint8"), ((4, 6, 1), "uint8"), ((4, 6, 3), "uint8"), ((4, 6, 4), "uint8"),
+     ((4, 6), "uint16"), ((4, 6, 2), "uint8")],
+)  # fmt: skip
+def test_pixels_become_png_without_loss(tmp_path, shape, dtype):
+    pixels = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, shape).astype(dtype)
+    png = stored(Image(), pixels, tmp_path)
+    assert png.startswith(b"\x89PNG")
+    assert np.array_equal(PixelsOf(png), pixels.squeeze())
+
+
+def test_a_pillow_image_keeps_its_format_unless_that_loses_something(tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    pixels = (
+        np.add.outer(np.arange(48), np.arange(48)).repeat(3).reshape(48, 48, 3).astype(np.uint8)
+    )
+    for name, mode, magic in (
+        ("JPEG", "RGB", b"\xff\xd8"),
+        ("PNG", "RGB", b"\x89PNG"),
+        ("TIFF", "RGB", b"II*\x00"),
+        ("PNG", "RGBA", b"\x89PNG"),
+        ("GIF", "P", b"\x89PNG"),
+    ):
+        buffer = io.BytesIO()
+        pillow.fromarray(pixels).convert(mode).save(buffer, format=name)
+        with pillow.open(buffer) as image:
+            kept = stored(Image(), image, tmp_path)
+            assert kept.startswith(magic)
+            again = np.asarray(pillow.open(io.BytesIO(kept)).convert("RGBA"), np.int16)
+            before = np.asarray(image.convert("RGBA"), np.int16)
+            assert np.abs(again - before).max() <= (4 if name == "JPEG" else 0)
+    assert stored(Image(), pillow.fromarray(pixels), tmp_path).startswith(b"\x89PNG")
+
+
+def test_a_generator_may_reuse_its_buffer_and_close_its_image(tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    buffer, state, path = np.zeros((64, 64, 3), np.uint8), np.zeros(2), tmp_path / "a.png"
+
+    def examples() -> Any:
+        for n in range(50):
+            buffer[:] = n
+            state[:] = n
+            path.write_bytes(imagecodecs.png_encode(buffer))
+            with pillow.open(path) as image:
+                yield {"pixels": buffer, "file": path, "pillow": image, "state": state}
+
+    features = dict.fromkeys(("pixels", "file", "pillow"), Image()) | {
+        "state": Array((2,), "float64")
+    }
+    write_shards(examples(), features, tmp_path / "s", threads=2)
+    for n, row in enumerate(open_shards(tmp_path / "s").decoded()):
+        assert all((row[name] == n).all() for name in row)
+
+
+@pytest.mark.parametrize(
+    ("feature", "value", "reason"),
+    [
+        (Value("int64"), 1.5, "int64 is wanted, this is float64"),
+        (Value("int64"), "1", "one int64 is wanted, this is str '1'"),
+        (Value("int64"), [1], "one int64 is wanted"),
+        (Value("uint8"), 256, "256 is outside uint8, which is 0 to 255"),
+        (Value("uint8"), -1, "-1 is outside uint8"),
+        (Value("int64"), 2**64, "outside int64|is wanted, this is"),
+        (Value("float32"), 1e300, "1e.300 is outside float32"),
+        (Value("bool"), 1, "bool is wanted"),
+        (Value("int64"), True, "int64 is wanted, this is bool"),
+        (Value("string"), b"a", "a text is wanted, this is bytes"),
+        (Value("string"), "\ud800", "surrogates"),
+        (Value("bytes"), "a", "bytes are wanted"),
+        (ClassLabel(["cat"]), "dog", "'dog' is none of the labels 'cat'"),
+        (ClassLabel(["cat"]), 1, "1 is no label: there are 1, from 0"),
+        (ClassLabel(["cat"]), 0.0, "a label's name or position is wanted"),
+        (Array((2, 2), "float32"), np.zeros((2, 3)), r"\(2, 2\) is wanted, this has \(2, 3\)"),
+        (Array((2,), "uint8"), [0, 300], "300 is outside uint8"),
+        (Array((2,), "int8"), [0.5, 0], "int8 is wanted, this is float64"),
+        (Array((2,), "float32"), [1.0, None], "float32 is wanted, this is object"),
+        (Sequence("float32", 7), [1.0], r"\(7,\) is wanted, this has \(1,\)"),
+        (Sequence("string"), "text", "a list is wanted, this is str"),
+        (Image(), np.zeros((4, 4)), "pixels are uint8 or uint16, not float64"),
+        (Image(), np.zeros((3, 4, 8), np.uint8), r"not \(3, 4, 8\)"),
+        (Image(), 5, "a picture is bytes, a path, a Pillow image or an array, not int"),
+        (Image(), "absent.jpg", "absent.jpg"),
+        (VideoPath(), 5, "the path of a video is wanted"),
+        ({"a": "int8"}, 5, "a dict is wanted"),
+        ({"a": "int8"}, {"b": 1}, "the names 'a' are wanted, there are 'b'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_with_feature_and_example(tmp_path, feature, value, reason):
+    examples: list[dict[str, Any]] = [{"x": None}, {"x": value}]
+    with pytest.raises(ExampleError, match=rf"(?s)Example 1: 'x': .*({reason})"):
+        write_shards(examples, {"x": feature}, tmp_path / "s")
+
+
+def test_a_place_inside_a_value_is_named(tmp_path):
+    examples: list[dict[str, Any]] = [{"x": [{"y": 1}, {"y": "no"}]}]
+    with pytest.raises(ExampleError, match=r"Example 0: 'x\[1\]\.y': one int8 is wanted"):
+        write_shards(examples, {"x": [{"y": "int8"}]}, tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("example", "reason"),
+    [
+        ({}, "there is no 'x'; give None"),
+        ({"x": 1, "y": 2}, "'y' is not among the features 'x'"),
+        ([1], "a dict of features is wanted, this is list"),
+    ],
+)
+def test_an_example_has_exactly_the_features(tmp_path, example, reason):
+    with pytest.raises(ExampleError, match=f"Example 0: {reason}"):
+        write_shards([example], {"x": "int64"}, tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("declare", "arguments"),
+    [
+        (Value, ("complex64",)), (ClassLabel, ([],)), (ClassLabel, (["a", "a"],)),
+        (Array, ((), "int8")), (Array, ((0, 2), "int8")), (Array, ((2,), "string")),
+        (Sequence, ("int8", 0)), (Sequence, (Image(), 3)), (Sequence, (5,)),
+        (normalize_features, ({},)), (normalize_features, ({"": "int8"},)),
+        (normalize_features, ({"x": ["int8", "int8"]},)),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_a_feature_that_cannot_be_is_refused_when_declared(declare, arguments):
+    with pytest.raises(ValueError, match=r"Not |needs|Only|There are no"):
+        declare(*arguments)
+
+
+def test_features_survive_json_and_the_schema():
+    declared = {
+        "a": Image(),
+        "b": ["string"],
+        "c": {"d": Array((2, 3), "bool"), "e": ClassLabel("xy")},
+    }
+    features = normalize_features(declared | {"f": VideoPath(), "g": Sequence("float32", 7)})
+    assert features_from_json(features_to_json(features)) == features
+
+
+@pytest.mark.parametrize(
+    "plain", [None, 5, [["a"]], [["a", {}]], [["a", {"kind": "x"}]], {}, [[1, {"kind": "image"}]]]
+)
+def test_json_that_describes_no_features_is_refused(plain):
+    with pytest.raises(MetadataError, match="Not a description of features"):
+        features_from_json(plain)
+
+
+def test_a_column_of_another_type_is_refused_with_its_name():
+    with pytest.raises(MetadataError, match=r"Column 'when' has a type .*timestamp"):
+        features_of_schema(pa.schema([("when", pa.timestamp("ns"))]))
