@@ -8,10 +8,10 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -157,10 +157,20 @@ def disk_after_power_cut(
         files[name] = b"".join(
             chance.choice((before, now))[page : page + PAGE_BYTES] for page in pages
         )
+        if name == "header.bin" and before != now:
+            files[name] = torn_page(files[name], before, now, chance)
     return files
 
 
-@pytest.mark.parametrize("seed", range(40))
+def torn_page(data: bytes, before: bytes, now: bytes, chance: random.Random) -> bytes:
+    """Return the header with one page that was on its way to the disk cut in the middle."""
+    dirty = [page for page in (0, PAGE_BYTES) if before[page:][:100] != now[page:][:100]]
+    page = chance.choice(dirty)
+    cut = page + chance.randrange(100)
+    return data[:page] + now[page:cut] + before[cut : page + PAGE_BYTES] + data[page + PAGE_BYTES :]
+
+
+@pytest.mark.parametrize("seed", range(60))
 def test_after_a_power_cut_what_was_flushed_is_whole_or_gone(tmp_path, monkeypatch, seed):
     chance, live = random.Random(seed), tmp_path / "live"
     synced: dict[str, bytes] = {}
@@ -172,18 +182,18 @@ def test_after_a_power_cut_what_was_flushed_is_whole_or_gone(tmp_path, monkeypat
 
     if not Path("/proc/self/fd").exists():
         pytest.skip("needs /proc to see what is synced")
-    capacity = chance.choice((10, 100, 200))
+    capacity, longest = chance.choice((10, 100, 200)), chance.choice((1, 8))
     buffer = ReplayBuffer(live, capacity=capacity, features=FEATURES, flush_every_s=None)
     for path in live.rglob("*.bin"):
         synced[str(path.relative_to(live))] = path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fsync)
         number, flushed = 0, []
-        for _ in range(chance.randrange(1, 120)):
-            length = chance.randrange(1, min(capacity, 8) + 1)
+        for _ in range(chance.randrange(1, 500 // longest)):
+            length = chance.randrange(1, longest + 1)
             buffer.add_episode(episode_of(list(range(number, number + length))))
             number += length
-            if chance.random() < 0.05:
+            if chance.random() < 0.03:
                 buffer.flush()
                 flushed = held_numbers(buffer)
         disk = disk_after_power_cut(live, synced, chance)
@@ -227,24 +237,28 @@ WRITER = textwrap.dedent("""
 """)
 
 
-def start_writer(script: str, path: Path) -> "subprocess.Popen[bytes]":
+@contextmanager
+def started(script: str, path: Path) -> Iterator[IO[bytes]]:
+    """Run a writer in another process, give what it prints, and kill it in the end."""
     root = Path(__file__).resolve().parents[1]
     environment = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"}
     command = [sys.executable, "-c", script, str(path)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.kill()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
 def test_a_killed_process_leaves_all_it_had_added(tmp_path):
     for seed in range(4):
         path = tmp_path / str(seed)
-        with start_writer(WRITER, path) as process:
-            assert process.stdout is not None
-            lines = [
-                process.stdout.readline() for _ in range(5 + random.Random(seed).randrange(60))
-            ]
-            process.kill()
-            promised = int([*lines, *process.stdout.read().splitlines()][-1])
+        lines = []
+        with started(WRITER, path) as printed:
+            lines += [printed.readline() for _ in range(5 + random.Random(seed).randrange(60))]
+        promised = int(lines[-1])
         with ReplayBuffer(path) as buffer:
             if buffer.open_frames:
                 buffer.end_episode()
@@ -272,9 +286,8 @@ IMAGES = {"wide": Feature("int64", (64,)), "image": Feature("image", (16, 16, 3)
 
 def test_readers_see_whole_frames_of_one_episode_while_another_process_writes(tmp_path):
     windows = {"wide": Window(frames=(-1, 0, 1))}
-    with start_writer(FAST_WRITER, tmp_path / "buffer") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
+    with started(FAST_WRITER, tmp_path / "buffer") as printed:
+        assert printed.readline() == b"ready\n"
         buffer, seen = ReplayBuffer(tmp_path / "buffer"), set()
         for _ in range(400):
             sample = buffer.sample(16, windows=windows)
@@ -287,5 +300,45 @@ def test_readers_see_whole_frames_of_one_episode_while_another_process_writes(tm
             pixels = sample["image"].astype(int) - (episode[:, 0] % 16 * 16)[:, None, None, None]
             assert np.abs(pixels).max() <= 2, "an image is of another frame"
             seen.update(episode[:, 0].tolist())
-        process.kill()
     assert len(seen) > 100, "the writer stood still"
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_episodes_that_leave_while_their_table_is_read_are_not_in_it(tmp_path, monkeypatch, count):
+    reader = ReplayBuffer(tmp_path / "buffer", capacity=4, features=FEATURES)
+    with ReplayBuffer(tmp_path / "buffer") as buffer:
+        for number in range(4):
+            buffer.add_episode(episode_of([number]))
+        ring = reader._store
+        read = ring._read_starts
+
+        def late(first: int, stop: int) -> Any:
+            for number in range(count):
+                buffer.add_episode(episode_of([10 + number]))
+            return read(first, stop)
+
+        monkeypatch.setattr(ring, "_read_starts", late)
+        assert ring.snapshot().starts.tolist() == list(range(min(count, 4), 5))
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_frames_overwritten_while_they_are_read_are_drawn_anew(tmp_path, monkeypatch, count):
+    reader = ReplayBuffer(tmp_path / "buffer", capacity=8, features=FEATURES)
+    with ReplayBuffer(tmp_path / "buffer") as buffer:
+        for number in range(0, 8, 2):
+            buffer.add_episode(episode_of([number, number + 1]))
+        numbers = iter(range(8, 8 + count))
+        column = reader._store.columns["number"]
+        fetch = column.fetch
+
+        def late(slots: Any) -> Any:
+            for number in numbers:
+                buffer.add_episode(episode_of([number]))
+            return fetch(slots)
+
+        # "wide" is read before the new episodes come, "number" after.
+        monkeypatch.setattr(column, "fetch", late)
+        sample = reader.sample(50, windows={"wide": Window(frames=(0,))}, seed=0)
+        assert (sample["wide"][:, 0] == sample["number"][:, None]).all()
+        held = [number for episode in held_numbers(buffer) for number in episode]
+        assert set(sample["number"].tolist()) <= set(held)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError, MissingFileError
 from roboreel.record.columns import Column, NumberColumn, open_column
-from roboreel.record.header import HEADER_BYTES, Header, current_boot, newest_header
+from roboreel.record.header import COPY_BYTES, HEADER_BYTES, Header, current_boot, newest_header
 from roboreel.record.layout import Layout, check_free_space, write_layout
 from roboreel.record.ring import slot_spans
+from roboreel.storage.files import sync_directory, write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,8 +149,11 @@ def create_files(root: Path, layout: Layout) -> None:
     for name, size in _file_sizes(layout).items():
         with (root / name).open("wb") as file:
             file.truncate(size)
-    first = Header.empty(layout.capacity, current_boot()).pack()
-    (root / HEADER).write_bytes(first.ljust(HEADER_BYTES, b"\0"))
+            os.fsync(file.fileno())
+    empty = Header.empty(layout.capacity, current_boot())
+    copies = [replace(empty, sequence=number).pack().ljust(COPY_BYTES, b"\0") for number in (0, 1)]
+    write_atomically(root / HEADER, b"".join(copies))
+    sync_directory(root / "columns")
     write_layout(layout, root / DESCRIPTION)
 
 
