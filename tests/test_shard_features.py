@@ -164,7 +164,7 @@ def test_an_example_has_exactly_the_features(tmp_path, example, reason):
         (normalize_features, ({},)), (normalize_features, ({"": "int8"},)),
         (normalize_features, ({"x": ["int8", "int8"]},)),
     ],
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )  # fmt: skip
 def test_a_feature_that_cannot_be_is_refused_when_declared(declare, arguments):
     with pytest.raises(ValueError, match=r"Not |needs|Only|There are no"):
