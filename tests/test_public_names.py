@@ -8,14 +8,28 @@ import pytest
 import roboreel
 
 PUBLIC = {
+    "Array",
+    "ClassLabel",
     "Dataset",
     "DatasetError",
     "Depth",
+    "Encoding",
     "Episode",
     "Feature",
+    "Image",
+    "Jpeg",
+    "Raw",
+    "ReplayBuffer",
+    "Sequence",
+    "Store",
+    "Value",
+    "VideoPath",
     "Window",
     "__version__",
     "open_dataset",
+    "open_shards",
+    "validate_shards",
+    "write_shards",
 }
 
 

@@ -12,19 +12,47 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset as Dataset
     from roboreel.dataset import Episode as Episode
     from roboreel.dataset import open_dataset as open_dataset
+    from roboreel.dataset.cache import Jpeg as Jpeg
+    from roboreel.dataset.cache import Raw as Raw
     from roboreel.errors import DatasetError as DatasetError
+    from roboreel.record.replay import ReplayBuffer as ReplayBuffer
     from roboreel.schema import Depth as Depth
     from roboreel.schema import Feature as Feature
+    from roboreel.storage.shards import Array as Array
+    from roboreel.storage.shards import ClassLabel as ClassLabel
+    from roboreel.storage.shards import Image as Image
+    from roboreel.storage.shards import Sequence as Sequence
+    from roboreel.storage.shards import Store as Store
+    from roboreel.storage.shards import Value as Value
+    from roboreel.storage.shards import VideoPath as VideoPath
+    from roboreel.storage.shards import open_shards as open_shards
+    from roboreel.storage.shards import validate_shards as validate_shards
+    from roboreel.storage.shards import write_shards as write_shards
+    from roboreel.video.encode import Encoding as Encoding
     from roboreel.window import Window as Window
 
 _HOMES = {
+    "Array": "roboreel.storage.shards",
+    "ClassLabel": "roboreel.storage.shards",
     "Dataset": "roboreel.dataset",
     "DatasetError": "roboreel.errors",
     "Depth": "roboreel.schema",
+    "Encoding": "roboreel.video.encode",
     "Episode": "roboreel.dataset",
     "Feature": "roboreel.schema",
+    "Image": "roboreel.storage.shards",
+    "Jpeg": "roboreel.dataset.cache",
+    "Raw": "roboreel.dataset.cache",
+    "ReplayBuffer": "roboreel.record.replay",
+    "Sequence": "roboreel.storage.shards",
+    "Store": "roboreel.storage.shards",
+    "Value": "roboreel.storage.shards",
+    "VideoPath": "roboreel.storage.shards",
     "Window": "roboreel.window",
     "open_dataset": "roboreel.dataset",
+    "open_shards": "roboreel.storage.shards",
+    "validate_shards": "roboreel.storage.shards",
+    "write_shards": "roboreel.storage.shards",
 }
 
 __version__ = "0.1.0"

@@ -21,12 +21,14 @@
     ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
-    └── ExampleError            (ValueError)         an example that does not fit its features
+    ├── ExampleError            (ValueError)         an example that does not fit its features
+    └── CacheError              (ValueError)         a training cache that is not there or is stale
 """
 
 __all__ = [
     "BufferInUseError",
     "BufferMismatchError",
+    "CacheError",
     "CorruptFileError",
     "DatasetError",
     "EmptyBufferError",
@@ -130,3 +132,7 @@ class EmptyBufferError(DatasetError, LookupError):
 
 class ExampleError(DatasetError, ValueError):
     """An example does not fit the features it was declared to have."""
+
+
+class CacheError(DatasetError, ValueError):
+    """A training cache is not there, or was made from another state of its dataset."""

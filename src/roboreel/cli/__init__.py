@@ -7,6 +7,7 @@ import sys
 import typer
 
 from roboreel import __version__
+from roboreel.cli.cache import cache
 from roboreel.cli.console import errors
 from roboreel.cli.info import info
 from roboreel.cli.sample import sample
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(info)
 app.command()(sample)
+app.add_typer(cache, name="cache")
 
 
 def _print_version(wanted: bool) -> None:

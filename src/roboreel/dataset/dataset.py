@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,6 @@ import numpy as np
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.plan import select_episodes
-from roboreel.dataset.reader import Reader
 from roboreel.format import read_manifest
 from roboreel.format.statistics import read_stats
 from roboreel.storage.budget import parse_size, process_budget
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.dataset.cache import Picture
     from roboreel.dataset.episodes import Episode
     from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Selection
+    from roboreel.dataset.reader import Reader
     from roboreel.schema import Feature, Manifest
     from roboreel.stats import FeatureStats
     from roboreel.window import Window
@@ -37,6 +39,7 @@ def open_dataset(
     *,
     memory: int | str | None = None,
     decode_threads: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
 ) -> Dataset:
     """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
 
@@ -47,20 +50,38 @@ def open_dataset(
         memory: Limit of the process's one byte budget, such as ``"2GB"``; all datasets of a
             process share it, and the last word counts. 512 MiB unless anybody said otherwise.
         decode_threads: Threads that decode images side by side; one per core when not given.
+        cache: A training cache of this dataset, made by `Dataset.materialize`: what it holds is
+            read from its mapped shards, images in its size unless another is asked for.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: It is of a version that is not read.
         MetadataError: A metadata file cannot be understood.
+        CacheError: The cache is not there, or was made from another state of the dataset.
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
     manifest = read_manifest(Path(path).expanduser())
-    return Dataset(
-        manifest,
-        reader=Reader(manifest, process_budget(), decode_threads=decode_threads),
-        decode_threads=decode_threads,
-    )
+    source = _Source(manifest, decode_threads, None if cache is None else Path(cache).expanduser())
+    if cache is not None:
+        _ = source.reader  # A cache that does not fit is refused now, not at the first read.
+    return Dataset(source)
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What a dataset and all its views share."""
+
+    manifest: Manifest
+    decode_threads: int | None
+    cache: Path | None
+
+    @cached_property
+    def reader(self) -> Reader:
+        # Imported with the first read: looking at a dataset needs no decoder.
+        from roboreel.dataset.reader import open_reader
+
+        return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
 
 
 class Dataset:
@@ -70,18 +91,10 @@ class Dataset:
     dataset stores them.
     """
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        *,
-        reader: Reader,
-        positions: NDArray[np.int64] | None = None,
-        decode_threads: int | None = None,
-    ) -> None:
-        self.manifest = manifest
-        self._reader = reader
+    def __init__(self, source: _Source, positions: NDArray[np.int64] | None = None) -> None:
+        self.manifest = source.manifest
+        self._source = source
         self._positions = positions
-        self._decode_threads = decode_threads
 
     @property
     def path(self) -> Path:
@@ -213,6 +226,36 @@ class Dataset:
         kept = [episode.position for episode in self.episodes if keep(episode)]
         return self._view(np.asarray(kept, dtype=np.int64))
 
+    def materialize(
+        self,
+        path: str | os.PathLike[str],
+        cameras: Mapping[str, Picture] | None = None,
+        *,
+        on_rows: Callable[[int, int], object] = lambda done, total: None,
+    ) -> Dataset:
+        """Decode the dataset once into mapped shards, and return it with them.
+
+        All episodes are stored, also when this is a view: other picks find the same cache. It
+        costs disk: see ``roboreel cache build --dry-run``. Numbers are always stored, so that all
+        processes of a machine share one copy of them in memory.
+
+        Args:
+            path: A folder of the cache's own. What an interrupted build has finished is found
+                again; a whole cache of the same dataset and pictures is used as it is.
+            cameras: `Jpeg` or `Raw` by camera, or by a pattern such as ``"observation.images.*"``;
+                other cameras are read from the source.
+            on_rows: Called with the rows done and the rows in all, every now and then.
+
+        Raises:
+            CacheError: A pattern fits no camera, or the folder holds other files.
+        """
+        from roboreel.dataset.materialize import materialize
+
+        root = Path(path).expanduser()
+        materialize(self, root, cameras, on_rows=on_rows)
+        opened = open_dataset(self.path, **{**self._settings, "cache": root})
+        return opened if self._positions is None else opened._view(self._positions)
+
     def __repr__(self) -> str:
         return (
             f"Dataset({str(self.path)!r}, {len(self.episodes)} episodes, {len(self)} frames, "
@@ -226,16 +269,19 @@ class Dataset:
             chosen = np.zeros(len(self.manifest.episodes), dtype=bool)
             chosen[self._positions] = True
             bits = np.packbits(chosen)
-        settings = (process_budget().limit_bytes, self._decode_threads)
+        settings = {**self._settings, "memory": process_budget().limit_bytes}
         return _reopen, (self.path, settings, bits)
 
     def _view(self, positions: NDArray[np.int64]) -> Dataset:
-        return Dataset(
-            self.manifest,
-            reader=self._reader,
-            positions=positions,
-            decode_threads=self._decode_threads,
-        )
+        return Dataset(self._source, positions)
+
+    @property
+    def _reader(self) -> Reader:
+        return self._source.reader
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {"decode_threads": self._source.decode_threads, "cache": self._source.cache}
 
     @cached_property
     def _selection(self) -> Selection:
@@ -259,10 +305,8 @@ class Dataset:
         return (hits[table.task_bounds[1:]] > hits[table.task_bounds[:-1]])[positions]
 
 
-def _reopen(
-    path: Path, settings: tuple[int, int | None], bits: NDArray[np.uint8] | None
-) -> Dataset:
-    dataset = open_dataset(path, memory=settings[0], decode_threads=settings[1])
+def _reopen(path: Path, settings: Mapping[str, Any], bits: NDArray[np.uint8] | None) -> Dataset:
+    dataset = open_dataset(path, **settings)
     if bits is None:
         return dataset
     chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.dataset.cache import Cache
     from roboreel.schema import Manifest
     from roboreel.storage.budget import Budget
     from roboreel.storage.frame_files import FrameFiles
@@ -32,11 +33,17 @@ class Images:
     """The cameras of a dataset."""
 
     def __init__(
-        self, manifest: Manifest, files: FrameFiles, budget: Budget, threads: int | None
+        self,
+        manifest: Manifest,
+        files: FrameFiles,
+        budget: Budget,
+        threads: int | None,
+        cache: Cache | None = None,
     ) -> None:
         self._manifest = manifest
         self._pictures = PictureColumns(files, budget)
         self._videos = VideoSource(budget=budget, threads=threads)
+        self._cache = cache
         self._pool: ThreadPoolExecutor | None = None
         after_fork(self, Images._after_fork)
 
@@ -62,6 +69,9 @@ class Images:
             ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8, metres as float32 for depth video, or what
             the pictures hold for depth images.
         """
+        if self._is_cached(camera, size):
+            assert self._cache is not None
+            return self._cache.images(camera, rows, layout=layout, pool=self._executor())
         if self._manifest.features[camera].dtype == "video":
             return self._read_video(camera, rows, episodes, size, layout)
         return self._read_pictures(camera, rows, size, layout)
@@ -76,6 +86,12 @@ class Images:
     ) -> Iterator[NDArray[Any]]:
         """Yield the images of the episode at a position, one at a time, in bounded memory."""
         table = self._manifest.episodes
+        if self._is_cached(camera, size):
+            for row in range(
+                int(table.start[episode]), int(table.start[episode] + table.length[episode])
+            ):
+                yield self.read(camera, np.asarray([row]), np.asarray([episode]), layout=layout)[0]
+            return
         start, length = int(table.start[episode]), int(table.length[episode])
         if self._manifest.features[camera].dtype == "video":
             request = self._request(camera, episode, np.arange(length), np.arange(length))
@@ -87,9 +103,18 @@ class Images:
 
     def path(self, camera: str) -> str:
         """Return how a camera is served."""
+        if self._is_cached(camera, None):
+            return "training cache, mapped"
         if self._manifest.features[camera].dtype == "video":
             return "video, decoded from the packets it needs"
         return self._pictures.rung(camera)
+
+    def _is_cached(self, camera: str, size: tuple[int, int] | None) -> bool:
+        """Whether the cache has a camera in this size; any other size is read from the source."""
+        if self._cache is None or camera not in self._cache.manifest.cameras:
+            return False
+        stored = self._cache.manifest.cameras[camera].size
+        return size is None or size == (stored or self._manifest.features[camera].shape[:2])
 
     def _read_pictures(
         self,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.dataset.cache import open_cache
 from roboreel.dataset.images import Images
 from roboreel.dataset.plan import plan_read
 from roboreel.errors import FeatureNotFoundError
@@ -14,28 +15,48 @@ from roboreel.storage.frame_files import FrameFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from roboreel.dataset.cache import Cache
     from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Plan
     from roboreel.schema import Manifest
     from roboreel.storage.budget import Budget
     from roboreel.window import Window
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "open_reader"]
+
+
+def open_reader(
+    manifest: Manifest, budget: Budget, decode_threads: int | None, cache: Path | None
+) -> Reader:
+    """Return the reader of a dataset, through its training cache where there is one.
+
+    Raises:
+        CacheError: The cache is not there, or was made from another state of the dataset.
+    """
+    opened = None if cache is None else open_cache(cache, manifest)
+    return Reader(manifest, budget, decode_threads=decode_threads, cache=opened)
 
 
 class Reader:
     """Reads rows of one dataset; shared by the dataset and all its views."""
 
     def __init__(
-        self, manifest: Manifest, budget: Budget, *, decode_threads: int | None = None
+        self,
+        manifest: Manifest,
+        budget: Budget,
+        *,
+        decode_threads: int | None = None,
+        cache: Cache | None = None,
     ) -> None:
         self._manifest = manifest
         self._files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
         self._columns = Columns(self._files, manifest.features, budget)
-        self._images = Images(manifest, self._files, budget, decode_threads)
+        self._images = Images(manifest, self._files, budget, decode_threads, cache)
+        self._cache = cache
 
     def read(
         self,
@@ -66,9 +87,14 @@ class Reader:
     def paths(self) -> dict[str, str]:
         """Return how each feature is served."""
         return {
-            name: self._images.path(name) if feature.is_camera else self._columns.rung(name)
+            name: self._images.path(name) if feature.is_camera else self._path(name)
             for name, feature in self._manifest.features.items()
         }
+
+    def _path(self, name: str) -> str:
+        if self._cache is not None and name in self._cache.manifest.numbers:
+            return "training cache, mapped"
+        return self._columns.rung(name)
 
     def stream(
         self, camera: str, episode: int, *, size: tuple[int, int] | None, layout: Layout
@@ -100,10 +126,16 @@ class Reader:
                 )
                 values[name] = images.reshape(*rows.shape, *images.shape[1:])
             else:
-                values[name] = self._columns.gather(name, rows)
+                values[name] = self._gather(name, rows)
             if name in plan.windows:
                 values[f"{name}_is_pad"] = plan.windows[name].mask
         return values
+
+    def _gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        if self._cache is None or name not in self._cache.manifest.numbers:
+            return self._columns.gather(name, rows)
+        values = self._cache.numbers(name, rows.reshape(-1))
+        return values.reshape(*rows.shape, *values.shape[1:])
 
     def _names(self, features: Sequence[str] | None, windows: Mapping[str, Window]) -> list[str]:
         if isinstance(features, str):
@@ -122,7 +154,7 @@ class Reader:
 
     def _tasks(self, plan: Plan) -> list[str]:
         """Return each anchor's task; where its number is not defined, the episode's."""
-        codes = self._columns.gather("task_index", plan.anchors).tolist()
+        codes = self._gather("task_index", plan.anchors).tolist()
         table, tasks = self._manifest.episodes, self._manifest.tasks
         return [
             tasks[code] if code in tasks else " ".join(table.tasks_of(episode)[:1])

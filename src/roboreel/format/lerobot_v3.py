@@ -25,6 +25,7 @@ __all__ = ["episode_files", "read_manifest"]
 
 _CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 _REQUIRED = ("episode_index", "length", "data/chunk_index", "data/file_index")
+_MOST_FILES = 2**30
 _OPTIONAL = ("dataset_from_index", "dataset_to_index")
 
 
@@ -100,6 +101,7 @@ def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
                     f"Column {missing[0]!r} is not there: an episode table needs "
                     f"{', '.join(_REQUIRED)}, in {str(path)!r}."
                 )
+            table.prefetch([*wanted, "tasks"])
             parts.append(table.numbers([n for n in wanted if n in table.column_names]))
             tasks.append(_tasks_of(table))
     names = [name for name in wanted if all(name in part for part in parts)] if parts else _REQUIRED
@@ -146,9 +148,16 @@ def _files(
     constants: Mapping[str, str],
 ) -> tuple[FileSet, NDArray[np.int64]]:
     """Return the distinct files of a kind, and which of them each episode is in."""
-    pairs = np.stack([columns[f"{prefix}/chunk_index"], columns[f"{prefix}/file_index"]], axis=1)
-    unique, file = np.unique(pairs, axis=0, return_inverse=True)
-    fields = {"chunk_index": unique[:, 0].copy(), "file_index": unique[:, 1].copy()}
+    chunk, number = columns[f"{prefix}/chunk_index"], columns[f"{prefix}/file_index"]
+    if max(chunk.max(initial=0), number.max(initial=0)) > _MOST_FILES:
+        raise MetadataError(
+            f"The episode table counts more than {_MOST_FILES:,} files or chunks of "
+            f"{prefix!r}, in {str(info_path.parent / 'episodes')!r}."
+        )
+    # One number a file sorts ten times faster than a pair.
+    step = int(number.max(initial=0)) + 2
+    unique, file = np.unique((chunk + 1) * step + (number + 1), return_inverse=True)
+    fields = {"chunk_index": unique // step - 1, "file_index": unique % step - 1}
     files = file_set(template, fields, constants, info_path=info_path)
     return files, file.reshape(-1).astype(np.int64)
 

@@ -46,6 +46,7 @@ class ParquetTable:
         self._file = file
         self.column_names: list[str] = file.schema_arrow.names
         self.num_rows: int = file.metadata.num_rows
+        self._held: dict[str, Any] = {}
 
     def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
         """Return columns of numbers; a null is ``null`` among integers and NaN among floats."""
@@ -69,7 +70,16 @@ class ParquetTable:
         table = self._read(list(names))
         return {name: table.column(name).to_pylist() for name in table.column_names}
 
+    def prefetch(self, names: Iterable[str]) -> None:
+        """Read columns together, to be asked for one after another: a visit to each row group."""
+        wanted = [name for name in names if name in self.column_names]
+        table = self._read(wanted)
+        self._held = {name: table.select([name]) for name in wanted}
+
     def _read(self, names: list[str]) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        if names and all(name in self._held for name in names):
+            columns = [self._held[name].column(0) for name in names]
+            return pa.table(columns, names=names)
         missing = sorted(set(names) - set(self.column_names))
         if missing:
             raise CorruptFileError(
@@ -77,7 +87,7 @@ class ParquetTable:
                 f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
             )
         with _named_errors(self._path):
-            return self._file.read(columns=names)
+            return self._file.read(columns=names, use_threads=False)
 
 
 def write_parquet(
@@ -157,9 +167,20 @@ def _leaf_names(schema: pa.Schema) -> list[str]:
 
 
 def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
-    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
-        column = column.fill_null(bool(null) if pa.types.is_boolean(column.type) else null)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    # By the buffers: pyarrow's own conversions import pandas first, where it is installed.
+    parts = [_chunk_numbers(chunk, null) for chunk in column.chunks]
+    dtype = column.type.to_pandas_dtype()
+    return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+
+def _chunk_numbers(chunk: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
+    if chunk.null_count:
+        filled = [null if value is None else value for value in chunk.to_pylist()]
+        floating = pa.types.is_floating(chunk.type)
+        return np.array([np.nan if v == null else v for v in filled] if floating else filled)
+    dtype = np.dtype(chunk.type.to_pandas_dtype())
+    values = np.frombuffer(chunk.buffers()[1], dtype)
+    return values[chunk.offset : chunk.offset + len(chunk)]
 
 
 @contextmanager

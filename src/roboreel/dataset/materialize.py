@@ -1,0 +1,252 @@
+"""Decode a dataset once, into a cache that is read at map speed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from filelock import FileLock
+
+from roboreel.dataset.cache import (
+    CACHE_FILE,
+    Cache,
+    CacheManifest,
+    Jpeg,
+    choose_pictures,
+    source_of,
+)
+from roboreel.errors import CacheError
+from roboreel.image import encode_jpeg
+from roboreel.storage.files import write_atomically
+from roboreel.storage.shards import Array, Image, Value, write_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.cache import Picture
+    from roboreel.dataset.dataset import Dataset
+
+__all__ = ["Estimate", "estimate", "materialize"]
+
+_PART_ROWS = 4096
+_ROWS_AT_ONCE = 32
+_ROWS_TRIED = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a cache will cost, from a few frames that were tried."""
+
+    frames: int
+    cameras: int
+    size_bytes: int
+    duration_s: float
+
+
+def estimate(dataset: Dataset, cameras: Mapping[str, Picture] | None = None) -> Estimate:
+    """Return what a cache will cost; a few frames are decoded and encoded, nothing is written."""
+    manifest = _plan(dataset, cameras)
+    count = manifest.num_rows
+    per_row = sum(
+        int(np.prod(f.value_shape)) * f.numpy_dtype.itemsize
+        for name, f in dataset.features.items()
+        if name in manifest.numbers
+    )
+    tried = np.unique(np.linspace(0, max(count - 1, 0), _ROWS_TRIED).astype(np.int64))
+    size_bytes, started = 0, time.perf_counter()
+    if count and manifest.cameras:
+        # Runs of neighbours, as the build will read them.
+        rows = np.unique(np.minimum((tried[:, None] + np.arange(4)).reshape(-1), count - 1))
+        with ThreadPoolExecutor() as pool:
+            for example in _images(dataset, manifest, rows, pool):
+                size_bytes += sum(
+                    len(v) if isinstance(v, bytes) else v.nbytes for v in example.values()
+                )
+        share = count / len(rows)
+    else:
+        share = 1.0
+    elapsed_s = time.perf_counter() - started
+    return Estimate(
+        frames=count,
+        cameras=len(manifest.cameras),
+        size_bytes=int(size_bytes * share) + per_row * count,
+        duration_s=elapsed_s * share,
+    )
+
+
+def materialize(
+    dataset: Dataset,
+    root: Path,
+    cameras: Mapping[str, Picture] | None = None,
+    *,
+    on_rows: Callable[[int, int], object] = lambda done, total: None,
+) -> Cache:
+    """Build the cache of a dataset, or find it; see `Dataset.materialize`.
+
+    What an interrupted build has finished is found again by the next one. An old cache at the
+    same place counts until the new one is whole.
+    """
+    manifest = _plan(dataset, cameras)
+    _refuse_strangers(root)
+    root.mkdir(parents=True, exist_ok=True)
+    if _is_whole(root, manifest):
+        return Cache(root, manifest)
+    with FileLock(str(root / ".lock")):
+        # The second look: another process may have built it while we waited.
+        if not _is_whole(root, manifest):
+            _build(dataset, root, manifest, on_rows)
+    return Cache(root, manifest)
+
+
+def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
+    manifest = dataset.manifest
+    return CacheManifest(
+        num_rows=manifest.episodes.num_rows,
+        part_rows=_PART_ROWS,
+        numbers=tuple(name for name, f in manifest.features.items() if f.kind == "number"),
+        cameras=choose_pictures(manifest, cameras),
+        source=source_of(manifest),
+    )
+
+
+def _is_whole(root: Path, manifest: CacheManifest) -> bool:
+    try:
+        return CacheManifest.read(root).key == manifest.key
+    except CacheError:
+        return False
+
+
+def _refuse_strangers(root: Path) -> None:
+    """Raise if a folder holds anything that is not a cache of ours."""
+    if not root.exists():
+        return
+    strangers = [
+        path.name
+        for path in root.iterdir()
+        if path.name not in (CACHE_FILE, ".lock")
+        and not (path.is_dir() and len(path.name) == 16 and not path.name.strip("0123456789abcdef"))
+        and not path.name.startswith(".")
+    ]
+    if strangers:
+        raise CacheError(
+            f"There are other files, such as {strangers[0]!r}: choose a folder of its own for the "
+            f"cache, not {str(root)!r}."
+        )
+
+
+def _build(
+    dataset: Dataset,
+    root: Path,
+    manifest: CacheManifest,
+    on_rows: Callable[[int, int], object],
+) -> None:
+    folder = root / manifest.key
+    folder.mkdir(exist_ok=True)
+    _write_numbers(dataset, folder, manifest)
+    total = manifest.num_rows if manifest.cameras else 0
+    with ThreadPoolExecutor() as pool:
+        for part, first in enumerate(range(0, total, manifest.part_rows)):
+            rows = np.arange(first, min(first + manifest.part_rows, total))
+
+            def progress(done: int, first: int = first) -> None:
+                on_rows(first + done, total)
+
+            write_shards(
+                _counted(_images(dataset, manifest, rows, pool), progress),
+                _image_features(dataset, manifest),
+                folder / f"images-{part:06d}",
+                batch_size=256,
+                source={"cache": manifest.key, "first": first, "rows": len(rows)},
+            )
+            on_rows(int(rows[-1]) + 1, total)
+    write_atomically(root / CACHE_FILE, json.dumps(manifest.to_json(), indent=1))
+    for old in root.iterdir():
+        if old.is_dir() and old.name != manifest.key:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> None:
+    features: dict[str, object] = {
+        name: Array(f.value_shape, f.dtype) if f.value_shape else Value(f.dtype)
+        for name, f in dataset.features.items()
+        if name in manifest.numbers
+    }
+    write_shards(
+        _numbers(dataset, manifest),
+        features,
+        folder / "numbers",
+        # As few record batches as may be: a gather visits each that it needs.
+        batch_size=1 << 20,
+        shard_size="1GB",
+        source={"cache": manifest.key},
+    )
+
+
+def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, Any]]:
+    for first in range(0, manifest.num_rows, _PART_ROWS):
+        rows = np.arange(first, min(first + _PART_ROWS, manifest.num_rows), dtype=np.int64)
+        columns = dataset._reader.read(rows, manifest.numbers)
+        for place in range(len(rows)):
+            yield {name: column[place] for name, column in columns.items()}
+
+
+def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, object]:
+    features: dict[str, object] = {}
+    for name, picture in manifest.cameras.items():
+        feature = dataset.features[name]
+        height, width = picture.size or feature.shape[:2]
+        depth = feature.depth is not None and feature.dtype == "video"
+        channels, dtype = (1, "float32") if depth else (feature.shape[2], "uint8")
+        features[name] = (
+            Image() if isinstance(picture, Jpeg) else Array((channels, height, width), dtype)
+        )
+    return features
+
+
+def _images(
+    dataset: Dataset,
+    manifest: CacheManifest,
+    rows: NDArray[np.int64],
+    pool: ThreadPoolExecutor,
+) -> Iterator[dict[str, Any]]:
+    """Yield the images of rows as they are stored, decoded forward and encoded in threads."""
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[first : first + _ROWS_AT_ONCE]
+        columns = {
+            name: _encoded(dataset, name, picture, some, pool)
+            for name, picture in manifest.cameras.items()
+        }
+        for place in range(len(some)):
+            yield {name: column[place] for name, column in columns.items()}
+
+
+def _encoded(
+    dataset: Dataset,
+    name: str,
+    picture: Picture,
+    rows: NDArray[np.int64],
+    pool: ThreadPoolExecutor,
+) -> Any:  # noqa: ANN401  # pictures or pixels, one per row
+    layout: Literal["hwc", "chw"] = "hwc" if isinstance(picture, Jpeg) else "chw"
+    images = dataset._reader.read(rows, [name], image_size=picture.size, layout=layout)[name]
+    if not isinstance(picture, Jpeg):
+        return images
+    quality = picture.quality
+    return list(pool.map(lambda image: encode_jpeg(image, quality=quality), images))
+
+
+def _counted(
+    examples: Iterator[dict[str, Any]], progress: Callable[[int], None]
+) -> Iterator[dict[str, Any]]:
+    for count, example in enumerate(examples, start=1):
+        yield example
+        if count % _ROWS_AT_ONCE == 0:
+            progress(count)
