@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.schema import Depth
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.convert import Converter, Layout, metres_of_codes
+from roboreel.video.convert import Converter, Layout
 from roboreel.video.decode import Decoder
+from roboreel.video.depth import metres_of_codes
 from roboreel.video.mp4 import read_sample_table
 from roboreel.video.nal import disposable_test
 from roboreel.video.packets import FilePackets

@@ -84,16 +84,14 @@ class _Job:
 class VideoSource:
     """Reads images of video files; safe to use from several threads, and after a fork.
 
-    Sample tables and decoders are held in a budget. No file stays open between calls.
+    No file stays open between calls.
+
+    Args:
+        budget: What sample tables and decoders are held in.
+        threads: How many threads decode side by side; as many as the process has cores if None.
     """
 
     def __init__(self, *, budget: Budget, threads: int | None = None) -> None:
-        """Make a source.
-
-        Args:
-            budget: What tables and decoders are held in.
-            threads: How many threads decode side by side; all that the process may use if None.
-        """
         self.threads = threads or _usable_cores()
         self._budget = budget
         self._pool: ThreadPoolExecutor | None = None
@@ -236,19 +234,12 @@ class VideoSource:
 
     @contextmanager
     def _decoder(self, table: SampleTable) -> Iterator[Decoder]:
-        """Lend a decoder to this thread; one that raised is not used again."""
+        """Lend a decoder to this thread."""
         key = ("decoder", threading.get_ident(), table.coding)
         decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
-        try:
-            yield decoder
-        except Exception:
-            decoder = None  # type: ignore[assignment]  # Dropped below.
-            raise
-        finally:
-            if decoder is not None:
-                self._budget.put(
-                    key, decoder, decoder.nbytes, owner="decoders", survives_fork=False
-                )
+        yield decoder
+        # Not reached after an error: a decoder that met damage is not used again.
+        self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)
 
     def _executor(self) -> ThreadPoolExecutor:
         # A forked child inherits the pool, but none of its threads.
