@@ -96,6 +96,15 @@ def test_images_that_no_other_leans_on_are_not_decoded(path):
         assert not table.keyframe[skipped].any()
 
 
+def test_images_after_a_keyframe_that_is_refreshed_little_by_little_are_found(path):
+    options = {"x264-params": "intra-refresh=1:keyint=10"}
+    write_video(path, range(COUNT), gop=10, options=options)
+    assert read_sample_table(path).keyframe.sum() > 1
+    expected = decode_all(path)
+    for image in range(COUNT):
+        assert np.array_equal(decode(path, [image])[0][0], expected[image]), image
+
+
 @pytest.mark.parametrize("block_bytes", [1, 64, 10**6])
 def test_samples_are_read_whole_wherever_they_lie(block_bytes, path, monkeypatch):
     monkeypatch.setattr("roboreel.video.packets._BLOCK_BYTES", block_bytes)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import av
+import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.video.clip import Run
 from roboreel.video.convert import Converter
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from roboreel.video.clip import Run
     from roboreel.video.packets import PacketReader
     from roboreel.video.samples import Coding, SampleTable
 
@@ -24,6 +25,8 @@ _DECODERS = {"av1": "libdav1d"}
 # What decoders of all codecs were seen to hold at most: fixed tables, and reference images.
 _BASE_BYTES = 1_000_000
 _HELD_IMAGES = 10
+# Keyframes to try before an image is given up.
+_LOOK_BACK = 4
 
 
 class Decoder:
@@ -47,21 +50,26 @@ class Decoder:
     def decode(
         self, packets: PacketReader, table: SampleTable, run: Run
     ) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Yield the wanted samples of a run with their images, in the order of presentation.
+        """Yield the wanted samples of a run with their images, nearly always in order of time.
+
+        After a keyframe that is refreshed little by little, decoders hold images back until all of
+        the picture is right; these are then decoded from an earlier keyframe, and come last.
 
         Raises:
             CorruptFileError: The decoder reports damage, or a wanted image does not come out.
         """
-        wanted = set(run.wanted)
-        for sample, image in self._images(packets, table, run):
-            if sample in wanted:
-                wanted.remove(sample)
-                self._image_bytes = self._image_bytes or _image_bytes(image)
-                yield sample, image
-                if not wanted:
-                    return
-        if wanted:
-            raise CorruptFileError(f"Sample {min(wanted)} of the video decodes to no image.")
+        missing = set(run.wanted)
+        starts = np.flatnonzero(table.keyframe[: run.start + 1])[: -1 - _LOOK_BACK : -1]
+        for start in starts.tolist():
+            again = Run(start, max(missing) + 1, tuple(sorted(missing)))
+            for sample, image in self._images(packets, table, again):
+                if sample in missing:
+                    missing.remove(sample)
+                    self._image_bytes = self._image_bytes or _image_bytes(image)
+                    yield sample, image
+                    if not missing:
+                        return
+        raise CorruptFileError(f"Sample {min(missing)} of the video decodes to no image.")
 
     def _images(
         self, packets: PacketReader, table: SampleTable, run: Run
