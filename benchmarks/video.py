@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from benchmarks.peers import lerobot, torchcodec
 from benchmarks.results import CPU_MS, HELD_MB, PEAK_MB, PER_SECOND
 from roboreel.sample.arm import simulate_episode
 from roboreel.sample.render import render
-from roboreel.video.encode import encode_video
+from roboreel.video.encode import VideoWriter
 from roboreel.video.encoding import Encoding
 from roboreel.video.mp4 import read_sample_table
 
@@ -40,10 +41,15 @@ _REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "unitree_g1_v2
 def cases(settings: Settings) -> list[Case]:
     """Shoot a moving camera once, encode it in several ways, and list who reads it."""
     size, length = ((48, 64), 40) if settings.quick else ((480, 640), 500)
-    paths = {}
-    for number, (title, encoding) in enumerate(FILES.items()):
-        paths[title] = settings.scratch / f"{number}.mp4"
-        encode_video(paths[title], _footage(size, length), fps=30, encoding=encoding)
+    paths = {title: settings.scratch / f"{number}.mp4" for number, title in enumerate(FILES)}
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(VideoWriter(paths[title], size=size, fps=30, encoding=encoding))
+            for title, encoding in FILES.items()
+        ]
+        for image in _footage(size, length):
+            for writer in writers:
+                writer.write(image)
     real = sorted(_REAL.glob("*/*/*.mp4"))
     if real and not settings.quick:
         paths["AV1, keyframe every 2, a Unitree G1"] = real[0]

@@ -82,19 +82,13 @@ class Decoder:
                 context = self._fresh_context(strict=refreshes_all(data, self.coding))
             elif self._is_disposable and sample not in wanted and self._is_disposable(data):
                 continue
-            packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
-            packet.update(data)
-            packet.pts = sample
-            try:
-                images = context.decode(packet)
-            except av.FFmpegError as error:
-                # Images that are shown before the keyframe lean on what was not decoded.
-                if table.pts[sample] >= table.pts[run.start]:
-                    raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
-            else:
-                yield from _checked(images, table, run)
+            if len(data):  # An empty packet would end the stream.
+                packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
+                packet.update(data)
+                packet.pts = sample
+                yield from _feed(context, packet, sample, table, run)
         if context is not None:
-            yield from _checked(context.decode(None), table, run)
+            yield from _feed(context, None, run.stop - 1, table, run)
 
     def _fresh_context(self, *, strict: bool) -> av.VideoCodecContext:
         """Return a context that knows of no image."""
@@ -106,16 +100,29 @@ class Decoder:
         return context
 
 
-def _checked(
-    images: list[av.VideoFrame], table: SampleTable, run: Run
+def _feed(
+    context: av.VideoCodecContext,
+    packet: av.Packet | None,
+    sample: int,
+    table: SampleTable,
+    run: Run,
 ) -> Iterator[tuple[int, av.VideoFrame]]:
-    """Yield the samples of images, and their images."""
+    """Give a packet to a decoder, or the end of all; yield the images that come out."""
+    first_tick = table.pts[run.start]
+    try:
+        images = context.decode(packet)
+    except av.FFmpegError as error:
+        # Images that are shown before the keyframe lean on what was not decoded.
+        if table.pts[sample] >= first_tick:
+            raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
+        return
     for image in images:
-        sample = image.pts
+        if image.pts is None:  # Made up by the decoder: no packet asked for it.
+            continue
         # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
-        if image.is_corrupt and table.pts[sample] >= table.pts[run.start]:
-            raise CorruptFileError(f"Sample {sample} is damaged, and was decoded in part.")
-        yield sample, image
+        if image.is_corrupt and table.pts[image.pts] >= first_tick:
+            raise CorruptFileError(f"Sample {image.pts} is damaged, and was decoded in part.")
+        yield image.pts, image
 
 
 def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
