@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.schema import Depth
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.convert import Converter, Layout, metres_of_codes
+from roboreel.video.convert import Converter, Layout
 from roboreel.video.decode import Decoder
+from roboreel.video.depth import metres_of_codes
 from roboreel.video.mp4 import read_sample_table
 from roboreel.video.nal import disposable_test
 from roboreel.video.packets import FilePackets
@@ -93,6 +94,15 @@ def test_images_that_no_other_leans_on_are_not_decoded(path):
             skipped = [sample for sample, data in packets.read(0, COUNT) if is_disposable(data)]
         assert COUNT // 3 < len(skipped) < COUNT
         assert not table.keyframe[skipped].any()
+
+
+def test_images_after_a_keyframe_that_is_refreshed_little_by_little_are_found(path):
+    options = {"x264-params": "intra-refresh=1:keyint=10"}
+    write_video(path, range(COUNT), gop=10, options=options)
+    assert read_sample_table(path).keyframe.sum() > 1
+    expected = decode_all(path)
+    for image in range(COUNT):
+        assert np.array_equal(decode(path, [image])[0][0], expected[image]), image
 
 
 @pytest.mark.parametrize("block_bytes", [1, 64, 10**6])

@@ -153,6 +153,20 @@ def test_an_episode_streams_from_first_to_last_with_the_images_of_a_read(source,
     assert np.array_equal(streamed, read(source, path, range(40), **clip))
 
 
+def test_a_stream_is_in_order_also_where_images_are_decoded_late(source, tmp_path):
+    options = {"x264-params": "intra-refresh=1:keyint=10"}
+    path = write_video(tmp_path / "v.mp4", range(60), gop=10, options=options)
+    clip: dict[str, Any] = {"start": 21 / FPS, "length": 30}
+    streamed = source.stream(request(path, range(30), **clip), layout="hwc")
+    assert numbers(streamed) == list(range(21, 51))
+
+
+def test_a_frame_that_is_wanted_twice_streams_twice(source, tmp_path):
+    path = write_video(tmp_path / "v.mp4", range(10))
+    streamed = source.stream(request(path, [3, 3, 4], length=10), layout="hwc")
+    assert numbers(streamed) == [3, 3, 4]
+
+
 def test_a_stream_may_be_left_early_and_started_again(source, tmp_path):
     path = write_video(tmp_path / "v.mp4", range(60), gop=10)
     for _ in range(3):

@@ -18,6 +18,7 @@ It is read in the way in which the whole clip fits; where both ways fit, it is r
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -128,12 +129,14 @@ def _span(
 ) -> tuple[int, int] | None:
     """Return the images of a clip whose times count from a tick; None if none is at its start."""
     half = rate / clip.fps / 2
-    wanted = np.array([origin + clip.start_s * rate])
-    first = int(_nearest(ticks, wanted)[0])
-    if abs(float(ticks[first]) - wanted[0]) >= half:
+    wanted = origin + clip.start_s * rate
+    first = int(ticks.searchsorted(wanted))
+    if first == len(ticks) or (first and wanted - ticks[first - 1] <= ticks[first] - wanted):
+        first -= 1
+    if abs(float(ticks[first]) - wanted) >= half:
         return None
     # An image belongs to the next episode if it is nearer to this clip's stop than half a frame.
-    stop = int(np.searchsorted(ticks, origin + clip.stop_s * rate - half))
+    stop = int(ticks.searchsorted(origin + clip.stop_s * rate - half))
     if len(ticks) - first == clip.length and stop < len(ticks):
         # One for each frame up to the end of the file: if the stop was only calculated from the
         # number of frames, a slow camera's last images lie beyond it.
@@ -161,8 +164,7 @@ def _images_by_clock(
 
 def _nearest(ticks: NDArray[np.int64], wanted: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the position of the tick nearest to each moment; the earlier one of two."""
-    after = np.clip(np.searchsorted(ticks, wanted), 1, max(len(ticks) - 1, 1))
-    after = np.minimum(after, len(ticks) - 1)
+    after = np.minimum(ticks.searchsorted(wanted), len(ticks) - 1)
     before = np.maximum(after - 1, 0)
     nearest = np.where(wanted - ticks[before] <= ticks[after] - wanted, before, after)
     return nearest.astype(np.int64)
@@ -202,14 +204,12 @@ def plan_runs(
         if not leading.any():
             break
         group[leading] = 0 if step == _MAX_LOOK_BACK - 1 else group[leading] - 1
-    runs = []
-    # Leading images belong to an earlier group than some sample decoded before them.
-    order = np.argsort(group, kind="stable")
-    for part in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-        if len(part):
-            members = tuple(wanted[part].tolist())
-            runs.append(Run(int(keyframes[group[part[0]]]), members[-1] + 1, members))
-    return runs
+    starts = keyframes[group].tolist()
+    members: defaultdict[int, list[int]] = defaultdict(list)
+    for start, sample in zip(starts, wanted.tolist(), strict=True):
+        members[start].append(sample)
+    # Sorted, since leading images start earlier than some samples decoded before them.
+    return [Run(start, of[-1] + 1, tuple(of)) for start, of in sorted(members.items())]
 
 
 def split_runs(runs: list[Run], target: int) -> list[list[Run]]:

@@ -10,18 +10,17 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 from roboreel.errors import UnsupportedVideoError
+from roboreel.video.depth import metres_of_codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Depth
 
-__all__ = ["Converter", "Layout", "metres_of_codes"]
+__all__ = ["Converter", "Layout"]
 
 Layout = Literal["chw", "hwc"]
 
-_CODES = 4096
-"""Depth is stored in 12 bits."""
 # Colours of a planar image in the order in which FFmpeg stores them, as positions in RGB.
 _GBR = (1, 2, 0)
 # PyAV 17 and later follow the colours that an image declares, and use several threads unless told
@@ -133,23 +132,3 @@ def _planar_equals_packed() -> bool:
         np.array_equal(_pixels(plane, np.uint8, 48, 64), expected[..., colour])
         for plane, colour in zip(planar.planes, _GBR, strict=True)
     )
-
-
-@lru_cache(maxsize=64)
-def metres_of_codes(depth: Depth) -> NDArray[np.float32]:
-    """Return the distance in metres that each 12-bit code stands for, ``(4096,)``.
-
-    Examples:
-        >>> from roboreel.schema import Depth
-        >>> metres = metres_of_codes(Depth(min_m=0.5, max_m=4.5, log=False))
-        >>> metres[[0, -1]].tolist()
-        [0.5, 4.5]
-    """
-    share = np.arange(_CODES) / (_CODES - 1)
-    if depth.log:
-        low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
-        metres = np.exp(low + share * (high - low)) - depth.shift
-    else:
-        metres = depth.min_m + share * (depth.max_m - depth.min_m)
-    rounded: NDArray[np.float32] = metres.astype(np.float32)
-    return rounded

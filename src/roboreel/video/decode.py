@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import av
+import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.video.clip import Run
 from roboreel.video.convert import Converter
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from roboreel.video.clip import Run
     from roboreel.video.packets import PacketReader
     from roboreel.video.samples import Coding, SampleTable
 
@@ -24,6 +25,8 @@ _DECODERS = {"av1": "libdav1d"}
 # What decoders of all codecs were seen to hold at most: fixed tables, and reference images.
 _BASE_BYTES = 1_000_000
 _HELD_IMAGES = 10
+# Keyframes to try before an image is given up.
+_LOOK_BACK = 4
 
 
 class Decoder:
@@ -47,21 +50,26 @@ class Decoder:
     def decode(
         self, packets: PacketReader, table: SampleTable, run: Run
     ) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Yield the wanted samples of a run with their images, in the order of presentation.
+        """Yield the wanted samples of a run with their images, nearly always in order of time.
+
+        After a keyframe that is refreshed little by little, decoders hold images back until all of
+        the picture is right; these are then decoded from an earlier keyframe, and come last.
 
         Raises:
             CorruptFileError: The decoder reports damage, or a wanted image does not come out.
         """
-        wanted = set(run.wanted)
-        for sample, image in self._images(packets, table, run):
-            if sample in wanted:
-                wanted.remove(sample)
-                self._image_bytes = self._image_bytes or _image_bytes(image)
-                yield sample, image
-                if not wanted:
-                    return
-        if wanted:
-            raise CorruptFileError(f"Sample {min(wanted)} of the video decodes to no image.")
+        missing = set(run.wanted)
+        starts = np.flatnonzero(table.keyframe[: run.start + 1])[: -1 - _LOOK_BACK : -1]
+        for start in starts.tolist():
+            again = Run(start, max(missing) + 1, tuple(sorted(missing)))
+            for sample, image in self._images(packets, table, again):
+                if sample in missing:
+                    missing.remove(sample)
+                    self._image_bytes = self._image_bytes or _image_bytes(image)
+                    yield sample, image
+                    if not missing:
+                        return
+        raise CorruptFileError(f"Sample {min(missing)} of the video decodes to no image.")
 
     def _images(
         self, packets: PacketReader, table: SampleTable, run: Run
@@ -74,19 +82,13 @@ class Decoder:
                 context = self._fresh_context(strict=refreshes_all(data, self.coding))
             elif self._is_disposable and sample not in wanted and self._is_disposable(data):
                 continue
-            packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
-            packet.update(data)
-            packet.pts = sample
-            try:
-                images = context.decode(packet)
-            except av.FFmpegError as error:
-                # Images that are shown before the keyframe lean on what was not decoded.
-                if table.pts[sample] >= table.pts[run.start]:
-                    raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
-            else:
-                yield from _checked(images, table, run)
+            if len(data):  # An empty packet would end the stream.
+                packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
+                packet.update(data)
+                packet.pts = sample
+                yield from _feed(context, packet, sample, table, run)
         if context is not None:
-            yield from _checked(context.decode(None), table, run)
+            yield from _feed(context, None, run.stop - 1, table, run)
 
     def _fresh_context(self, *, strict: bool) -> av.VideoCodecContext:
         """Return a context that knows of no image."""
@@ -98,16 +100,29 @@ class Decoder:
         return context
 
 
-def _checked(
-    images: list[av.VideoFrame], table: SampleTable, run: Run
+def _feed(
+    context: av.VideoCodecContext,
+    packet: av.Packet | None,
+    sample: int,
+    table: SampleTable,
+    run: Run,
 ) -> Iterator[tuple[int, av.VideoFrame]]:
-    """Yield the samples of images, and their images."""
+    """Give a packet to a decoder, or the end of all; yield the images that come out."""
+    first_tick = table.pts[run.start]
+    try:
+        images = context.decode(packet)
+    except av.FFmpegError as error:
+        # Images that are shown before the keyframe lean on what was not decoded.
+        if table.pts[sample] >= first_tick:
+            raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
+        return
     for image in images:
-        sample = image.pts
+        if image.pts is None:  # Made up by the decoder: no packet asked for it.
+            continue
         # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
-        if image.is_corrupt and table.pts[sample] >= table.pts[run.start]:
-            raise CorruptFileError(f"Sample {sample} is damaged, and was decoded in part.")
-        yield sample, image
+        if image.is_corrupt and table.pts[image.pts] >= first_tick:
+            raise CorruptFileError(f"Sample {image.pts} is damaged, and was decoded in part.")
+        yield image.pts, image
 
 
 def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:

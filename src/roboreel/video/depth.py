@@ -1,7 +1,8 @@
-"""Distances as the 12-bit codes of a depth video."""
+"""Distances ⇄ the 12-bit codes of a depth video."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Depth
 
-__all__ = ["MAX_CODE", "quantise_depth"]
+__all__ = ["MAX_CODE", "metres_of_codes", "quantise_depth"]
 
 MAX_CODE = 4095
 
@@ -37,3 +38,23 @@ def quantise_depth(image: NDArray[Any], depth: Depth) -> NDArray[np.uint16]:
 
 def _codes(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.uint16]:
     return np.rint(MAX_CODE * (values - low) / (high - low)).astype(np.uint16)
+
+
+@lru_cache(maxsize=64)
+def metres_of_codes(depth: Depth) -> NDArray[np.float32]:
+    """Return the distance in metres that each 12-bit code stands for, ``(4096,)``.
+
+    Examples:
+        >>> from roboreel.schema import Depth
+        >>> metres = metres_of_codes(Depth(min_m=0.5, max_m=4.5, log=False))
+        >>> metres[[0, -1]].tolist()
+        [0.5, 4.5]
+    """
+    share = np.arange(MAX_CODE + 1) / MAX_CODE
+    if depth.log:
+        low, high = np.log(depth.min_m + depth.shift), np.log(depth.max_m + depth.shift)
+        metres = np.exp(low + share * (high - low)) - depth.shift
+    else:
+        metres = depth.min_m + share * (depth.max_m - depth.min_m)
+    rounded: NDArray[np.float32] = metres.astype(np.float32)
+    return rounded

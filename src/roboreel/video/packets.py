@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-import numpy as np
-
 from roboreel.errors import CorruptFileError, MissingFileError
 
 if TYPE_CHECKING:
@@ -59,16 +57,14 @@ class FilePackets:
         Raises:
             CorruptFileError: The file has become shorter than its sample table says.
         """
-        offsets, sizes = self._table.offset[start:stop], self._table.size[start:stop]
-        stops = offsets + sizes
-        # A new block begins where a sample does not follow its predecessor, or at the limit.
-        breaks = np.flatnonzero(offsets[1:] != stops[:-1]) + 1
-        for first, last in _spans(breaks.tolist(), (stops - offsets[:1]).tolist()):
-            block = self._read_bytes(int(offsets[first]), int(stops[last - 1]))
-            base = int(offsets[first])
+        offsets = self._table.offset[start:stop].tolist()
+        sizes = self._table.size[start:stop].tolist()
+        for first, last in _spans(offsets, sizes):
+            base = offsets[first]
+            block = self._read_bytes(base, offsets[last - 1] + sizes[last - 1])
             for position in range(first, last):
-                begin = int(offsets[position]) - base
-                yield start + position, block[begin : begin + int(sizes[position])]
+                begin = offsets[position] - base
+                yield start + position, block[begin : begin + sizes[position]]
 
     def _read_bytes(self, start: int, stop: int) -> memoryview:
         self._file.seek(start)
@@ -84,16 +80,14 @@ class FilePackets:
         return memoryview(data)
 
 
-def _spans(breaks: list[int], ends: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield spans of samples to read at once: between breaks, and within the block size."""
-    first, begin = 0, 0
-    pending = iter([*breaks, len(ends)])
-    border = next(pending)
-    for position, end in enumerate(ends):
-        if position == border or (position > first and end - begin > _BLOCK_BYTES):
+def _spans(offsets: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield spans of samples that follow one another in the file, within the block size."""
+    first = 0
+    for position in range(1, len(offsets)):
+        follows = offsets[position] == offsets[position - 1] + sizes[position - 1]
+        end = offsets[position] + sizes[position]
+        if not follows or end - offsets[first] > _BLOCK_BYTES:
             yield first, position
-            if position == border:
-                border = next(pending)
-            first, begin = position, ends[position - 1]
-    if first < len(ends):
-        yield first, len(ends)
+            first = position
+    if offsets:
+        yield first, len(offsets)

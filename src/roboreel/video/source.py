@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +37,8 @@ __all__ = ["ClipRequest", "VideoSource"]
 _MIN_SAMPLES = 8
 # Pieces of work per thread, so that one slow piece at the end leaves no thread idle for long.
 _PIECES_PER_THREAD = 4
+# A stream decodes so many samples in one go, so that what it may have to hold stays bounded.
+_STREAM_SAMPLES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +86,14 @@ class _Job:
 class VideoSource:
     """Reads images of video files; safe to use from several threads, and after a fork.
 
-    Sample tables and decoders are held in a budget. No file stays open between calls.
+    No file stays open between calls.
+
+    Args:
+        budget: What sample tables and decoders are held in.
+        threads: How many threads decode side by side; as many as the process has cores if None.
     """
 
     def __init__(self, *, budget: Budget, threads: int | None = None) -> None:
-        """Make a source.
-
-        Args:
-            budget: What tables and decoders are held in.
-            threads: How many threads decode side by side; all that the process may use if None.
-        """
         self.threads = threads or _usable_cores()
         self._budget = budget
         self._pool: ThreadPoolExecutor | None = None
@@ -157,20 +157,21 @@ class VideoSource:
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
         samples = _samples_of(request, table)
         runs = plan_runs(samples, table.keyframe, table.pts)
-        wanted = iter(samples.tolist())
-        following = next(wanted, None)
+        wanted = deque(samples.tolist())
+        held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
         with (
             _naming(request.path),
             _open_packets(request.path, table) as packets,
             self._decoder(table) as decoder,
         ):
-            for run in chain.from_iterable(split_runs(runs, _cost(runs) + 1)):
+            for run in chain.from_iterable(split_runs(runs, _STREAM_SAMPLES)):
                 for sample, image in decoder.decode(packets, table, run):
-                    while following == sample:
-                        out = np.empty(shape, dtype)
-                        decoder.converter.write(image, out, layout, depth)
-                        yield out
-                        following = next(wanted, None)
+                    held[sample] = np.empty(shape, dtype)
+                    decoder.converter.write(image, held[sample], layout, depth)
+                    while wanted and wanted[0] in held:
+                        turn = wanted.popleft()
+                        is_last = not wanted or wanted[0] != turn
+                        yield held.pop(turn) if is_last else held[turn].copy()
 
     def image_shape(self, path: Path) -> tuple[int, int]:
         """Return the height and width of a file's images."""
@@ -236,19 +237,12 @@ class VideoSource:
 
     @contextmanager
     def _decoder(self, table: SampleTable) -> Iterator[Decoder]:
-        """Lend a decoder to this thread; one that raised is not used again."""
+        """Lend a decoder to this thread."""
         key = ("decoder", threading.get_ident(), table.coding)
         decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
-        try:
-            yield decoder
-        except Exception:
-            decoder = None  # type: ignore[assignment]  # Dropped below.
-            raise
-        finally:
-            if decoder is not None:
-                self._budget.put(
-                    key, decoder, decoder.nbytes, owner="decoders", survives_fork=False
-                )
+        yield decoder
+        # Not reached after an error: a decoder that met damage is not used again.
+        self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)
 
     def _executor(self) -> ThreadPoolExecutor:
         # A forked child inherits the pool, but none of its threads.

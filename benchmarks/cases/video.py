@@ -1,0 +1,67 @@
+"""roboreel reads images of a video; and a decoder does with nothing around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.image_batches import FORWARD, random_batches
+
+if TYPE_CHECKING:
+    from benchmarks.meter import Meter
+    from roboreel.video.clip import Run
+
+CONTENDER_ALONE = "decoder alone"
+
+
+def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None:
+    """Read random images into batch arrays, and all images forward."""
+    import numpy as np
+
+    from roboreel.storage.budget import Budget
+    from roboreel.video.source import ClipRequest, VideoSource
+
+    source = VideoSource(budget=Budget(), threads=threads)
+
+    def request(images: list[int]) -> ClipRequest:
+        frames, slots = np.asarray(images), np.arange(len(images))
+        return ClipRequest(Path(path), 0.0, length / 30, length, 30.0, frames, slots, 0, "camera")
+
+    with meter.step("open"):
+        height, width = source.image_shape(Path(path))
+    source.read([request([0])], np.empty((1, 3, height, width), np.uint8))
+    for name, batches in random_batches(length, count).items():
+        with meter.step(name, sum(map(len, batches))):
+            for images in batches:
+                out = np.empty((len(images), 3, height, width), np.uint8)
+                source.read([request(images)], out)
+    with meter.step(FORWARD, length):
+        for _ in source.stream(request(list(range(length)))):
+            pass
+
+
+def decode_alone(meter: Meter, path: str, length: int, count: int) -> None:
+    """Feed the same packets to a decoder, and do nothing with the images."""
+    import numpy as np
+
+    from roboreel.video.clip import plan_runs, split_runs
+    from roboreel.video.decode import Decoder
+    from roboreel.video.mp4 import read_sample_table
+    from roboreel.video.packets import FilePackets
+
+    table = read_sample_table(Path(path))
+    decoder = Decoder(table.coding)
+
+    def plan(images: list[int]) -> list[Run]:
+        samples = table.shown[images].astype(np.int64)
+        runs = plan_runs(samples, table.keyframe, table.pts)
+        return [run for part in split_runs(runs, table.size.size) for run in part]
+
+    with FilePackets(Path(path), table) as packets:
+        named = {**random_batches(length, count), FORWARD: [list(range(length))]}
+        for name, batches in named.items():
+            planned = [run for images in batches for run in plan(images)]
+            with meter.step(name, sum(map(len, batches))):
+                for run in planned:
+                    for _ in decoder.decode(packets, table, run):
+                        pass
