@@ -13,7 +13,7 @@ from roboreel.storage.extents import ByteColumn
 from roboreel.storage.footer import Chunk, read_footer
 from roboreel.storage.index import index_chunk
 from roboreel.storage.mapped import MappedFile
-from roboreel.storage.pages import Page, unpack
+from roboreel.storage.pages import Page, unpack, unpack_bytes
 
 
 def write(path: Path, name: str = "b", **columns: object) -> MappedFile:
@@ -100,3 +100,16 @@ def test_more_rows_than_the_budget_can_index_are_refused(tmp_path):
     chunk = Chunk(0, 2**40, 4, 40, 1, 40)
     with pytest.raises(DatasetError, match="too many for the memory budget"):
         index_chunk(file, chunk, max_level=1, load_whole=lambda _: b"", limit_bytes=2**30)
+
+
+@pytest.mark.parametrize(
+    ("codec", "name"), [(2, "gzip"), (4, "brotli"), (6, "zstd"), (7, "lz4_raw")]
+)
+@pytest.mark.parametrize("size", [1, 50, 70_000])
+def test_a_page_unpacks_to_its_length_and_no_other(codec, name, size):
+    data = bytes(range(256)) * 300
+    packed = pa.compress(data[:size], name, asbytes=True)
+    assert unpack_bytes(packed, size, codec) == data[:size]
+    for claimed in (size - 1, size + 1, size + 1000):
+        with pytest.raises(CorruptFileError, match=name):
+            unpack_bytes(packed, claimed, codec)

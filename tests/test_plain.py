@@ -25,7 +25,9 @@ def test_every_length_is_found_with_few_bytes_read(lengths, start):
 
     found = walk_lengths(read, start, len(page), len(lengths))
     assert found.tolist() == lengths
-    assert read_bytes <= len(page)
+    assert read_bytes <= len(page) + 4 * len(
+        lengths
+    )  # a length at the end of a window is read again
 
 
 @given(LENGTHS.filter(bool), st.integers(1, 2**32 - 1))

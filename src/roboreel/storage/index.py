@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ChunkIndex", "Rung", "index_chunk"]
 
 _MOST_PIECES = 64
-"""Joining more pieces than this costs as much as unpacking the blocks."""
+"""A value in more pieces than this is unpacked by the block."""
 _BYTES_PER_VALUE = 13
 
 

@@ -142,12 +142,33 @@ def unpack_bytes(packed: memoryview | bytes, unpacked_bytes: int, codec: int) ->
     """Return what packed bytes unpack to; the caller has bounded the size."""
     name = _CODEC_NAMES[codec]
     try:
-        unpacked: bytes = pa.decompress(
-            packed, decompressed_size=unpacked_bytes, codec=name, asbytes=True
-        )
+        unpacked = _unpack_exactly(packed, unpacked_bytes, codec)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise CorruptFileError(f"A page cannot be unpacked with {name}: {error}.") from error
+    if unpacked is None:
+        raise CorruptFileError(f"A {name} page does not unpack to {unpacked_bytes} bytes.")
     return unpacked
+
+
+def _unpack_exactly(packed: memoryview | bytes, unpacked_bytes: int, codec: int) -> bytes | None:
+    # pa.decompress leaves what the stream does not fill as it found it in memory. Snappy streams
+    # tell their length, and Zstandard checks it; the other codecs are held to it here.
+    name = _CODEC_NAMES[codec]
+    unpacked: bytes
+    if codec in (GZIP, BROTLI):
+        with pa.CompressedInputStream(pa.py_buffer(packed), name) as stream:
+            unpacked = stream.read(unpacked_bytes + 1)
+        return unpacked if len(unpacked) == unpacked_bytes else None
+    unpacked = pa.decompress(packed, unpacked_bytes, name, asbytes=True)
+    return None if codec == LZ4_RAW and _lz4_fits(packed, unpacked_bytes - 1) else unpacked
+
+
+def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
+    try:
+        pa.decompress(packed, size, _CODEC_NAMES[LZ4_RAW])
+    except (pa.ArrowException, OSError):
+        return False
+    return True
 
 
 def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, Any], int]:
