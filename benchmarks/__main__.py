@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from benchmarks.discover import benchmarks
-from benchmarks.harness import parser
+from benchmarks.harness import clean_up_when_ended, parser
 from benchmarks.peers import peers_python
 
 
@@ -18,6 +18,7 @@ def main() -> int:
     unknown = [name for name in chosen.names if name not in found]
     if unknown:
         options.error(f"no benchmark {unknown[0]!r}: there are {', '.join(found)}")
+    clean_up_when_ended()
     peers = None if chosen.no_peers else peers_python()
     for name in chosen.names or found:
         found[name].run(quick=chosen.quick, peers=peers, out=chosen.out)

@@ -40,7 +40,7 @@ def _rollup_bytes(pid: int) -> int | None:
     fields = dict(
         line.split(":", 1) for line in _read(Path(f"/proc/{pid}/smaps_rollup")).splitlines()[1:]
     )
-    # Kernels before 5.9 do not divide anonymous pages among those who share them.
+    # Older kernels do not say how anonymous pages divide among those who share them.
     size = fields.get("Pss_Anon") or fields.get("Anonymous")
     return int(size.split()[0]) * 1024 if size else None
 

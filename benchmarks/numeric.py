@@ -41,7 +41,7 @@ def _peers(settings: Settings, title: str, root: Path, stops: Path) -> list[Case
         title, lerobot.CONTENDER, lerobot.__name__, "read_numbers", slow, settings.peers, (root,)
     )
     return [
-        # One thread: with more, these small tensors wait for each other, and it takes longer.
+        # One thread or the default: for windows the CPU time differs by less than the noise.
         replace(lerobot_case, environment={"OMP_NUM_THREADS": "1"}),
         replace(
             lerobot_case,

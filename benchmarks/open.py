@@ -53,7 +53,7 @@ def _visit(settings: Settings, root: Path, scenario: str) -> list[Case]:
 
 
 def _growth(settings: Settings, episodes: int) -> list[Case]:
-    """Open metadata alone: of so many episodes, the data would not fit on the disk."""
+    """Open metadata alone: writing millions of frames that nobody reads would take long."""
     shape = Shape(episodes)
     folder = settings.scratch / str(episodes)
     v30 = write_v30_metadata(folder / "v30", shape)

@@ -18,8 +18,8 @@ METADATA_ALONE = "LeRobot 0.4.4 metadata"
 def declare_missing_operator() -> None:
     """Let torchvision be imported beside a torch that it was not compiled for.
 
-    Its import describes an operator of its compiled part, which does not load there. LeRobot
-    calls none of them, so it is enough that the operator has a name.
+    Its import describes an operator of its compiled part, which does not load there. Reading a
+    dataset does not call it, so it is enough that the operator has a name.
     """
     import torch
 
