@@ -70,7 +70,7 @@ def test_an_array_of_bytes_survives_in_the_order_given_with_many_threads(tmp_pat
     pictures = [{"x": np.full((size, size), n, np.uint8)} for n, size in enumerate(sizes)]
     write_shards(pictures, {"x": Image()}, tmp_path / "s", threads=4, batch_size=30)
     read = [row["x"] for row in open_shards(tmp_path / "s").decoded()]
-    assert [(image.shape[0], int(image[0, 0])) for image in read] == list(
+    assert [(image.shape[0], int(image[0, 0, 0])) for image in read] == list(
         zip(sizes.tolist(), range(200), strict=True)
     )
 

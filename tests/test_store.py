@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roboreel.errors import FeatureNotFoundError, MissingFileError, RowNotFoundError
+from roboreel.errors import (
+    CorruptFileError,
+    FeatureNotFoundError,
+    MissingFileError,
+    RowNotFoundError,
+)
 from roboreel.storage.shards.features import (
     Array,
     ClassLabel,
@@ -368,6 +373,16 @@ def test_null_structs_and_null_lists_are_none(tmp_path):
     assert store.take([1, 0])["pose"] == [None, {"x": 1.0}]
     assert store.take([1, 0])["images"] == [None, [b"a", None]]
     assert store.take([1, 0])["state"][0] is None
+
+
+def test_an_image_that_cannot_be_decoded_is_named(tmp_path):
+    write_shards([{"x": None}, {"x": b"no picture"}], {"x": Image()}, tmp_path / "s")
+    store = open_shards(tmp_path / "s").decoded()
+    assert store[0]["x"] is None
+    with pytest.raises(CorruptFileError, match="An image, 'x' of row 1: "):
+        store[1]
+    with pytest.raises(CorruptFileError, match="An image, value 0 of 'x': "):
+        store.take([1, 0])
 
 
 def test_a_pickled_store_is_small_and_holds_no_data(folder):
