@@ -410,6 +410,17 @@ def test_the_shard_used_longest_ago_is_let_go_of(tmp_path):
     assert store._table._open == {0, 2}
 
 
+def test_rows_are_the_same_when_reads_are_announced(folder):
+    store = open_shards(folder, max_open=2)
+    for row in (3, 50, 3, 20):
+        store._table._disk.waits = True
+        assert store[row]["n"] == row
+        store._table._disk.waits = True
+        assert store.take([row, 0, 41])["n"].tolist() == [row, 0, 41]
+        store._table._disk.waits = True
+        assert store.slice(row, 7)["clip"] == [f"clip-{row + n}.mp4" for n in range(7)]
+
+
 def test_a_slice_across_shards_touches_no_other_shard(tmp_path):
     store = open_shards(write(tmp_path / "store", shard_size="4KB"))
     store.slice(8, 4)
