@@ -70,7 +70,7 @@ def test_an_array_of_bytes_survives_in_the_order_given_with_many_threads(tmp_pat
     pictures = [{"x": np.full((size, size), n, np.uint8)} for n, size in enumerate(sizes)]
     write_shards(pictures, {"x": Image()}, tmp_path / "s", threads=4, batch_size=30)
     read = [row["x"] for row in open_shards(tmp_path / "s").decoded()]
-    assert [(image.shape[0], int(image[0, 0])) for image in read] == list(
+    assert [(image.shape[0], int(image[0, 0, 0])) for image in read] == list(
         zip(sizes.tolist(), range(200), strict=True)
     )
 
@@ -371,7 +371,7 @@ class TestBrokenStores:
     def test_flipped_bytes_give_an_error_or_other_values_but_no_crash(self, path):
         shard = generation_of(path) / "shard-00000.arrow"
         whole = shard.read_bytes()
-        for place in np.random.default_rng(0).integers(0, len(whole), 300).tolist():
+        for place in np.random.default_rng(0).integers(0, len(whole), 150).tolist():
             flip(shard, place)
             try:
                 store = open_shards(path)

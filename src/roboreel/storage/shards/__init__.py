@@ -2,10 +2,14 @@
 
 ::
 
-    writing   features ── values ── examples ── write          what is declared → checked → columns → files
-              pictures                                         pixels → encoded bytes
-    the disk  publish ── manifest ── validate                  which files count; what they hold; what is wrong
-    reading   buffers ── batches ── origin ── store            Arrow buffers → rows → where they lie → Store
+    writing    features   what a user declares
+               values     one value, checked             pictures   pixels as encoded bytes
+               examples   examples as record batches     write      batches as files
+    the folder publish    which files count              manifest   what they hold
+               validate   what is wrong with them
+    reading    readers    files as record batches        buffers    record batches as rows
+               batches    all rows, counted through      disk       whether reads wait for it
+               origin     how to open them again         store      the friendly face
 """
 
 from roboreel.storage.shards.features import (

@@ -11,6 +11,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.shards.buffers import Column, Part, column_of, gather
+from roboreel.storage.shards.disk import DiskWatch, usual_row_ns
 from roboreel.storage.shards.features import (
     Array,
     ClassLabel,
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["BatchTable"]
 
 
-_CALL_NS = 40_000
-_ROW_NS = 10_000
-_BYTES_PER_NS = 3
-
-
 class _Batch:
     """A record batch as columns, ready to give rows."""
 
@@ -50,8 +46,7 @@ class _Batch:
         self.columns = columns
         self.getters = tuple((name, column.get) for name, column in columns.items())
         self.shard = shard
-        self.row_ns = _ROW_NS + row_bytes // _BYTES_PER_NS
-        """What a row takes, generously, if it need not come from the disk."""
+        self.row_ns = usual_row_ns(row_bytes)
 
 
 class BatchTable:
@@ -60,9 +55,7 @@ class BatchTable:
     Of more than ``max_open`` shards, the one used longest ago is let go of. There is no lock:
     threads that need the same batch at once may both load it, and one result stays.
 
-    A read that took longer than memory takes has been waiting for the disk. Then the next one is
-    announced to the kernel before it begins: pages come together rather than one by one, in a
-    seventh of the time. While all is in memory nothing is announced, which would double the cost.
+    Once a read has waited for the disk, the next is announced before it begins: see `DiskWatch`.
     """
 
     def __init__(
@@ -84,7 +77,7 @@ class BatchTable:
         self._shard_of = [shard for shard, reader in enumerate(readers) for _ in reader.batch_rows]
         self._first_batch = np.cumsum([0, *(len(reader.batch_rows) for reader in readers)]).tolist()
         self._batches: list[_Batch | None] = [None] * len(batch_rows)
-        self._disk_is_read = False
+        self._disk = DiskWatch()
         self._max_open = max_open
         self._may_close = len(readers) > max_open
         self._open: set[int] = set()
@@ -109,10 +102,10 @@ class BatchTable:
             self._used[batch.shard] = next(self._clock)
         row -= self._starts[number]
         started_ns = perf_counter_ns()
-        if self._disk_is_read:
+        if self._disk.waits:
             self._announce([(batch, slice(row, row + 1), slice(0, 1))], self.features)
         values = {name: get(row) for name, get in batch.getters}
-        self._disk_is_read = perf_counter_ns() - started_ns > batch.row_ns + _CALL_NS
+        self._disk.note(perf_counter_ns() - started_ns, batch.row_ns)
         return values
 
     def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
@@ -141,10 +134,8 @@ class BatchTable:
                 break
             begin, cease = max(start, base), min(stop, end)
             if cease > begin:
-                rows, places = (
-                    slice(begin - base, cease - base),
-                    slice(begin - start, cease - start),
-                )
+                rows = slice(begin - base, cease - base)
+                places = slice(begin - start, cease - start)
                 parts.append((self._batch(number), rows, places))
         return self._collect(parts, stop - start, names)
 
@@ -154,7 +145,7 @@ class BatchTable:
         if not parts:
             return {name: _empty_column(self.features[name]) for name in names}
         started_ns = perf_counter_ns()
-        if self._disk_is_read:
+        if self._disk.waits:
             self._announce(parts, names)
         collected = {
             name: gather(
@@ -162,8 +153,8 @@ class BatchTable:
             )
             for name in names
         }
-        expected_ns = _CALL_NS + max(batch.row_ns for batch, _, _ in parts) * length
-        self._disk_is_read = perf_counter_ns() - started_ns > expected_ns
+        rows_ns = max(batch.row_ns for batch, _, _ in parts) * length
+        self._disk.note(perf_counter_ns() - started_ns, rows_ns)
         return collected
 
     def _announce(self, parts: Items[tuple[_Batch, Any, Any]], names: Iterable[str]) -> None:
@@ -186,8 +177,8 @@ class BatchTable:
         batch = _Batch(self._columns(record_batch, shard), shard, row_bytes)
         self._batches[number] = batch
         self._open.add(shard)
-        while len(self._open) > self._max_open:
-            self._release(min(self._open - {shard}, key=self._used.__getitem__))
+        while len(self._open) > self._max_open and (others := self._open - {shard}):
+            self._release(min(others, key=self._used.__getitem__))
         return batch
 
     def _columns(self, batch: pa.RecordBatch, shard: int) -> dict[str, Column]:

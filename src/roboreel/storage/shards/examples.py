@@ -138,7 +138,7 @@ def _encode_named(pixels: Pixels, number: int, name: str) -> bytes:
 
 
 def _misfit(number: int, reason: str) -> ExampleError:
-    return ExampleError(f"Example {number}: {reason}.")
+    return ExampleError(f"Example {number}: {reason.rstrip('.')}.")
 
 
 def _describe_names(example: Mapping[Any, Any], features: Mapping[str, Kind]) -> str:

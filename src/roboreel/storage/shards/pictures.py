@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 import imagecodecs
 import numpy as np
 
+from roboreel.image import encode_png
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-__all__ = ["Pixels", "decode_picture", "encoding_of"]
+__all__ = ["Pixels", "encoding_of"]
 
 # Formats whose pixels survive being written again; whatever else Pillow holds becomes PNG.
 _KEPT_FORMATS: dict[str, dict[str, Any]] = {
     "JPEG": {},
     "PNG": {},
-    "BMP": {},
     "TIFF": {},
     "WEBP": {"lossless": True},
 }
@@ -37,11 +38,6 @@ class Pixels:
     encode: Callable[[], bytes]
     size_bytes: int
     """What it occupies until then."""
-
-
-def decode_picture(encoded: bytes) -> NDArray[Any]:
-    """Return the pixels of an encoded picture, ``(height, width[, channels])``."""
-    return np.asarray(imagecodecs.imread(encoded))
 
 
 def encoding_of(value: object) -> bytes | Pixels:
@@ -84,7 +80,10 @@ def _checked_pixels(value: Any) -> NDArray[Any]:  # noqa: ANN401  # whatever can
 
 
 def _encode_png(pixels: NDArray[Any]) -> bytes:
-    return bytes(imagecodecs.png_encode(pixels))
+    if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
+        # With transparency, which the pictures of a dataset do not have.
+        return bytes(imagecodecs.png_encode(pixels, level=1))
+    return encode_png(pixels)
 
 
 def _is_pillow(value: object) -> bool:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from roboreel.errors import FeatureNotFoundError, MissingFileError, RowNotFoundError
+from roboreel.errors import (
+    CorruptFileError,
+    FeatureNotFoundError,
+    MissingFileError,
+    RowNotFoundError,
+)
+from roboreel.image import decode_image
 from roboreel.storage.shards.features import (
     Image,
     Kind,
@@ -19,7 +25,6 @@ from roboreel.storage.shards.features import (
     features_of_schema,
 )
 from roboreel.storage.shards.origin import ForeignOrigin, GenerationOrigin, Origin, TableOrigin
-from roboreel.storage.shards.pictures import decode_picture
 from roboreel.storage.shards.publish import current_generation
 
 if TYPE_CHECKING:
@@ -138,7 +143,10 @@ class Store:
             row = int(self._rows[row])
         values = self._table.row(row)
         if self._decodes:
-            return {name: _decoded(self._kind(name), value) for name, value in values.items()}
+            return {
+                name: _decoded(self._kind(name), value, f"{name!r} of row {row}")
+                for name, value in values.items()
+            }
         return values
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -213,7 +221,11 @@ class Store:
                 yield self.take(order[start : start + count], features=features)
 
     def decoded(self) -> Store:
-        """Return a view of the same rows whose images are arrays; a column of them is a list."""
+        """Return a view of the same rows whose images are arrays.
+
+        An image is ``(height, width, channels)``, with one channel or three; a column of images is
+        a list, since they may differ in size. See `roboreel.image.decode_image`.
+        """
         return Store(self._origin, self._table, self._rows, decodes=True)
 
     def select(self, rows: ArrayLike) -> Store:
@@ -261,7 +273,10 @@ class Store:
     def _finished(self, batch: Batch) -> Batch:
         if not self._decodes:
             return batch
-        return {name: _decoded_column(self._kind(name), column) for name, column in batch.items()}
+        return {
+            name: _decoded_column(self._kind(name), column, repr(name))
+            for name, column in batch.items()
+        }
 
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
         wanted = np.asarray(rows)
@@ -301,23 +316,39 @@ def _reopen(origin: Origin, rows: NDArray[np.int64] | None, decodes: bool) -> St
     return Store(origin, origin.open(), rows, decodes=decodes)
 
 
-def _decoded(kind: Kind, value: Any) -> Any:  # noqa: ANN401  # a value of any kind
+def _decoded(kind: Kind, value: Any, place: str) -> Any:  # noqa: ANN401  # a value of any kind
     match kind:
         case _ if value is None:
             return None
         case Image():
-            return decode_picture(value)
+            return _decoded_image(value, place)
         case Struct(fields):
-            return {name: _decoded(of, value[name]) for name, of in fields.items()}
+            return {
+                name: _decoded(of, value[name], f"{name!r} in {place}")
+                for name, of in fields.items()
+            }
         case Sequence(Image() | Struct() | Sequence() as of):
-            return _decoded_column(of, value)
+            return _decoded_column(of, value, place)
         case _:
             return value
 
 
-def _decoded_column(kind: Kind, column: Any) -> Any:  # noqa: ANN401  # a column of any kind
+def _decoded_column(kind: Kind, column: Any, place: str) -> Any:  # noqa: ANN401  # of any kind
     if isinstance(kind, Struct) and isinstance(column, dict):
-        return {name: _decoded_column(of, column[name]) for name, of in kind.fields.items()}
+        return {
+            name: _decoded_column(of, column[name], f"{name!r} in {place}")
+            for name, of in kind.fields.items()
+        }
     if isinstance(column, list):
-        return [_decoded(kind, value) for value in column]
+        return [
+            _decoded(kind, value, f"value {number} of {place}")
+            for number, value in enumerate(column)
+        ]
     return column
+
+
+def _decoded_image(encoded: bytes, place: str) -> NDArray[Any]:
+    try:
+        return decode_image(encoded)
+    except CorruptFileError as error:
+        raise CorruptFileError(f"An image, {place}: {error}") from error
