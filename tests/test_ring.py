@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roboreel.record.header import HEADER_BYTES, Header, copy_offset, newest_header
-from roboreel.record.ring import block_sums, draw_weighted, slot_spans, slots_of
+from roboreel.record.header import HEADER_BYTES, Header, HeaderReader, copy_offset
+from roboreel.record.ring import block_sums, draw_weighted, slot_spans
 
 COUNTERS = st.integers(0, 2**62)
 HEADERS = st.builds(Header, *[COUNTERS] * 9, st.binary(min_size=16, max_size=16))
@@ -21,12 +21,6 @@ class Chance(np.random.Generator):
 
     def random(self, *args, **kwargs):
         return np.array(self.numbers)
-
-
-@given(st.integers(1, 50), st.integers(0, 10**12), st.lists(st.integers(0, 49)))
-def test_the_slot_of_a_row_is_its_remainder(capacity, tail, ages):
-    rows = np.array([tail + age % capacity for age in ages], dtype=np.int64)
-    assert slots_of(rows, tail, capacity).tolist() == [row % capacity for row in rows.tolist()]
 
 
 @given(st.integers(1, 50), st.integers(0, 10**12), st.integers(0, 50))
@@ -87,7 +81,7 @@ def test_the_newest_copy_that_is_whole_counts(one, other, damaged):
         at = copy_offset(header.sequence)
         mapped[at : at + len(packed)] = packed
     expected = {"none": newer, "older": newer, "newer": older, "both": None}[damaged]
-    assert newest_header(mapped) == expected  # type: ignore[arg-type]  # sliced like a map
+    assert HeaderReader(mapped).newest() == expected  # type: ignore[arg-type]  # sliced like a map
 
 
 def test_the_header_of_an_empty_ring_reserves_the_first_turn():
