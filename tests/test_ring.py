@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roboreel.record.header import HEADER_BYTES, Header, HeaderReader, copy_offset
@@ -23,6 +23,7 @@ class Chance(np.random.Generator):
         return np.array(self.numbers)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 50), st.integers(0, 10**12), st.integers(0, 50))
 def test_spans_hold_the_slots_of_all_rows_in_order(capacity, start, count):
     count = min(count, capacity)
@@ -32,6 +33,7 @@ def test_spans_hold_the_slots_of_all_rows_in_order(capacity, start, count):
     assert len(spans) <= 2
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([0, 0, 1, 2, 7]), min_size=1, max_size=2000).filter(any),
     st.lists(st.floats(0, 1, exclude_max=True), max_size=20),
@@ -45,6 +47,7 @@ def test_a_weighted_draw_equals_a_walk_along_the_running_sum(weights, numbers):
     assert drawn.tolist() == np.searchsorted(running, targets, side="right").tolist()
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0, 2.0**100, width=32), min_size=1, max_size=600).filter(any),
     st.lists(st.floats(0, 1), max_size=20),
@@ -55,12 +58,14 @@ def test_a_weight_of_zero_is_never_drawn(weights, numbers):
     assert (held[drawn] > 0).all()
 
 
+@settings(deadline=None)
 @given(HEADERS)
 def test_a_header_comes_back(header):
     assert Header.unpack(header.pack()) == header
     assert Header.unpack(header.pack() + b"more") == header
 
 
+@settings(deadline=None)
 @given(HEADERS, st.data())
 def test_a_damaged_header_is_no_header(header, data):
     packed = bytearray(header.pack())
@@ -70,6 +75,7 @@ def test_a_damaged_header_is_no_header(header, data):
     assert Header.unpack(header.pack()[:at]) is None
 
 
+@settings(deadline=None)
 @given(HEADERS, HEADERS, st.sampled_from(["none", "older", "newer", "both"]))
 def test_the_newest_copy_that_is_whole_counts(one, other, damaged):
     older, newer = sorted((one, other), key=lambda header: header.sequence)
