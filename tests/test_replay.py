@@ -16,6 +16,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from roboreel.dataset import open_dataset
 from roboreel.errors import (
     BufferInUseError,
     BufferMismatchError,
@@ -31,6 +32,7 @@ from roboreel.record import layout
 from roboreel.record.replay import ReplayBuffer
 from roboreel.schema import Depth, Feature
 from roboreel.window import Window
+from tests.factory import NUMBERS, write_dataset
 
 FEATURES = {
     "state": Feature("float32", (3,)),
@@ -540,8 +542,9 @@ def _try_both(buffer: ReplayBuffer) -> tuple[list[int], bool]:
 class SmallEpisode:
     values: dict[str, Any]
 
-    def read(self) -> dict[str, Any]:
-        return self.values
+    def read(self, features: Any = None, *, layout: str = "chw") -> dict[str, Any]:
+        assert layout == "hwc"
+        return {name: self.values[name] for name in features}
 
 
 @dataclass
@@ -558,6 +561,24 @@ class TestDatasets:
         with ReplayBuffer.from_dataset(tmp_path / "buffer", dataset, capacity=10) as buffer:
             assert held_numbers(buffer) == [[4, 5, 6, 7], [8, 9, 10, 11]]
             assert buffer.fps == 30
+
+    def test_a_lerobot_dataset_fills_a_buffer(self, tmp_path):
+        features = {"action": NUMBERS["action"], "front": Feature("image", (8, 12, 3))}
+        write_dataset(tmp_path / "dataset", [3, 2], features=features)
+        dataset = open_dataset(tmp_path / "dataset")
+        with ReplayBuffer.from_dataset(tmp_path / "buffer", dataset, capacity=10) as buffer:
+            assert set(buffer.features) == set(dataset.features)
+            for episode, held in zip(dataset.episodes, buffer.episodes(), strict=True):
+                values = episode.read(list(held), layout="hwc")
+                for name in buffer.features.keys() - {"front"}:
+                    np.testing.assert_array_equal(held[name], values[name])
+                assert np.abs(held["front"].astype(int) - values["front"]).mean() < 8
+
+    def test_a_dataset_that_has_none_of_the_features_is_refused(self, tmp_path):
+        dataset = SmallDataset(FEATURES, [])
+        features = {"reward": Feature("float32", (1,))}
+        with pytest.raises(FeatureNotFoundError, match=r"none of \['reward'\]"):
+            ReplayBuffer.from_dataset(tmp_path / "b", dataset, capacity=9, features=features)
 
     def test_features_can_be_chosen_and_added(self, tmp_path):
         dataset = SmallDataset(FEATURES, [SmallEpisode(episode_of(range(4)))])

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roboreel.record.header import HEADER_BYTES, Header, copy_offset, newest_header
-from roboreel.record.ring import block_sums, draw_weighted, slot_spans, slots_of
+from roboreel.record.header import HEADER_BYTES, Header, HeaderReader, copy_offset
+from roboreel.record.ring import block_sums, draw_weighted, slot_spans
 
 COUNTERS = st.integers(0, 2**62)
 HEADERS = st.builds(Header, *[COUNTERS] * 9, st.binary(min_size=16, max_size=16))
@@ -23,12 +23,7 @@ class Chance(np.random.Generator):
         return np.array(self.numbers)
 
 
-@given(st.integers(1, 50), st.integers(0, 10**12), st.lists(st.integers(0, 49)))
-def test_the_slot_of_a_row_is_its_remainder(capacity, tail, ages):
-    rows = np.array([tail + age % capacity for age in ages], dtype=np.int64)
-    assert slots_of(rows, tail, capacity).tolist() == [row % capacity for row in rows.tolist()]
-
-
+@settings(deadline=None)
 @given(st.integers(1, 50), st.integers(0, 10**12), st.integers(0, 50))
 def test_spans_hold_the_slots_of_all_rows_in_order(capacity, start, count):
     count = min(count, capacity)
@@ -38,6 +33,7 @@ def test_spans_hold_the_slots_of_all_rows_in_order(capacity, start, count):
     assert len(spans) <= 2
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([0, 0, 1, 2, 7]), min_size=1, max_size=2000).filter(any),
     st.lists(st.floats(0, 1, exclude_max=True), max_size=20),
@@ -51,6 +47,7 @@ def test_a_weighted_draw_equals_a_walk_along_the_running_sum(weights, numbers):
     assert drawn.tolist() == np.searchsorted(running, targets, side="right").tolist()
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.floats(0, 2.0**100, width=32), min_size=1, max_size=600).filter(any),
     st.lists(st.floats(0, 1), max_size=20),
@@ -61,12 +58,14 @@ def test_a_weight_of_zero_is_never_drawn(weights, numbers):
     assert (held[drawn] > 0).all()
 
 
+@settings(deadline=None)
 @given(HEADERS)
 def test_a_header_comes_back(header):
     assert Header.unpack(header.pack()) == header
     assert Header.unpack(header.pack() + b"more") == header
 
 
+@settings(deadline=None)
 @given(HEADERS, st.data())
 def test_a_damaged_header_is_no_header(header, data):
     packed = bytearray(header.pack())
@@ -76,6 +75,7 @@ def test_a_damaged_header_is_no_header(header, data):
     assert Header.unpack(header.pack()[:at]) is None
 
 
+@settings(deadline=None)
 @given(HEADERS, HEADERS, st.sampled_from(["none", "older", "newer", "both"]))
 def test_the_newest_copy_that_is_whole_counts(one, other, damaged):
     older, newer = sorted((one, other), key=lambda header: header.sequence)
@@ -87,7 +87,7 @@ def test_the_newest_copy_that_is_whole_counts(one, other, damaged):
         at = copy_offset(header.sequence)
         mapped[at : at + len(packed)] = packed
     expected = {"none": newer, "older": newer, "newer": older, "both": None}[damaged]
-    assert newest_header(mapped) == expected  # type: ignore[arg-type]  # sliced like a map
+    assert HeaderReader(mapped).newest() == expected  # type: ignore[arg-type]  # sliced like a map
 
 
 def test_the_header_of_an_empty_ring_reserves_the_first_turn():

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roboreel.errors import WindowError
@@ -45,6 +45,7 @@ def test_a_window_knows_its_length():
     assert len(Window(seconds=(-0.1, 0.0))) == 2
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.integers(-3000, 3000), min_size=1, max_size=20),
     st.sampled_from([1.0, 5.0, 10.0, 29.97, 30.0, 50.0, 60.0, 120.0]),
@@ -55,6 +56,7 @@ def test_seconds_near_a_frame_mean_that_frame(frames, fps, error_s):
     assert Window(seconds=seconds).offsets(fps).tolist() == frames
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(-100, 100), min_size=1), st.floats(0.01, 0.49))
 def test_seconds_between_two_frames_are_refused(frames, part):
     with pytest.raises(WindowError, match="Between two frames at 30 fps"):
@@ -141,6 +143,7 @@ def test_a_window_that_leaves_its_episode_repeats_the_edge():
     assert mask.tolist() == [[True, False, False], [False, False, True]]
 
 
+@settings(deadline=None)
 @given(anchors_in_episodes(), st.lists(st.integers(-40, 40), max_size=8))
 def test_window_rows_equal_the_slow_version(episodes, offsets):
     anchors, starts, stops = episodes

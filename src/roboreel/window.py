@@ -109,7 +109,8 @@ def window_rows(
         ``(B, T)``, True where that was done.
     """
     wanted = anchors[:, None] + offsets[None, :]
-    rows = np.minimum(np.maximum(wanted, starts[:, None]), stops[:, None] - 1)
+    rows = np.maximum(wanted, starts[:, None])
+    np.minimum(rows, stops[:, None] - 1, out=rows)
     return rows, rows != wanted
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
-import imagecodecs
 import numpy as np
 
 from roboreel.errors import CorruptFileError, FrameError
+from roboreel.image import decode_image, encode_jpeg
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Column", "JpegColumn", "NumberColumn", "open_column", "write_at"]
 
 _LENGTH = np.dtype("<u4")
-_QUALITY = 95
 
 
 class Column(Protocol):
@@ -92,10 +91,8 @@ class JpegColumn:
     def encode(self, values: NDArray[Any]) -> list[bytes]:
         """Return each image as its length and its JPEG."""
         encoded = []
-        # The encoder wants contiguous pixels, and gray ones without an axis for channels.
-        images = np.ascontiguousarray(values)
-        for image in images[..., 0] if self._shape[2] == 1 else images:
-            picture = imagecodecs.jpeg8_encode(image, level=_QUALITY)
+        for image in values:
+            picture = encode_jpeg(image)
             if len(picture) + _LENGTH.itemsize > self._slot_bytes:
                 raise FrameError(
                     f"An image became {len(picture):,} bytes as JPEG and its slot has "
@@ -131,11 +128,12 @@ class JpegColumn:
 
     def _decode_one(self, picture: bytes) -> NDArray[Any]:
         try:
-            return np.asarray(imagecodecs.jpeg8_decode(picture)).reshape(self._shape)
-        except (ValueError, RuntimeError) as error:
-            raise CorruptFileError(
-                f"Not the JPEG written there ({error}): {str(self.path)!r}."
-            ) from error
+            image = decode_image(picture)
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{error} In {str(self.path)!r}.") from error
+        if image.shape != self._shape:
+            raise CorruptFileError(f"An image of shape {image.shape}, in {str(self.path)!r}.")
+        return image
 
     def flush(self) -> None:
         """Wait until what was changed through the map is on the disk."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mmap import mmap
 
-__all__ = ["COPY_BYTES", "HEADER_BYTES", "Header", "copy_offset", "current_boot", "newest_header"]
+__all__ = ["COPY_BYTES", "HEADER_BYTES", "Header", "HeaderReader", "copy_offset", "current_boot"]
 
 # One page for each copy: no write to a disk can harm both.
 COPY_BYTES = 4096
@@ -76,19 +76,31 @@ def copy_offset(sequence: int) -> int:
     return sequence % 2 * COPY_BYTES
 
 
-def newest_header(mapped: mmap) -> Header | None:
-    """Return the newer of the two copies that are whole; None if neither is.
+class HeaderReader:
+    """Reads the newest header from the map that its writer changes."""
 
-    A writer may be replacing one copy at this moment. It never touches the newest one, so the
-    other is whole, unless two changes passed between the two looks: then look again.
-    """
-    size = _FORM.size + _CHECKSUM.size
-    for _ in range(100):
-        copies = [Header.unpack(mapped[at : at + size]) for at in (0, COPY_BYTES)]
-        whole = [header for header in copies if header is not None]
-        if whole:
-            return max(whole, key=lambda header: header.sequence)
-    return None
+    def __init__(self, mapped: mmap) -> None:
+        self._mapped = mapped
+        self._last: tuple[tuple[bytes, bytes], Header] | None = None
+
+    def newest(self) -> Header | None:
+        """Return the newer of the two copies that are whole; None if neither is.
+
+        A writer may be replacing one copy at this moment. It never touches the newest one, so the
+        other is whole, unless two changes passed between the two looks: then look again.
+        """
+        size = _FORM.size + _CHECKSUM.size
+        for _ in range(100):
+            copies = (self._mapped[:size], self._mapped[COPY_BYTES : COPY_BYTES + size])
+            last = self._last
+            if last is not None and last[0] == copies:
+                return last[1]
+            whole = [header for header in map(Header.unpack, copies) if header is not None]
+            if whole:
+                newest = max(whole, key=lambda header: header.sequence)
+                self._last = (copies, newest)
+                return newest
+        return None
 
 
 @cache

@@ -6,7 +6,7 @@ import os
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, final
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from roboreel.record.writer import RingWriter
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,8 +32,10 @@ __all__ = ["ReplayBuffer"]
 class ReadableEpisode(Protocol):
     """An episode that gives its values at once."""
 
-    def read(self) -> Mapping[str, NDArray[Any]]:
-        """Return all features as arrays ``(T, …)``."""
+    def read(
+        self, features: Sequence[str] | None = None, *, layout: Literal["chw", "hwc"] = "chw"
+    ) -> Mapping[str, Any]:
+        """Return features as arrays ``(T, …)``, images in the given layout."""
 
 
 class ReadableDataset(Protocol):
@@ -121,10 +123,15 @@ class ReplayBuffer:
                 features of the dataset, with video as JPEG.
         """
         wanted = _stored_features(dataset.features) if features is None else features
+        stored = [name for name in wanted if name in dataset.features]
+        if not stored:
+            raise FeatureNotFoundError(
+                f"The dataset has none of {list(wanted)}: it has {list(dataset.features)}."
+            )
         buffer = cls(path, capacity=capacity, features=wanted, fps=dataset.fps)
         try:
             for episode in dataset.episodes:
-                buffer.add_episode(_chosen(wanted, episode.read()))
+                buffer.add_episode(_chosen(wanted, episode.read(stored, layout="hwc")))
         except BaseException:
             buffer.close()
             raise
@@ -350,9 +357,7 @@ def _stored_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
     }
 
 
-def _chosen(
-    features: Mapping[str, Feature], values: Mapping[str, NDArray[Any]]
-) -> dict[str, NDArray[Any]]:
+def _chosen(features: Mapping[str, Feature], values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     length = len(next(iter(values.values())))
     return {
         name: values[name]

@@ -13,25 +13,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["block_sums", "draw_weighted", "slot_spans", "slots_of"]
+__all__ = ["block_sums", "draw_weighted", "slot_spans"]
 
 # Large enough that one million weights have few sums, small enough that reading a block is nothing.
 _BLOCK = 256
-
-
-def slots_of(rows: NDArray[np.int64], tail: int, capacity: int) -> NDArray[np.int64]:
-    """Return the slot of each row.
-
-    Args:
-        rows: Rows in ``[tail, tail + capacity)``, of any shape.
-        tail: The oldest row that is held.
-        capacity: Slots of the ring.
-    """
-    # Dividing every row costs ten times as much as comparing: they lie on one turn, or the next.
-    turn = tail - tail % capacity
-    slots = rows - turn
-    slots[slots >= capacity] -= capacity
-    return slots
 
 
 def slot_spans(start: int, stop: int, capacity: int) -> tuple[tuple[int, int], ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import EmptyBufferError, FrameError
-from roboreel.record.ring import block_sums, draw_weighted, slot_spans, slots_of
+from roboreel.record.ring import block_sums, draw_weighted, slot_spans
 from roboreel.window import window_rows
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ def draw_sample(
     generator: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Return frames drawn at random, and the windows around them; see `ReplayBuffer.sample`."""
-    drawn, starts = _gather(store, batch, offsets, weights, generator)
-    # What the writer took back while it was read is drawn anew; the rest stands.
-    while (lost := starts < store.header().tail).any():
-        again, starts[lost] = _gather(store, int(lost.sum()), offsets, weights, generator)
+    drawn, anchors = _gather(store, batch, offsets, weights, generator)
+    # Episodes leave whole, so the anchor tells of its window too. What the writer took back while
+    # it was read is drawn anew; the rest stands.
+    while (lost := anchors < store.header().tail).any():
+        again, anchors[lost] = _gather(store, int(lost.sum()), offsets, weights, generator)
         for key, values in again.items():
             drawn[key][lost] = values
     # Only now, since a picture that was half overwritten cannot be decoded.
@@ -47,21 +48,38 @@ def _gather(
     weights: str | None,
     generator: np.random.Generator,
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Return drawn values, not yet decoded, and the first row of the episode of each."""
+    """Return drawn values, not yet decoded, and the row each was drawn at."""
     snapshot, capacity = store.snapshot(), store.layout.capacity
     anchors = snapshot.tail + _draw(store, snapshot, count, weights, generator)
-    episodes = np.searchsorted(snapshot.starts, anchors, side="right")
-    starts, stops = snapshot.starts[episodes - 1], snapshot.starts[episodes]
-    slots = slots_of(anchors, snapshot.tail, capacity)
+    slots = anchors % capacity
     drawn: dict[str, NDArray[Any]] = {"row": slots}
     for name, column in store.columns.items():
-        if name in offsets:
-            rows, mask = window_rows(anchors, offsets[name], starts, stops)
-            drawn[name] = column.fetch(slots_of(rows, snapshot.tail, capacity))
-            drawn[f"{name}_is_pad"] = mask
-        else:
+        if name not in offsets:
             drawn[name] = column.fetch(slots)
-    return drawn, starts
+    if offsets:
+        _gather_windows(store, snapshot, anchors, offsets, drawn)
+    return drawn, anchors
+
+
+def _gather_windows(
+    store: RingStore,
+    snapshot: Snapshot,
+    anchors: NDArray[np.int64],
+    offsets: Mapping[str, NDArray[np.int64]],
+    drawn: dict[str, NDArray[Any]],
+) -> None:
+    capacity = store.layout.capacity
+    episodes = snapshot.starts.searchsorted(anchors, side="right")
+    starts, stops = snapshot.starts[episodes - 1], snapshot.starts[episodes]
+    # Windows are found among slots: there is one turn to take off for each anchor, not each row.
+    turns = starts - starts % capacity
+    anchors, starts, stops = anchors - turns, starts - turns, stops - turns
+    # One episode at most lies across the end of the ring, so most batches have none to wrap.
+    crosses = bool((stops > capacity).any())
+    for name, around in offsets.items():
+        slots, mask = window_rows(anchors, around, starts, stops)
+        drawn[name] = store.columns[name].fetch(slots % capacity if crosses else slots)
+        drawn[f"{name}_is_pad"] = mask
 
 
 def _draw(

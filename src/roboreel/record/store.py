@@ -11,7 +11,13 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError, MissingFileError
 from roboreel.record.columns import Column, NumberColumn, open_column
-from roboreel.record.header import COPY_BYTES, HEADER_BYTES, Header, current_boot, newest_header
+from roboreel.record.header import (
+    COPY_BYTES,
+    HEADER_BYTES,
+    Header,
+    HeaderReader,
+    current_boot,
+)
 from roboreel.record.layout import Layout, check_free_space, write_layout
 from roboreel.record.ring import slot_spans
 from roboreel.storage.files import sync_directory, write_atomically
@@ -69,7 +75,8 @@ class RingStore:
             for name, file in layout.files.items()
         }
         with (root / HEADER).open("rb") as file:
-            self._header = mmap.mmap(file.fileno(), HEADER_BYTES, access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(file.fileno(), HEADER_BYTES, access=mmap.ACCESS_READ)
+        self._header = HeaderReader(mapped)
         self._starts = np.memmap(root / EPISODES, np.int64, mode="r", shape=(layout.capacity + 1,))
         self._snapshot = Snapshot(0, np.zeros(1, np.int64))
 
@@ -79,7 +86,7 @@ class RingStore:
         Raises:
             CorruptFileError: Both copies of the header are damaged.
         """
-        header = newest_header(self._header)
+        header = self._header.newest()
         if header is None:
             raise CorruptFileError(
                 f"Both copies of the header are damaged in {str(self.root / HEADER)!r}. "
