@@ -41,12 +41,16 @@ class Selection:
             RowNotFoundError: There is no such sample.
         """
         count = len(self)
-        if len(samples) and not (-count <= samples.min() and samples.max() < count):
+        if not len(samples):
+            return samples
+        least = samples.min()
+        if least < -count or samples.max() >= count:
             wrong = samples[(samples < -count) | (samples >= count)]
             there = f"there are {count}, 0 to {count - 1}" if count else "there are none"
             raise RowNotFoundError(f"Sample {int(wrong[0])} does not exist: {there}.")
-        samples = np.where(samples < 0, samples + count, samples)
-        if len(self.starts) and self.starts[-1] == self.bounds[-2]:
+        if least < 0:
+            samples = np.where(samples < 0, samples + count, samples)
+        if self.starts[-1] == self.bounds[-2]:
             return samples  # Nothing is left out before the last episode: the numbers agree.
         episode = np.searchsorted(self.bounds, samples, side="right") - 1
         return samples - self.bounds[episode] + self.starts[episode]

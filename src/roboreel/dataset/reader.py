@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,7 +79,8 @@ class Reader:
         """
         windows = windows or {}
         names = self._names(features, windows)
-        offsets = {name: window.offsets(self._manifest.fps) for name, window in windows.items()}
+        fps = self._manifest.fps
+        offsets = {name: _offsets(window, fps) for name, window in windows.items()}
         plan = plan_read(
             rows, self._files.episodes_of(rows), self._manifest.episodes, names, offsets
         )
@@ -160,3 +162,9 @@ class Reader:
             tasks[code] if code in tasks else " ".join(table.tasks_of(episode)[:1])
             for code, episode in zip(codes, plan.episodes.tolist(), strict=True)
         ]
+
+
+@lru_cache(maxsize=256)
+def _offsets(window: Window, fps: float) -> NDArray[np.int64]:
+    """Return a window's offsets; the same windows come with every batch."""
+    return window.offsets(fps)
