@@ -73,12 +73,12 @@ def _contenders(settings: Settings, title: str, path: Path) -> list[Case]:
     ours = "benchmarks.cases.video"
     listed = [
         Case(title, OURS, ours, "read", given | {"threads": 1}),
-        Case(title, f"{OURS}, 2 threads", ours, "read", given | {"threads": 2}),
-        Case(title, CONTENDER_ALONE, ours, "decode_alone", given),
+        Case(f"{title}, on 2 threads", OURS, ours, "read", given | {"threads": 2}),
     ]
     if settings.peers is not None:
         peer = torchcodec.__name__
         one_thread = {"OMP_NUM_THREADS": "1"}  # With more, LeRobot is slower.
+        listed.append(Case(title, CONTENDER_ALONE, ours, "decode_alone", given))
         listed += [
             Case(title, name, peer, function, given, settings.peers, environment=one_thread)
             for name, function in (
