@@ -110,18 +110,18 @@ class BatchTable:
 
     def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
         """Return some columns of rows that must exist, in any order, as often as asked."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (np.diff(rows) == 1).all():
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
             return self.span(int(rows[0]), int(rows[-1]) + 1, names)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         numbers = np.searchsorted(self._bounds, ascending, side="right") - 1
-        edges = np.flatnonzero(np.diff(numbers)) + 1
-        parts = []
-        for start, stop in itertools.pairwise([0, *edges.tolist(), len(rows)]):
-            if stop > start:
-                number = int(numbers[start])
-                local = ascending[start:stop] - self._bounds[number]
-                parts.append((self._batch(number), local, order[start:stop]))
+        inside = ascending - self._bounds[numbers]
+        edges = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+        parts = [
+            (self._batch(int(numbers[start])), inside[start:stop], order[start:stop])
+            for start, stop in itertools.pairwise([0, *edges, len(rows)])
+            if stop > start
+        ]
         return self._collect(parts, len(rows), names)
 
     def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:

@@ -147,8 +147,7 @@ class BitColumn(Column):
         """Return the rows as one array."""
         out = np.empty((length, *self._shape), bool)
         if self._shape:
-            for place, column, row in _places(parts):
-                out[place] = column.get(row)
+            _fill(out, parts)
             return out
         for part in parts:
             out[part.places] = part.column._scalars(part.rows)  # type: ignore[attr-defined]  # same type
@@ -213,17 +212,15 @@ def gather(parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list, arr
 
 def _one_by_one(parts: Items[Part], length: int) -> list[Any]:
     out: list[Any] = [None] * length
-    for place, column, row in _places(parts):
-        out[place] = column.get(row)
+    _fill(out, parts)
     return out
 
 
-def _places(parts: Items[Part]) -> list[tuple[int, Column, int]]:
-    return [
-        (place, column, row)
-        for column, rows, places in parts
-        for place, row in zip(_listed(places), _listed(rows), strict=True)
-    ]
+def _fill(out: list[Any] | NDArray[Any], parts: Items[Part]) -> None:
+    for column, rows, places in parts:
+        get = column.get
+        for place, row in zip(_listed(places), _listed(rows), strict=True):
+            out[place] = get(row)
 
 
 def _single(rows: NDArray[np.int64]) -> list[tuple[int, int]]:
