@@ -17,6 +17,8 @@
     ├── UnsupportedVideoError   (ValueError)         a video of a kind that we do not read
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
+    ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
+    ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
     ├── FrameError              (ValueError)         values that do not fit the declared features
     ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
@@ -43,7 +45,9 @@ __all__ = [
     "MissingValueError",
     "NotADatasetError",
     "RowNotFoundError",
+    "SampleError",
     "UnsafePathError",
+    "UnsupportedArgumentError",
     "UnsupportedVersionError",
     "UnsupportedVideoError",
     "WindowError",
@@ -112,6 +116,14 @@ class WindowError(DatasetError, ValueError):
 
 class EncodingError(DatasetError, ValueError):
     """Images or packets cannot become one video."""
+
+
+class SampleError(DatasetError, RuntimeError):
+    """A transform failed on a sample or a batch."""
+
+
+class UnsupportedArgumentError(DatasetError, ValueError):
+    """An argument or method that LeRobot offers is not offered here."""
 
 
 class FrameError(DatasetError, ValueError):

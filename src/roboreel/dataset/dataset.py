@@ -137,6 +137,16 @@ class Dataset:
         return read_stats(self.manifest)
 
     @property
+    def selection(self) -> Selection:
+        """Which episodes these are, and how their frames are numbered as samples."""
+        return self._selection
+
+    @property
+    def episode_bounds(self) -> NDArray[np.int64]:
+        """Samples of the i-th episode with frames are ``[bounds[i], bounds[i + 1])``."""
+        return self._selection.bounds
+
+    @property
     def memory(self) -> Memory:
         """The byte budget, what is held now and by what, and which path each feature is on."""
         budget = process_budget()

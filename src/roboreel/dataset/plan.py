@@ -26,8 +26,10 @@ class Selection:
 
     positions: NDArray[np.int64]
     """Positions of the episodes in the episode table, ascending."""
+    filled: NDArray[np.int64]
+    """Those that have rows, in the order of their samples."""
     starts: NDArray[np.int64]
-    """First row of each episode that has rows, ascending."""
+    """First row of each filled episode, ascending."""
     bounds: NDArray[np.int64]
     """Samples of that episode are ``[bounds[i], bounds[i + 1])``."""
 
@@ -66,7 +68,7 @@ def select_episodes(episodes: EpisodeTable, positions: NDArray[np.int64] | None)
         filled = chosen[episodes.length[chosen] > 0]
         order = filled[np.argsort(episodes.start[filled], kind="stable")]
     bounds = np.concatenate([[0], np.cumsum(episodes.length[order])]).astype(np.int64)
-    return Selection(chosen, episodes.start[order], bounds)
+    return Selection(chosen, order, episodes.start[order], bounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,244 @@
+"""Several datasets as one, each with its share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.dataset.mixing import blend_features
+from roboreel.dataset.normalize import affines_of
+from roboreel.errors import FeatureNotFoundError, RowNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.images import Layout
+    from roboreel.dataset.mixing import Blend
+    from roboreel.dataset.normalize import Affine, Mode
+    from roboreel.schema import Feature
+    from roboreel.stats import FeatureStats
+    from roboreel.window import Window
+
+__all__ = ["Mixture"]
+
+
+class Mixture:
+    """Several datasets, or views of them, that are trained on together.
+
+    Their samples are numbered one dataset after the other. Versions and rates may differ: a window
+    in seconds is counted at each dataset's own rate.
+
+    Where shapes differ, values are padded with zeros at the end of each axis, and a mask
+    ``"<name>_is_missing"`` ``(B, …)`` is True there, and everywhere for a dataset that lacks the
+    feature. A batch says in ``"dataset_index"`` where each sample is from.
+
+    Args:
+        weights: The share of each dataset in an epoch; they need not add up to 1.
+        features: Names in the mixture, each with the name that it has in all datasets, or with one
+            name for each, None where a dataset lacks it. When not given: what all datasets have.
+        normalize: How features are normalized, each dataset by its own statistics.
+
+    Examples:
+        ``Mixture({arm: 0.7, humanoid: 0.3}, features={"action": "action",
+        "observation.image": ["observation.images.top", "observation.images.cam_high"]})``
+
+    Raises:
+        FeatureNotFoundError: A feature that is not there.
+        ValueError: Weights that make no sense, or features that are not the same kind of thing.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[Dataset, float],
+        *,
+        features: Mapping[str, str | Sequence[str | None]] | None = None,
+        normalize: Mapping[str, Mode] | None = None,
+    ) -> None:
+        self.datasets = tuple(weights)
+        self.weights = np.asarray(list(weights.values()), np.float64)
+        _check_weights(self.datasets, self.weights)
+        self._blends = blend_features(self.datasets, features)
+        self._modes = dict(normalize or {})
+        self._check_names(self._modes)
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """What every sample has, by name: as the first dataset that has it describes it."""
+        return {name: blend.feature for name, blend in self._blends.items()}
+
+    @cached_property
+    def stats(self) -> tuple[Mapping[str, FeatureStats], ...]:
+        """Statistics of each dataset, under the names of the mixture."""
+        return tuple(
+            {
+                name: dataset.stats[own]
+                for name, blend in self._blends.items()
+                if (own := blend.owns[place]) in dataset.stats and own is not None
+            }
+            for place, dataset in enumerate(self.datasets)
+        )
+
+    @cached_property
+    def episode_bounds(self) -> NDArray[np.int64]:
+        """Samples of the i-th episode with frames are ``[bounds[i], bounds[i + 1])``."""
+        lengths = [np.diff(dataset.episode_bounds) for dataset in self.datasets]
+        return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+
+    def samples_per_dataset(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many samples each dataset has, ``(D,)``, if its episodes have these many."""
+        episodes = [len(dataset.episode_bounds) - 1 for dataset in self.datasets]
+        parts = np.split(lengths, np.cumsum(episodes)[:-1])
+        return np.asarray([part.sum() for part in parts], np.int64)
+
+    def __len__(self) -> int:
+        """How many samples there are."""
+        return int(self._bounds[-1])
+
+    def __getitem__(self, sample: int) -> dict[str, Any]:
+        """Return one sample."""
+        return {name: values[0] for name, values in self.read([sample]).items()}
+
+    def read(
+        self,
+        samples: Sequence[int] | NDArray[np.int64],
+        features: Sequence[str] | None = None,
+        *,
+        windows: Mapping[str, Window] | None = None,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+    ) -> dict[str, Any]:
+        """Return a batch of samples as a dict of arrays: see `Dataset.read`.
+
+        Raises:
+            ValueError: Images of different sizes, and no ``image_size``.
+        """
+        wanted = np.asarray(samples, np.int64).reshape(-1)
+        windows = windows or {}
+        asked = [*self._blends, "task"] if features is None else list(features)
+        names = list(dict.fromkeys([*asked, *windows]))
+        self._check_names([name for name in names if name != "task"])
+        source = self._sources(wanted)
+        parts = {}
+        for place in np.unique(source).tolist():
+            slots = np.flatnonzero(source == place)
+            own = {n: o for n in names if n != "task" and (o := self._blends[n].owns[place])}
+            read = self.datasets[place].read(
+                wanted[slots] - self._bounds[place],
+                [*own.values(), *(["task"] if "task" in names else [])],
+                windows={own[name]: windows[name] for name in windows if name in own},
+                image_size=image_size,
+                layout=layout,
+            )
+            parts[place] = slots, self._renamed(read, own, place)
+        batch = self._join(parts, names, windows, len(wanted), image_size, layout)
+        return {**batch, "dataset_index": source}
+
+    def __repr__(self) -> str:
+        parts = zip(self.datasets, self.weights.tolist(), strict=True)
+        return f"Mixture({', '.join(f'{d.path.name}: {w:g}' for d, w in parts)})"
+
+    @cached_property
+    def _bounds(self) -> NDArray[np.int64]:
+        return np.cumsum([0, *(len(dataset) for dataset in self.datasets)])
+
+    @cached_property
+    def _affines(self) -> tuple[dict[str, Affine], ...]:
+        return tuple(
+            affines_of(
+                stats,
+                {n: m for n, m in self._modes.items() if self._blends[n].owns[place] is not None},
+            )
+            for place, stats in enumerate(self.stats)
+        )
+
+    def _check_names(self, names: Sequence[str] | Mapping[str, Mode]) -> None:
+        unknown = [name for name in names if name not in self._blends]
+        if unknown:
+            raise FeatureNotFoundError(
+                f"There is no feature {unknown[0]!r} in this mixture: there are "
+                f"{', '.join(self._blends)}."
+            )
+
+    def _sources(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+        outside = (samples < 0) | (samples >= len(self))
+        if outside.any():
+            raise RowNotFoundError(
+                f"Sample {int(samples[outside][0])} does not exist: there are {len(self)}, "
+                "counted from 0."
+            )
+        return np.searchsorted(self._bounds, samples, side="right") - 1
+
+    def _renamed(
+        self, read: Mapping[str, Any], own: Mapping[str, str], place: int
+    ) -> dict[str, Any]:
+        """Return what was read of a dataset, under the names of the mixture and normalized."""
+        renamed: dict[str, Any] = {"task": read["task"]} if "task" in read else {}
+        affines = self._affines[place] if self._modes else {}
+        for name, theirs in own.items():
+            values = read[theirs]
+            renamed[name] = affines[name].normalize(values) if name in affines else values
+            if f"{theirs}_is_pad" in read:
+                renamed[f"{name}_is_pad"] = read[f"{theirs}_is_pad"]
+        return renamed
+
+    def _join(
+        self,
+        parts: Mapping[int, tuple[NDArray[np.int64], Mapping[str, Any]]],
+        names: Sequence[str],
+        windows: Mapping[str, Window],
+        count: int,
+        image_size: tuple[int, int] | None,
+        layout: Layout,
+    ) -> dict[str, Any]:
+        batch: dict[str, Any] = {}
+        for name in names:
+            if name == "task":
+                tasks = np.empty(count, object)
+                for slots, part in parts.values():
+                    tasks[slots] = part["task"]
+                batch["task"] = tasks.tolist()
+                continue
+            blend = self._blends[name]
+            lead = (count, len(windows[name])) if name in windows else (count,)
+            there = [(slots, part) for slots, part in parts.values() if name in part]
+            first = there[0][1][name] if there else None
+            batch |= blend.empty(
+                lead,
+                _image_shape(blend, image_size, layout)
+                if first is None
+                else first.shape[len(lead) :],
+                np.dtype(np.float32) if name in self._modes else None,
+            )
+            if name in windows:
+                batch[f"{name}_is_pad"] = np.ones(lead, bool)
+            for slots, part in there:
+                blend.put(batch, part[name], slots, lead)
+                if name in windows:
+                    batch[f"{name}_is_pad"][slots] = part[f"{name}_is_pad"]
+        return batch
+
+
+def _image_shape(
+    blend: Blend, image_size: tuple[int, int] | None, layout: Layout
+) -> tuple[int, ...]:
+    """Return the shape of an image that no dataset of a batch has."""
+    if not blend.feature.is_camera:
+        return ()
+    height, width, channels = blend.feature.shape
+    height, width = image_size or (height, width)
+    return (channels, height, width) if layout == "chw" else (height, width, channels)
+
+
+def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:
+    if not len(weights) or not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(f"A mixture needs datasets with weights, 0 or more: {weights.tolist()}.")
+    if not weights.sum() > 0:
+        raise ValueError("All weights are 0: give one dataset a share.")
+    for dataset, weight in zip(datasets, weights, strict=True):
+        if weight > 0 and len(dataset) == 0:
+            raise ValueError(f"A dataset with a weight has no samples: {str(dataset.path)!r}.")

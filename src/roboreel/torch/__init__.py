@@ -1,0 +1,15 @@
+"""Samples as PyTorch tensors. Importing this package is opting in to the ``torch`` extra."""
+
+try:
+    import torch as torch  # the real one, by its absolute name
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "roboreel.torch needs PyTorch. Install it with: pip install 'roboreel[torch]'",
+        name=error.name,
+    ) from error
+
+from roboreel.torch.loader import Loader
+from roboreel.torch.normalize import Normalize, Unnormalize
+from roboreel.torch.samples import SampleDataset
+
+__all__ = ["Loader", "Normalize", "SampleDataset", "Unnormalize"]

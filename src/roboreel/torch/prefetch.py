@@ -1,0 +1,72 @@
+"""Results of work that is done ahead, in threads, and comes back in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+__all__ = ["Prefetcher"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Prefetcher(Generic[Task, Result]):
+    """Does tasks ahead of time; never more than ``ahead`` of them are begun and not yet taken.
+
+    Args:
+        work: Called with each task, in one of the threads.
+        tasks: What to do, asked for one at a time, as results are taken.
+        threads: Tasks that are worked on side by side.
+        ahead: Tasks that are worked on or finished, and not taken yet.
+    """
+
+    def __init__(
+        self, work: Callable[[Task], Result], tasks: Iterator[Task], *, threads: int, ahead: int
+    ) -> None:
+        self._work = work
+        self._tasks = tasks
+        self._ahead = ahead
+        self._stopped = threading.Event()
+        self._begun: deque[tuple[Task, Future[Result | None]]] = deque()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="roboreel-loader")
+
+    def __iter__(self) -> Iterator[tuple[Task, Result]]:
+        """Yield tasks with their results, in order; an error of the work is raised here."""
+        try:
+            self._begin()
+            while self._begun:
+                task, future = self._begun.popleft()
+                result = future.result()
+                assert result is not None  # Only after it was stopped.
+                del future
+                self._begin()
+                yield task, result
+                del result  # The next one may be waiting for its memory.
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Forget what is not begun, and wait for what is: afterwards no thread is left."""
+        self._stopped.set()
+        for _, future in self._begun:
+            future.cancel()
+        self._begun.clear()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _begin(self) -> None:
+        while len(self._begun) < self._ahead:
+            task = next(self._tasks, None)
+            if task is None:
+                return
+            self._begun.append((task, self._pool.submit(self._run, task)))
+
+    def _run(self, task: Task) -> Result | None:
+        # At the end of the interpreter, threads finish what is queued: let that be nothing.
+        return None if self._stopped.is_set() else self._work(task)

@@ -1,0 +1,154 @@
+"""Samples of a dataset as tensors, one by one or in batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import default_collate
+
+from roboreel.dataset.anchors import Anchors
+from roboreel.errors import DatasetError, SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.images import Layout
+    from roboreel.dataset.sampling import Source
+    from roboreel.window import Window
+
+__all__ = ["SampleDataset", "as_tensors"]
+
+Sample = dict[str, Any]
+"""Tensors by feature; texts as they are."""
+
+
+class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to us
+    """The samples of a dataset, a view or a mixture, as tensors: map style, for any DataLoader.
+
+    It may be pickled and forked, also after it was read from; a pickle has a path and a selection.
+
+    Args:
+        dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
+        windows: Windows by feature, which then comes as ``(T, …)`` with a mask
+            ``"<name>_is_pad"``.
+        features: Names of the features to read; all, and ``"task"``, when not given.
+        image_size: Height and width to scale images to; those stored when not given.
+        layout: Order of the axes of images.
+        drop_n_last_frames: Frames at the end of each episode that anchor no sample.
+        transform: Called with every single sample, in the thread or process that read it.
+    """
+
+    def __init__(
+        self,
+        dataset: Source,
+        windows: Mapping[str, Window] | None = None,
+        *,
+        features: Sequence[str] | None = None,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+        drop_n_last_frames: int = 0,
+        transform: Callable[[Sample], Sample] | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.windows = dict(windows or {})
+        self.features = None if features is None else list(features)
+        self.image_size = image_size
+        self.layout: Layout = layout
+        self.transform = transform
+        bounds = dataset.episode_bounds
+        self.anchors = Anchors(bounds[:-1], np.diff(bounds), drop_n_last_frames)
+
+    def __len__(self) -> int:
+        return self.anchors.num_samples
+
+    def __getitem__(self, sample: int) -> Sample:
+        return self.__getitems__([sample])[0]
+
+    def __getitems__(self, samples: Sequence[int]) -> list[Sample]:
+        """Return several samples that were read at once; a DataLoader calls this."""
+        batch = self._read(np.asarray(samples, np.int64))
+        singles = _split(batch, len(samples))
+        if self.transform is None:
+            return singles
+        return [
+            self._transformed(number, single)
+            for number, single in zip(samples, singles, strict=True)
+        ]
+
+    def read(self, samples: Sequence[int] | NDArray[np.int64]) -> Sample:
+        """Return a batch: tensors ``(B, …)``, and lists of texts.
+
+        Raises:
+            DatasetError: A sample cannot be read; the message begins with its number.
+        """
+        numbers = np.asarray(samples, np.int64).reshape(-1)
+        if self.transform is None:
+            return self._read(numbers)
+        return _collate(self.__getitems__(numbers.tolist()))
+
+    def _read(self, samples: NDArray[np.int64]) -> Sample:
+        try:
+            return self._read_unnamed(samples)
+        except DatasetError as error:
+            raise self._naming(samples, error) from error
+
+    def _read_unnamed(self, samples: NDArray[np.int64]) -> Sample:
+        count = len(self)
+        numbers = np.where(samples < 0, samples + count, samples)
+        batch = self.dataset.read(
+            self.anchors.rows(numbers),
+            self.features,
+            windows=self.windows,
+            image_size=self.image_size,
+            layout=self.layout,
+        )
+        return as_tensors(batch)
+
+    def _naming(self, samples: NDArray[np.int64], error: DatasetError) -> DatasetError:
+        """Return the error with the number of the sample it is about, which it did not know."""
+        for sample in samples.tolist() if len(samples) > 1 else ():
+            try:
+                self._read_unnamed(np.asarray([sample], np.int64))
+            except DatasetError as cause:  # noqa: PERF203  # only after a failure
+                return type(cause)(f"Sample {sample}: {cause}")
+        numbers = ", ".join(map(str, samples.tolist()))
+        return type(error)(f"Sample {numbers}: {error}")
+
+    def _transformed(self, number: int, sample: Sample) -> Sample:
+        assert self.transform is not None
+        try:
+            return self.transform(sample)
+        except Exception as error:
+            raise SampleError(f"Sample {number}: its transform failed with {error!r}.") from error
+
+
+def as_tensors(batch: Mapping[str, Any]) -> Sample:
+    """Return arrays as tensors that share their memory; texts become lists."""
+    return {name: _as_tensor(values) for name, values in batch.items()}
+
+
+def _as_tensor(values: Any) -> Any:  # noqa: ANN401  # an array or a list of texts
+    if isinstance(values, list):
+        return values
+    if values.dtype == object:
+        return values.tolist()
+    return torch.from_numpy(values)
+
+
+def _split(batch: Sample, count: int) -> list[Sample]:
+    """Return the samples of a batch as views of it."""
+    columns = {
+        name: values.unbind() if isinstance(values, torch.Tensor) else values
+        for name, values in batch.items()
+    }
+    return [{name: values[i] for name, values in columns.items()} for i in range(count)]
+
+
+def _collate(samples: list[Sample]) -> Sample:
+    collated: Sample = default_collate(samples)
+    return collated
