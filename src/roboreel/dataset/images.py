@@ -106,8 +106,16 @@ class Images:
         if self._is_cached(camera, None):
             return "training cache, mapped"
         if self._manifest.features[camera].dtype == "video":
-            return "video, decoded from the packets it needs"
+            return f"video, decoded from the packets it needs{self._describe_demuxed(camera)}"
         return self._pictures.rung(camera)
+
+    def _describe_demuxed(self, camera: str) -> str:
+        demuxed = self._videos.demuxed
+        if not demuxed:
+            return ""
+        root, files = self._manifest.root, self._manifest.video_files[camera]
+        count = sum(root / files[file] in demuxed for file in range(len(files)))
+        return f"; {count} files by FFmpeg's demuxer, which is slower" if count else ""
 
     def _is_cached(self, camera: str, size: tuple[int, int] | None) -> bool:
         """Whether the cache has a camera in this size; any other size is read from the source."""

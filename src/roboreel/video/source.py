@@ -95,6 +95,8 @@ class VideoSource:
 
     def __init__(self, *, budget: Budget, threads: int | None = None) -> None:
         self.threads = threads or _usable_cores()
+        self.demuxed: set[Path] = set()
+        """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
@@ -188,9 +190,12 @@ class VideoSource:
         except OSError:
             return read_sample_table(path)  # Raises, with a sentence.
         key = ("video table", str(path), state.st_size, state.st_mtime_ns)
-        return self._budget.load(
+        table = self._budget.load(
             key, lambda: _read_table(path), lambda table: table.nbytes, owner="video tables"
         )
+        if table.via != "mp4":
+            self.demuxed.add(path)
+        return table
 
     def close(self) -> None:
         """End the threads; they start again if need be."""
