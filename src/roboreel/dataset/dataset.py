@@ -13,6 +13,7 @@ from roboreel.dataset.memory import Memory
 from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.reader import Reader
 from roboreel.format import read_manifest
+from roboreel.format.hub import SCHEME, find_dataset, parse_hub_url
 from roboreel.format.statistics import read_stats
 from roboreel.storage.budget import parse_size, process_budget
 
@@ -43,7 +44,8 @@ def open_dataset(
     Only metadata is read: no data or video file is touched, nothing is written.
 
     Args:
-        path: The folder that holds ``meta/info.json``.
+        path: The folder that holds ``meta/info.json``; or ``hf://datasets/owner/name[@revision]``,
+            for a dataset that was downloaded before.
         memory: Limit of the process's one byte budget, such as ``"2GB"``; all datasets of a
             process share it, and the last word counts. 512 MiB unless anybody said otherwise.
         decode_threads: Threads that decode images side by side; one per core when not given.
@@ -55,12 +57,18 @@ def open_dataset(
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    manifest = read_manifest(Path(path).expanduser())
+    manifest = read_manifest(_folder(path))
     return Dataset(
         manifest,
         reader=Reader(manifest, process_budget(), decode_threads=decode_threads),
         decode_threads=decode_threads,
     )
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    if isinstance(path, str) and path.startswith(SCHEME):
+        return find_dataset(*parse_hub_url(path))
+    return Path(path).expanduser()
 
 
 class Dataset:
