@@ -198,7 +198,7 @@ class TestLoader:
             world_size = data.draw(st.integers(1, 8), "world size")
             loaders = ranks(world_size, data.draw(st.integers(1, 4), "batch size"), state)
             steps = data.draw(st.integers(0, 3), "steps")
-            running = [iter(loader) for loader in loaders]
+            running = [loader.__iter__() for loader in loaders]
             for _ in range(steps):
                 batches = [next(run, None) for run in running]
                 seen += [row for b in batches if b is not None for row in b["index"].tolist()]

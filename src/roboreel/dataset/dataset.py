@@ -13,6 +13,7 @@ from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.plan import select_episodes
 from roboreel.format import read_manifest
+from roboreel.format.hub import SCHEME, find_dataset, parse_hub_url
 from roboreel.format.statistics import read_stats
 from roboreel.storage.budget import parse_size, process_budget
 
@@ -46,7 +47,8 @@ def open_dataset(
     Only metadata is read: no data or video file is touched, nothing is written.
 
     Args:
-        path: The folder that holds ``meta/info.json``.
+        path: The folder that holds ``meta/info.json``; or ``hf://datasets/owner/name[@revision]``,
+            for a dataset that was downloaded before.
         memory: Limit of the process's one byte budget, such as ``"2GB"``; all datasets of a
             process share it, and the last word counts. 512 MiB unless anybody said otherwise.
         decode_threads: Threads that decode images side by side; one per core when not given.
@@ -61,7 +63,7 @@ def open_dataset(
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    manifest = read_manifest(Path(path).expanduser())
+    manifest = read_manifest(_folder(path))
     source = _Source(manifest, decode_threads, None if cache is None else Path(cache).expanduser())
     if cache is not None:
         _ = source.reader  # A cache that does not fit is refused now, not at the first read.
@@ -82,6 +84,12 @@ class _Source:
         from roboreel.dataset.reader import open_reader
 
         return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
+
+
+def _folder(path: str | os.PathLike[str]) -> Path:
+    if isinstance(path, str) and path.startswith(SCHEME):
+        return find_dataset(*parse_hub_url(path))
+    return Path(path).expanduser()
 
 
 class Dataset:

@@ -73,10 +73,11 @@ class Blend:
                 f"Images of {self.name!r} have the shape {own} in one dataset and {whole} in "
                 "another. Pass image_size=(height, width) to scale them to one."
             )
-        inside = tuple(slice(0, size) for size in own)
-        held[(slots, *[slice(None)] * (len(lead) - 1), *inside)] = values
+        inside: tuple[Any, ...] = tuple(slice(0, size) for size in own)
+        steps: tuple[Any, ...] = (slice(None),) * (len(lead) - 1)
+        held[(slots, *steps, *inside)] = values
         if self.ragged:
-            masked = () if self.feature.is_camera else inside
+            masked: tuple[Any, ...] = () if self.feature.is_camera else inside
             batch[f"{self.name}_is_missing"][(slots, *masked)] = False
 
 

@@ -15,7 +15,7 @@ from roboreel.errors import SampleError
 from roboreel.torch.prefetch import Prefetcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -115,7 +115,7 @@ class Loader:
         """How many batches each rank has in a whole epoch."""
         return self.split.num_batches()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Generator[Any, None, None]:
         """Yield the batches that are left of this epoch."""
         self._stop()
         running = Prefetcher(self._load, self._steps(), threads=self.threads, ahead=self.prefetch)

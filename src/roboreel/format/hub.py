@@ -1,0 +1,103 @@
+"""Where datasets of the Hugging Face Hub lie on this machine: paths only, no network."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from roboreel.errors import NotADatasetError
+
+__all__ = ["SCHEME", "find_dataset", "hub_folder", "parse_hub_url"]
+
+SCHEME = "hf://datasets/"
+
+_REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
+# Datasets carry a tag for each version of the layout they are available in.
+_TAGS = ("main", "v3.0", "v2.1", "v2.0")
+
+
+def parse_hub_url(url: str) -> tuple[str, str | None]:
+    """Return the id and the revision that ``hf://datasets/owner/name[@revision]`` names.
+
+    Examples:
+        >>> parse_hub_url("hf://datasets/lerobot/pusht@v3.0")
+        ('lerobot/pusht', 'v3.0')
+    """
+    repo_id, _, revision = url.removeprefix(SCHEME).rstrip("/").partition("@")
+    _check_id(repo_id)
+    return repo_id, revision or None
+
+
+def find_dataset(repo_id: str, revision: str | None = None) -> Path:
+    """Return the folder of a dataset that was recorded or downloaded before.
+
+    Looked at are LeRobot's home and the Hub's snapshots; where a revision is asked for, the
+    snapshots first, since a folder of LeRobot's home does not say which it is.
+
+    Raises:
+        NotADatasetError: It is in neither.
+    """
+    _check_id(repo_id)
+    home = lerobot_home() / repo_id
+    snapshots = _snapshots(hub_folder(repo_id), revision)
+    for folder in [home, *snapshots] if revision is None else [*snapshots, home]:
+        if (folder / "meta" / "info.json").is_file():
+            return folder
+    version = "" if revision is None else f" at revision {revision!r}"
+    raise NotADatasetError(
+        f"{repo_id!r}{version} is not on this machine. Fetch it with "
+        f"roboreel.huggingface.download({repo_id!r}); nothing else uses the network. Looked in "
+        f"{str(home)!r} and {str(hub_folder(repo_id))!r}."
+    )
+
+
+def lerobot_home() -> Path:
+    """Return where LeRobot keeps its datasets."""
+    return _folder("HF_LEROBOT_HOME", _hf_home() / "lerobot")
+
+
+def hub_folder(repo_id: str) -> Path:
+    """Return where the Hub's cache keeps the snapshots of a dataset."""
+    cache = _folder("HF_HUB_CACHE", _folder("HUGGINGFACE_HUB_CACHE", _hf_home() / "hub"))
+    return cache / f"datasets--{repo_id.replace('/', '--')}"
+
+
+def _hf_home() -> Path:
+    return _folder("HF_HOME", _folder("XDG_CACHE_HOME", Path("~/.cache")) / "huggingface")
+
+
+def _folder(variable: str, default: Path) -> Path:
+    return Path(os.environ.get(variable) or default).expanduser()
+
+
+def _snapshots(folder: Path, revision: str | None) -> list[Path]:
+    """Return the snapshots that may be meant, the best first."""
+    named = [revision] if revision is not None else list(_TAGS)
+    commits = [commit for name in named if (commit := _read_ref(folder, name)) is not None]
+    if revision is not None:
+        return [folder / "snapshots" / name for name in [*commits, revision] if _is_plain(name)]
+    others = (folder / "snapshots").glob("*") if (folder / "snapshots").is_dir() else ()
+    newest = sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)
+    return [*(folder / "snapshots" / commit for commit in commits), *newest]
+
+
+def _read_ref(folder: Path, name: str) -> str | None:
+    if ".." in name.split("/"):
+        return None
+    try:
+        commit = (folder / "refs" / name).read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return commit if _is_plain(commit) else None
+
+
+def _is_plain(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]+", name) is not None and name not in (".", "..")
+
+
+def _check_id(repo_id: str) -> None:
+    if not _REPO_ID.fullmatch(repo_id) or ".." in repo_id.split("/"):
+        raise NotADatasetError(
+            f"{repo_id!r} is not the id of a dataset on the Hub: write 'owner/name'."
+        )
