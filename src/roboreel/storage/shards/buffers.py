@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
+from roboreel.storage.arrow_types import numpy_type
 from roboreel.storage.shards.features import (
     Array,
     Image,
@@ -332,7 +333,7 @@ def _number_column(
     data = b"" if buffer is None else buffer
     if pa.types.is_boolean(array.type):
         return BitColumn(np.frombuffer(data, np.uint8), start, shape, valid)
-    dtype = np.dtype(array.type.to_pandas_dtype())
+    dtype = numpy_type(array.type)
     count = length * math.prod(shape)
     values = (
         np.frombuffer(data, dtype, count, start * dtype.itemsize) if count else np.empty(0, dtype)

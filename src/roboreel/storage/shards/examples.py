@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import ExampleError
+from roboreel.storage.arrow_types import numpy_type
 from roboreel.storage.shards.features import (
     Array,
     ClassLabel,
@@ -187,7 +188,7 @@ def _build(kind: Kind, values: list[Any]) -> pa.Array:
             return _assemble(stored, values, inner=inner)
         case Value() | ClassLabel() if pa.types.is_primitive(stored):
             filled = [0 if value is None else value for value in values]
-            return _build_numbers(np.array(filled, stored.to_pandas_dtype()), values)
+            return _build_numbers(np.array(filled, numpy_type(stored)), values)
         case _:
             finished = [_finished(value) for value in values]
             return _assemble(stored, finished, _offsets(finished), b"".join(filter(None, finished)))
@@ -202,7 +203,7 @@ def _finished(value: _Pending | bytes | str | None) -> bytes | None:
 def _build_items(of: Kind, lists: list[Any]) -> pa.Array:
     if not is_number(of):
         return _build(of, [item for items in lists for item in items])
-    dtype = arrow_type(of).to_pandas_dtype()
+    dtype = numpy_type(arrow_type(of))
     return _build_numbers(np.concatenate([np.empty(0, dtype), *lists]).astype(dtype, copy=False))
 
 
