@@ -20,7 +20,10 @@
     ├── FrameError              (ValueError)         values that do not fit the declared features
     ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
-    └── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
+    ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
+    ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
+    ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
 __all__ = [
@@ -28,6 +31,7 @@ __all__ = [
     "BufferMismatchError",
     "CorruptFileError",
     "DatasetError",
+    "DatasetInUseError",
     "EmptyBufferError",
     "EncodingError",
     "EpisodeNotFoundError",
@@ -38,7 +42,9 @@ __all__ = [
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
+    "RecordingError",
     "RowNotFoundError",
+    "TooSlowError",
     "UnsafePathError",
     "UnsupportedVersionError",
     "UnsupportedVideoError",
@@ -124,3 +130,15 @@ class BufferInUseError(DatasetError, RuntimeError):
 
 class EmptyBufferError(DatasetError, LookupError):
     """A replay buffer holds nothing that could be drawn."""
+
+
+class DatasetInUseError(DatasetError, RuntimeError):
+    """Somebody else records into a dataset, recovers it or compacts it."""
+
+
+class RecordingError(DatasetError, RuntimeError):
+    """A recording cannot go on as asked."""
+
+
+class TooSlowError(DatasetError, TimeoutError):
+    """The images of a camera come faster than they can be stored."""
