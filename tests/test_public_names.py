@@ -11,11 +11,15 @@ PUBLIC = {
     "Dataset",
     "DatasetError",
     "Depth",
+    "Encoding",
     "Episode",
     "Feature",
+    "Recorder",
     "Window",
     "__version__",
+    "create_dataset",
     "open_dataset",
+    "resume_dataset",
 }
 
 
