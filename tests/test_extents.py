@@ -68,7 +68,9 @@ def check(path: Path, column: tuple[str, ...], values: list[bytes | None], limit
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_way_to_write_is_read_as_pyarrow_reads_it(tmp_path, codec, kind):
-    layouts = itertools.product([True, False], ["1.0", "2.0"], [False, True], [7, 1000], [100, 2**20])
+    layouts = itertools.product(
+        [True, False], ["1.0", "2.0"], [False, True], [7, 1000], [100, 2**20]
+    )
     for number, (dictionary, version, nulls, group, page_bytes) in enumerate(layouts):
         values: list[bytes | None] = list(values_of(kind, 24))
         if nulls:
