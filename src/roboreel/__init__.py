@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from roboreel.dataset import open_dataset as open_dataset
     from roboreel.dataset.cache import Jpeg as Jpeg
     from roboreel.dataset.cache import Raw as Raw
+    from roboreel.dataset.mixture import Mixture as Mixture
+    from roboreel.dataset.normalize import Normalize as Normalize
+    from roboreel.dataset.normalize import Unnormalize as Unnormalize
     from roboreel.errors import DatasetError as DatasetError
+    from roboreel.record.recorder import Recorder as Recorder
+    from roboreel.record.recorder import create_dataset as create_dataset
+    from roboreel.record.recorder import resume_dataset as resume_dataset
     from roboreel.record.replay import ReplayBuffer as ReplayBuffer
     from roboreel.schema import Depth as Depth
     from roboreel.schema import Feature as Feature
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from roboreel.storage.shards import open_shards as open_shards
     from roboreel.storage.shards import validate_shards as validate_shards
     from roboreel.storage.shards import write_shards as write_shards
-    from roboreel.video.encode import Encoding as Encoding
+    from roboreel.video.encoding import Encoding as Encoding
     from roboreel.window import Window as Window
 
 _HOMES = {
@@ -37,20 +43,26 @@ _HOMES = {
     "Dataset": "roboreel.dataset",
     "DatasetError": "roboreel.errors",
     "Depth": "roboreel.schema",
-    "Encoding": "roboreel.video.encode",
+    "Encoding": "roboreel.video.encoding",
     "Episode": "roboreel.dataset",
     "Feature": "roboreel.schema",
     "Image": "roboreel.storage.shards",
     "Jpeg": "roboreel.dataset.cache",
+    "Mixture": "roboreel.dataset.mixture",
+    "Normalize": "roboreel.dataset.normalize",
     "Raw": "roboreel.dataset.cache",
+    "Recorder": "roboreel.record.recorder",
     "ReplayBuffer": "roboreel.record.replay",
     "Sequence": "roboreel.storage.shards",
     "Store": "roboreel.storage.shards",
+    "Unnormalize": "roboreel.dataset.normalize",
     "Value": "roboreel.storage.shards",
     "VideoPath": "roboreel.storage.shards",
     "Window": "roboreel.window",
+    "create_dataset": "roboreel.record.recorder",
     "open_dataset": "roboreel.dataset",
     "open_shards": "roboreel.storage.shards",
+    "resume_dataset": "roboreel.record.recorder",
     "validate_shards": "roboreel.storage.shards",
     "write_shards": "roboreel.storage.shards",
 }
