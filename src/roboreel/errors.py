@@ -24,7 +24,10 @@
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
-    └── CacheError              (ValueError)         a training cache that is not there or is stale
+    ├── CacheError              (ValueError)         a training cache that is not there or is stale
+    ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
+    ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "CacheError",
     "CorruptFileError",
     "DatasetError",
+    "DatasetInUseError",
     "EmptyBufferError",
     "EncodingError",
     "EpisodeNotFoundError",
@@ -44,8 +48,10 @@ __all__ = [
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
+    "RecordingError",
     "RowNotFoundError",
     "SampleError",
+    "TooSlowError",
     "UnsafePathError",
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
@@ -148,3 +154,15 @@ class ExampleError(DatasetError, ValueError):
 
 class CacheError(DatasetError, ValueError):
     """A training cache is not there, or was made from another state of its dataset."""
+
+
+class DatasetInUseError(DatasetError, RuntimeError):
+    """Somebody else records into a dataset, recovers it or compacts it."""
+
+
+class RecordingError(DatasetError, RuntimeError):
+    """A recording cannot go on as asked."""
+
+
+class TooSlowError(DatasetError, TimeoutError):
+    """The images of a camera come faster than they can be stored."""

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
 
 __all__ = [
+    "CHUNKS_SIZE",
     "DATA_PATH",
+    "EPISODES_PATH",
     "VIDEO_PATH",
     "write_data_file",
     "write_episodes",
@@ -36,8 +38,8 @@ __all__ = [
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
-_EPISODES_PATH = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
-_CHUNKS_SIZE = 1000
+EPISODES_PATH = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
+CHUNKS_SIZE = 1000
 _FILE_SIZES = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
 
@@ -61,7 +63,7 @@ def write_manifest(
         write_tasks(manifest.root / "meta" / "subtasks.parquet", manifest.subtasks, noun="subtask")
     write_episodes(manifest, episode_stats=episode_stats)
     if stats is not None:
-        write_stats(manifest.root, stats)
+        write_stats(manifest.root / "meta" / "stats.json", stats)
     write_info(manifest)
 
 
@@ -69,6 +71,8 @@ def write_data_file(
     path: Path,
     episodes: Iterable[Mapping[str, NDArray[Any] | Sequence[Any]]],
     features: Mapping[str, Feature],
+    *,
+    sync: bool = True,
 ) -> int:
     """Write a data file, one row group per episode; return how many rows it has.
 
@@ -76,6 +80,7 @@ def write_data_file(
         path: Where it shall appear.
         episodes: The columns of each episode, as `frame_table` takes them.
         features: The dataset's features.
+        sync: Whether the file must be on the disk when this returns.
     """
     return write_parquet(
         path,
@@ -83,10 +88,13 @@ def write_data_file(
         frame_schema(features),
         plain=picture_columns(features),
         metadata={"huggingface": json.dumps({"info": {"features": _hf_features(features)}})},
+        sync=sync,
     )
 
 
-def write_tasks(path: Path, tasks: Mapping[int, str], *, noun: str = "task") -> None:
+def write_tasks(
+    path: Path, tasks: Mapping[int, str], *, noun: str = "task", sync: bool = True
+) -> None:
     """Write a table of numbered texts, the text as the pandas index by which LeRobot looks up."""
     described = [
         {
@@ -108,7 +116,7 @@ def write_tasks(path: Path, tasks: Mapping[int, str], *, noun: str = "task") -> 
         f"{noun}_index": np.fromiter(tasks, dtype=np.int64, count=len(tasks)),
         noun: np.array(list(tasks.values()), dtype=object),
     }
-    write_columns(path, columns, metadata={"pandas": json.dumps(pandas)})
+    write_columns(path, columns, metadata={"pandas": json.dumps(pandas)}, sync=sync)
 
 
 def write_episodes(
@@ -117,6 +125,8 @@ def write_episodes(
     span: tuple[int, int] | None = None,
     file: tuple[int, int] = (0, 0),
     episode_stats: Sequence[Mapping[str, FeatureStats]] = (),
+    path: Path | None = None,
+    like: Path | None = None,
 ) -> Path:
     """Write a file of the episode table.
 
@@ -125,6 +135,9 @@ def write_episodes(
         span: Positions ``[start, stop)`` of the episodes to write; all of them when not given.
         file: Chunk and file number.
         episode_stats: Statistics of each of these episodes.
+        path: Where to write, without waiting for the disk, if not yet at its place.
+        like: Another file of the table, whose columns this one is to have: LeRobot reads only
+            tables whose files are alike.
 
     Returns:
         The file that was written.
@@ -134,20 +147,31 @@ def write_episodes(
     columns |= _stats_columns(episode_stats)
     columns["meta/episodes/chunk_index"] = np.full(stop - start, file[0], dtype=np.int64)
     columns["meta/episodes/file_index"] = np.full(stop - start, file[1], dtype=np.int64)
-    path = manifest.root / _EPISODES_PATH.format(*file)
-    write_columns(path, columns)
-    return path
+    target = path or manifest.root / EPISODES_PATH.format(*file)
+    write_columns(target, columns, like=like, sync=path is None)
+    return target
 
 
-def write_stats(root: Path, stats: Mapping[str, FeatureStats]) -> None:
+def write_stats(path: Path, stats: Mapping[str, FeatureStats], *, sync: bool = True) -> None:
     """Write the statistics of the whole dataset."""
     raw = {name: stats_to_json(feature_stats) for name, feature_stats in stats.items()}
-    write_atomically(root / "meta" / "stats.json", json.dumps(raw, indent=4))
+    write_atomically(path, json.dumps(raw, indent=4), sync=sync)
 
 
-def write_info(manifest: Manifest) -> None:
-    """Write info.json: from this moment the folder is the dataset that the manifest describes."""
-    count = len(manifest.episodes)
+def write_info(
+    manifest: Manifest,
+    *,
+    path: Path | None = None,
+    counts: tuple[int, int] | None = None,
+) -> None:
+    """Write info.json: from this moment the folder is the dataset that the manifest describes.
+
+    Args:
+        manifest: The dataset.
+        path: Where to write, without waiting for the disk, if not yet at its place.
+        counts: How many episodes and frames there are, if the manifest does not list them all.
+    """
+    count, num_rows = counts or (len(manifest.episodes), manifest.episodes.num_rows)
     info = Info(
         path=info_path(manifest.root),
         version=(3, 0),
@@ -156,17 +180,17 @@ def write_info(manifest: Manifest) -> None:
         data_path=manifest.data_files.template,
         video_path=next((files.template for files in manifest.video_files.values()), None),
         robot_type=manifest.robot_type,
-        chunks_size=_CHUNKS_SIZE,
+        chunks_size=CHUNKS_SIZE,
         totals={
             "total_episodes": count,
-            "total_frames": manifest.episodes.num_rows,
+            "total_frames": num_rows,
             "total_tasks": len(manifest.tasks),
         },
         splits=manifest.splits or {"train": f"0:{count}"},
         extra={**_FILE_SIZES, **manifest.extra},
     )
     text = json.dumps(info.to_json(), indent=4, ensure_ascii=False)
-    write_atomically(info.path, text)
+    write_atomically(path or info.path, text, sync=path is None)
 
 
 def _location_columns(manifest: Manifest, part: slice) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from roboreel.stats.sketch import CAPACITY, QuantileSketch
 from roboreel.stats.summary import QUANTILES, FeatureStats
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["Accumulator"]
@@ -90,6 +93,32 @@ class Accumulator:
             quantiles=dict(zip(QUANTILES, quantiles, strict=True)),
             nan_count=self._num_values - moments.count,
         )
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that was taken in, as arrays from which `from_state` goes on."""
+        moments = {field.name: getattr(self._moments, field.name) for field in fields(Moments)}
+        levels = {f"level{i}": values for i, values in enumerate(self.sketch.levels())}
+        return {**moments, **levels, "num_values": np.array(self._num_values)}
+
+    @classmethod
+    def from_state(cls, shape: tuple[int, ...], state: Mapping[str, NDArray[Any]]) -> Accumulator:
+        """Return an accumulator that has taken in what another one had.
+
+        Raises:
+            KeyError: Something is missing in the state.
+            ValueError: It is of another shape.
+        """
+        accumulator = cls(shape)
+        moments = Moments(**{field.name: state[field.name] for field in fields(Moments)})
+        if moments.count.shape != (accumulator.sketch.size,):
+            raise ValueError(f"The state is of {moments.count.shape} elements, not of {shape}.")
+        accumulator._moments = moments
+        accumulator._num_values = int(state["num_values"])
+        for level in range(len(state)):
+            if f"level{level}" not in state:
+                break
+            accumulator.sketch.insert(np.asarray(state[f"level{level}"], np.float64), level)
+        return accumulator
 
     def _as_rows(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
         if values.dtype.kind not in "biuf":

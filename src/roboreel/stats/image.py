@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from roboreel.stats.sketch import values_at
 from roboreel.stats.summary import QUANTILES, FeatureStats
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 __all__ = ["ImageAccumulator", "image_stats"]
@@ -55,6 +57,26 @@ class ImageAccumulator:
             )
         self._histogram += other._histogram
         self.num_images += other.num_images
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that was taken in, as arrays from which `from_state` goes on."""
+        return {"histogram": self._histogram.copy(), "num_images": np.array(self.num_images)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, NDArray[Any]]) -> ImageAccumulator:
+        """Return an accumulator that has taken in what another one had.
+
+        Raises:
+            KeyError: Something is missing in the state.
+            ValueError: It is not a histogram of brightness.
+        """
+        histogram = np.array(state["histogram"], np.int64)
+        if histogram.ndim != 2 or histogram.shape[1] != 256:
+            raise ValueError(f"Not counts of 256 steps per channel: {histogram.shape}.")
+        accumulator = cls(len(histogram))
+        accumulator._histogram = histogram
+        accumulator.num_images = int(state["num_images"])
+        return accumulator
 
     def finish(self) -> FeatureStats:
         """Return the statistics per channel, of shape ``(C, 1, 1)``, with 255 as 1.0."""

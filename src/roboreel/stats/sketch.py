@@ -67,6 +67,11 @@ class QuantileSketch:
             self._filled[level] += piece.shape[1]
             taken += piece.shape[1]
 
+    def levels(self) -> list[NDArray[np.float64]]:
+        """Return copies of the values on each level, ``(D, N)``."""
+        parts = zip(self._levels, self._filled, strict=True)
+        return [held[:, :filled].copy() for held, filled in parts]
+
     def merge(self, other: QuantileSketch) -> None:
         """Take in another sketch; the error bound is that of all values together."""
         if (other.size, other.capacity) != (self.size, self.capacity):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ParquetTable", "open_parquet", "write_columns", "write_parquet"]
+__all__ = [
+    "ParquetTable",
+    "column_key",
+    "join_parquet",
+    "join_tables",
+    "open_parquet",
+    "write_columns",
+    "write_parquet",
+]
 
 
 @contextmanager
@@ -98,6 +107,7 @@ def write_parquet(
     *,
     plain: Sequence[str] = (),
     metadata: Mapping[str, str] | None = None,
+    sync: bool = True,
 ) -> int:
     """Write a Parquet file by atomic rename, one row group per table.
 
@@ -108,6 +118,7 @@ def write_parquet(
         plain: Leaf columns to store as they are, neither compressed nor in a dictionary: encoded
             pictures, which do not shrink and which are then one range of the file each.
         metadata: Further metadata of the schema.
+        sync: Whether the file must be on the disk when this returns.
 
     Returns:
         How many rows were written.
@@ -116,7 +127,7 @@ def write_parquet(
     leaves = _leaf_names(schema)
     num_rows = 0
     with (
-        atomic_file(path) as temporary,
+        atomic_file(path, sync=sync) as temporary,
         pq.ParquetWriter(
             temporary,
             schema,
@@ -139,6 +150,8 @@ def write_columns(
     *,
     rows_per_group: int = 1000,
     metadata: Mapping[str, str] | None = None,
+    like: Path | None = None,
+    sync: bool = True,
 ) -> None:
     """Write a table of metadata by atomic rename.
 
@@ -147,17 +160,100 @@ def write_columns(
         columns: Arrays of one dimension, lists of texts, or plain lists of numbers and texts.
         rows_per_group: Rows of a row group.
         metadata: Metadata of the schema.
+        like: A file whose columns to have: others are left out, and what is missing or of a type
+            that does not become theirs is null.
+        sync: Whether the file must be on the disk when this returns.
     """
     table = pa.table({name: _arrow_column(column) for name, column in columns.items()})
+    if like is not None:
+        with _named_errors(like):
+            table = _conform(table, pq.read_schema(like).remove_metadata())
     starts = range(0, max(1, table.num_rows), rows_per_group)
     groups = [table.slice(start, rows_per_group) for start in starts]
-    write_parquet(path, groups, table.schema, metadata=metadata)
+    write_parquet(path, groups, table.schema, metadata=metadata, sync=sync)
+
+
+def join_parquet(paths: Sequence[Path], out: Path) -> int:
+    """Write the row groups of several files, one after the other, into one; nothing is synced.
+
+    Args:
+        paths: Files of the same columns.
+        out: Where to write.
+
+    Returns:
+        How many rows were written.
+    """
+    with ExitStack() as stack:
+        files = [stack.enter_context(_opened(path)) for path in paths]
+        schema = files[0].schema_arrow
+        tables = (
+            file.read_row_group(group).select(schema.names).cast(schema)
+            for file in files
+            for group in range(file.metadata.num_row_groups)
+        )
+        return write_parquet(out, tables, schema, plain=_plain_leaves(files[0]), sync=False)
+
+
+def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray[Any]]) -> None:
+    """Write several small tables into one, with new values in some columns; nothing is synced.
+
+    Args:
+        paths: Files of the same columns.
+        out: Where to write.
+        replaced: By column, one value for every row of the result.
+    """
+    tables = []
+    for path in paths:
+        with _opened(path) as file:
+            tables.append(file.read())
+    schema = tables[0].schema
+    table = pa.concat_tables([part.select(schema.names).cast(schema) for part in tables])
+    for name, values in replaced.items():
+        place = schema.get_field_index(name)
+        column = pa.array(values).cast(schema.field(place).type)
+        table = table.set_column(place, schema.field(place), column)
+    groups = [table.slice(start, 1000) for start in range(0, max(1, table.num_rows), 1000)]
+    write_parquet(out, groups, schema, sync=False)
+
+
+def column_key(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return what is equal for files whose columns have the same names and types, in any order."""
+    with _named_errors(path):
+        schema = pq.read_schema(path)
+    return tuple(sorted((field.name, str(field.type)) for field in schema))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    with _named_errors(path), pq.ParquetFile(path) as file:
+        yield file
+
+
+def _plain_leaves(file: Any) -> list[str]:  # noqa: ANN401  # pyarrow is untyped
+    """Return the columns that a file stores as they are, so that a copy does so too."""
+    metadata = file.metadata
+    if metadata.num_row_groups == 0:
+        return []
+    group = metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    return [c.path_in_schema for c in columns if c.compression == "UNCOMPRESSED"]
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    columns = []
+    for field in schema:
+        try:
+            columns.append(table.column(field.name).cast(field.type))
+        except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError):  # noqa: PERF203
+            columns.append(pa.nulls(table.num_rows, field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _arrow_column(column: NDArray[Any] | TextLists | Sequence[Any]) -> Any:  # noqa: ANN401
     return column.to_arrow() if isinstance(column, TextLists) else pa.array(column)
 
 
+@lru_cache(maxsize=64)
 def _leaf_names(schema: pa.Schema) -> list[str]:
     # Only a written footer spells the leaves as the writer's options want them.
     buffer = pa.BufferOutputStream()

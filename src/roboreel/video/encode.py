@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Encoding", "VideoWriter", "encode_video"]
+__all__ = ["Encoding", "VideoWriter", "check_encoding", "encode_video"]
 
 # SVT-AV1 prints a page for every file, past FFmpeg's log; it listens to this variable alone.
 # 1 lets only errors through. Whoever has set it keeps their choice.
 os.environ.setdefault("SVT_LOG", "1")
+
+# A fragment per keyframe, given to the system at once, after a table of contents without contents.
+_FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 
 
 class VideoWriter:
@@ -40,6 +44,8 @@ class VideoWriter:
         size: ``(height, width)`` of every image.
         fps: Images per second.
         encoding: How images become video.
+        fragmented: Whether what is written so far can be read at any moment, even after a kill, up
+            to the last keyframe; such a file is to be copied with `join_videos` before use.
 
     Raises:
         EncodingError: The encoder is missing, or does not take this size, rate or option.
@@ -52,6 +58,7 @@ class VideoWriter:
         size: tuple[int, int],
         fps: float | Fraction,
         encoding: Encoding | None = None,
+        fragmented: bool = False,
     ) -> None:
         self.path = Path(path)
         self.size = size
@@ -61,7 +68,8 @@ class VideoWriter:
         self._packets = 0
         _check_encoder(self.encoding.encoder)
         _check_size(size, self.encoding)
-        self._container = av.open(str(self.path), "w", format="mp4")
+        options = _FRAGMENTED if fragmented else {}
+        self._container = av.open(str(self.path), "w", format="mp4", options=options)
         try:
             self._stream = self._open_stream()
         except BaseException:
@@ -217,6 +225,16 @@ def encode_video(
         for image in rest:
             writer.write(image)
     return writer.images
+
+
+def check_encoding(encoding: Encoding, *, size: tuple[int, int], fps: float | Fraction) -> None:
+    """Raise if images of a size and rate cannot be encoded so.
+
+    Raises:
+        EncodingError: The encoder is missing, or does not take this size, rate or option.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        VideoWriter(Path(folder, "trial.mp4"), size=size, fps=fps, encoding=encoding).abort()
 
 
 def _check_encoder(name: str) -> None:

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["cut_video", "decoding_ticks", "join_videos", "packets_of_span"]
+__all__ = [
+    "coding_key",
+    "cut_video",
+    "decoding_ticks",
+    "image_ticks",
+    "join_videos",
+    "packets_of_span",
+]
 
 
 def join_videos(paths: Sequence[Path], out: Path) -> list[Fraction]:
@@ -87,6 +94,21 @@ def cut_video(path: Path, start: int, stop: int, out: Path) -> list[Fraction]:
     _copy([track], [kept], ticks - first, out)
     shown = np.sort(ticks[(ticks >= start) & (ticks < stop)]) - first
     return [int(tick) * track.time_base for tick in shown]
+
+
+def image_ticks(path: Path) -> NDArray[np.int64]:
+    """Return when each image of a video file is shown, ascending.
+
+    Raises:
+        CorruptFileError: The file holds no video.
+    """
+    return np.sort(_read_track(path).ticks)
+
+
+def coding_key(path: Path) -> tuple[Any, ...]:
+    """Return what is equal for video files that can be joined; only their headers are read."""
+    with _opened(path) as (_, stream):
+        return tuple(_coding(stream).values())
 
 
 def packets_of_span(
