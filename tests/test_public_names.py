@@ -19,6 +19,7 @@ PUBLIC = {
     "Image",
     "Jpeg",
     "Raw",
+    "Recorder",
     "ReplayBuffer",
     "Sequence",
     "Store",
@@ -26,8 +27,10 @@ PUBLIC = {
     "VideoPath",
     "Window",
     "__version__",
+    "create_dataset",
     "open_dataset",
     "open_shards",
+    "resume_dataset",
     "validate_shards",
     "write_shards",
 }

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from roboreel.dataset.cache import Jpeg as Jpeg
     from roboreel.dataset.cache import Raw as Raw
     from roboreel.errors import DatasetError as DatasetError
+    from roboreel.record.recorder import Recorder as Recorder
+    from roboreel.record.recorder import create_dataset as create_dataset
+    from roboreel.record.recorder import resume_dataset as resume_dataset
     from roboreel.record.replay import ReplayBuffer as ReplayBuffer
     from roboreel.schema import Depth as Depth
     from roboreel.schema import Feature as Feature
@@ -43,14 +46,17 @@ _HOMES = {
     "Image": "roboreel.storage.shards",
     "Jpeg": "roboreel.dataset.cache",
     "Raw": "roboreel.dataset.cache",
+    "Recorder": "roboreel.record.recorder",
     "ReplayBuffer": "roboreel.record.replay",
     "Sequence": "roboreel.storage.shards",
     "Store": "roboreel.storage.shards",
     "Value": "roboreel.storage.shards",
     "VideoPath": "roboreel.storage.shards",
     "Window": "roboreel.window",
+    "create_dataset": "roboreel.record.recorder",
     "open_dataset": "roboreel.dataset",
     "open_shards": "roboreel.storage.shards",
+    "resume_dataset": "roboreel.record.recorder",
     "validate_shards": "roboreel.storage.shards",
     "write_shards": "roboreel.storage.shards",
 }

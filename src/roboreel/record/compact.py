@@ -1,0 +1,309 @@
+"""Many small files become few: planned from sizes, and done as one commit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import UnsupportedVersionError
+from roboreel.format import read_manifest
+from roboreel.format.lerobot_v3 import episode_files
+from roboreel.record.commit import Commit, finish_commit, locked
+from roboreel.record.ledger import place_of
+from roboreel.storage.parquet import column_key, join_parquet, join_tables, open_parquet
+from roboreel.video.remux import coding_key, join_videos
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import FileSet, Manifest
+
+    Groups = tuple[tuple[int, ...], ...]
+
+__all__ = ["Compaction", "compact", "compact_dataset", "group_tail", "plan_compaction"]
+
+_MEGABYTE = 1024**2
+_EPISODES_LIMIT_BYTES = 16 * _MEGABYTE
+_DEFAULT_LIMITS = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """Which files become one; paths are below the dataset's folder, in order.
+
+    A joined file takes the name of its first part. Since it begins with all that was in that part,
+    whoever still follows the old metadata finds there what it says.
+    """
+
+    data: tuple[tuple[str, ...], ...] = ()
+    """The tail of the data files, in groups; a group of one stays as it is."""
+    videos: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """By camera, groups of two files or more."""
+    episodes: tuple[str, ...] = ()
+    """The tail of the episode table, which becomes one file."""
+
+    def __bool__(self) -> bool:
+        return self.num_removed > 0
+
+    @property
+    def num_removed(self) -> int:
+        """How many files fewer there will be."""
+        groups = [*self.data, *(group for several in self.videos.values() for group in several)]
+        return sum(len(group) - 1 for group in groups) + max(0, len(self.episodes) - 1)
+
+
+def compact_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> Compaction:
+    """Join the small files at the end of a v3.0 dataset, without encoding anything again.
+
+    Args:
+        path: The dataset's folder.
+        dry_run: Whether to return the plan only.
+
+    Returns:
+        What was done, or would be.
+
+    Raises:
+        DatasetInUseError: Somebody records into the dataset.
+    """
+    root = Path(path).expanduser()
+    if dry_run:
+        return plan_compaction(read_manifest(root))
+    read_manifest(root)  # Before the lock, which makes a folder.
+    with locked(root):
+        finish_commit(root)
+        return compact(root)
+
+
+def compact(root: Path) -> Compaction:
+    """Do what `compact_dataset` does, under a lock that the caller holds."""
+    manifest = read_manifest(root)
+    plan = plan_compaction(manifest)
+    if plan:
+        _apply(manifest, plan)
+    return plan
+
+
+def plan_compaction(manifest: Manifest) -> Compaction:
+    """Return which files can be joined.
+
+    Only the tail of each kind of file is looked at: what follows the last large file. So a dataset
+    that grows is not written again and again, and LeRobot, which reads data files and episodes in
+    the order of their names, finds every row at its place at any moment.
+    """
+    if manifest.version != "v3.0":
+        raise UnsupportedVersionError(
+            f"Only v3.0 has files to join: this dataset is of {manifest.version}, "
+            f"{str(manifest.root)!r}."
+        )
+    if manifest.problems or not _in_order(manifest):
+        return Compaction()
+    table = _EpisodeFiles.of(manifest)
+    limits = {key: manifest.extra.get(key, mb) for key, mb in _DEFAULT_LIMITS.items()}
+    data_limit, video_limit = (int(mb) * _MEGABYTE for mb in limits.values())
+    data = _tail(
+        manifest.root,
+        manifest.data_files,
+        manifest.episodes.data_file,
+        table,
+        data_limit,
+        column_key,
+    )
+    data = data[next((i for i, group in enumerate(data) if len(group) > 1), len(data)) :]
+    videos, changed = {}, [group[1] for group in data if len(group) > 1]
+    first = _first_episode(manifest.episodes.data_file, changed)
+    for camera, files in manifest.video_files.items():
+        file = manifest.episodes.clips[camera].file
+        groups = _tail(manifest.root, files, file, table, video_limit, coding_key)
+        groups = tuple(group for group in groups if len(group) > 1)
+        first = min(first, _first_episode(file, [group[0] for group in groups]))
+        videos[camera] = _paths(files, groups)
+    return Compaction(_paths(manifest.data_files, data), videos, table.tail(first))
+
+
+def group_tail(sizes: Sequence[int], limit_bytes: int) -> Groups:
+    """Return the files after the last large one, in groups that stay within a limit.
+
+    Examples:
+        >>> group_tail([10, 90, 20, 30, 40, 40], 100)
+        ((2, 3, 4), (5,))
+    """
+    start = len(sizes)
+    while start > 0 and sizes[start - 1] * 2 < limit_bytes:
+        start -= 1
+    groups: list[list[int]] = []
+    for file in range(start, len(sizes)):
+        if groups and sum(sizes[i] for i in groups[-1]) + sizes[file] <= limit_bytes:
+            groups[-1].append(file)
+        else:
+            groups.append([file])
+    return tuple(map(tuple, groups))
+
+
+@dataclass(frozen=True, slots=True)
+class _EpisodeFiles:
+    """The files of the episode table that can be joined: those at the end, of the same columns."""
+
+    paths: tuple[str, ...]
+    sizes: tuple[int, ...]
+    starts: tuple[int, ...]
+    """Position of the first episode of each."""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> _EpisodeFiles:
+        """Look at the files of a dataset."""
+        found = episode_files(manifest.root)
+        keys = [column_key(path) for path in found]
+        same = len(keys)
+        while same > 0 and keys[same - 1] == keys[-1]:
+            same -= 1
+        counts = [_num_rows(path) for path in found]
+        starts = np.cumsum([0, *counts])[:-1].tolist()
+        return cls(
+            tuple(path.relative_to(manifest.root).as_posix() for path in found[same:]),
+            tuple(path.stat().st_size for path in found[same:]),
+            tuple(starts[same:]),
+        )
+
+    def tail(self, first_episode: int) -> tuple[str, ...]:
+        """Return the files to join, if the places of an episode and all after it may change."""
+        small = group_tail(self.sizes, _EPISODES_LIMIT_BYTES)
+        start = small[-1][0] if small and len(small[-1]) > 1 else len(self.paths)
+        if self.starts and first_episode < np.iinfo(np.int64).max:
+            holding = int(np.searchsorted(self.starts, first_episode, side="right")) - 1
+            start = min(start, max(holding, 0))
+        return self.paths[start:]
+
+
+def _tail(
+    root: Path,
+    files: FileSet,
+    file_of_episode: NDArray[np.int64],
+    table: _EpisodeFiles,
+    limit_bytes: int,
+    key: Callable[[Path], Hashable],
+) -> Groups:
+    """Return the groups of a kind of files, which must also be alike to be joined."""
+    if not table.starts or not len(files):
+        return ()
+    # Only what the last files of the episode table speak of: that alone can be told anew.
+    floor = table.starts[0]
+    untouchable = int(file_of_episode[:floor].max(initial=-1)) + 1
+    sizes = [(root / files[i]).stat().st_size for i in range(untouchable, len(files))]
+    groups = group_tail(sizes, limit_bytes)
+    return tuple(
+        tuple(untouchable + i for i in part)
+        for group in groups
+        for part in _alike(group, [key(root / files[untouchable + i]) for i in group])
+    )
+
+
+def _alike(group: Sequence[int], keys: Sequence[Hashable]) -> list[list[int]]:
+    parts: list[list[int]] = []
+    for place, file in enumerate(group):
+        if place and keys[place] == keys[place - 1]:
+            parts[-1].append(file)
+        else:
+            parts.append([file])
+    return parts
+
+
+def _in_order(manifest: Manifest) -> bool:
+    """Whether episodes, rows, files and the names of the files all go in the same order."""
+    episodes = manifest.episodes
+    columns = [episodes.start, episodes.data_file, *(c.file for c in episodes.clips.values())]
+    names = [manifest.data_files[i] for i in range(len(manifest.data_files))]
+    return all((np.diff(column) >= 0).all() for column in columns) and names == sorted(names)
+
+
+def _first_episode(file_of_episode: NDArray[np.int64], files: Sequence[int]) -> int:
+    """Return the position of the first episode in any of these files."""
+    if not files:
+        return int(np.iinfo(np.int64).max)
+    return int(np.searchsorted(file_of_episode, min(files)))
+
+
+def _paths(files: FileSet, groups: Groups) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(files[i] for i in group) for group in groups)
+
+
+def _num_rows(path: Path) -> int:
+    with open_parquet(path) as table:
+        return table.num_rows
+
+
+def _apply(manifest: Manifest, plan: Compaction) -> None:
+    """Join the files; between any two steps, every reader finds each row and image at its place.
+
+    While the joined data files appear one after the other, LeRobot would meet rows twice. So at
+    first all of the tail stands in its first file: whatever follows then comes after the last row.
+    """
+    root = manifest.root
+    commit = Commit(root)
+    starts: dict[str, float] = {}
+    for groups in plan.videos.values():
+        for group in groups:
+            joined = join_videos([root / path for path in group], commit.add(group[0]))
+            starts |= {path: float(start) for path, start in zip(group, joined, strict=True)}
+    if len(plan.data) > 1:
+        tail = [root / path for group in plan.data for path in group]
+        join_parquet(tail, commit.add(plan.data[0][0]))
+    for group in plan.data[1:] or plan.data:
+        if len(group) > 1:
+            join_parquet([root / path for path in group], commit.add(group[0]))
+    if plan.episodes:
+        parts = [root / path for path in plan.episodes]
+        replaced = _new_places(manifest, plan, starts)
+        join_tables(parts, commit.add(plan.episodes[0]), replaced)
+    for group in [*plan.data, *(g for several in plan.videos.values() for g in several)]:
+        for path in group[1:]:
+            commit.remove(path)
+    for path in plan.episodes[1:]:
+        commit.remove(path)
+    if len(plan.data) > 1:
+        join_parquet([root / path for path in plan.data[0]], commit.add(plan.data[0][0]))
+    commit.run()
+
+
+def _new_places(
+    manifest: Manifest, plan: Compaction, starts: Mapping[str, float]
+) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
+    """Return the columns that tell where episodes lie, for those whose table is written anew."""
+    episodes = manifest.episodes
+    count = sum(_num_rows(manifest.root / path) for path in plan.episodes)
+    part = slice(len(episodes) - count, None)
+    chunk, file = place_of(PurePosixPath(plan.episodes[0]))
+    columns: dict[str, NDArray[np.int64] | NDArray[np.float64]] = {
+        "meta/episodes/chunk_index": np.full(count, chunk),
+        "meta/episodes/file_index": np.full(count, file),
+    }
+    columns |= _file_columns("data", manifest.data_files, episodes.data_file[part], plan.data)
+    for camera, groups in plan.videos.items():
+        files, clips = manifest.video_files[camera], episodes.clips[camera]
+        prefix = f"videos/{camera}"
+        columns |= _file_columns(prefix, files, clips.file[part], groups)
+        shift = np.array([starts.get(files[i], 0.0) for i in clips.file[part].tolist()])
+        columns[f"{prefix}/from_timestamp"] = clips.start_s[part] + shift
+        columns[f"{prefix}/to_timestamp"] = clips.stop_s[part] + shift
+    return columns
+
+
+def _file_columns(
+    prefix: str,
+    files: FileSet,
+    file_of_episode: NDArray[np.int64],
+    groups: Sequence[Sequence[str]],
+) -> dict[str, NDArray[np.int64]]:
+    """Return chunk and file number of each episode, once files have joined the first of a group."""
+    heads = {path: group[0] for group in groups for path in group}
+    names = {files[i]: i for i in range(len(files))}
+    becomes = np.array([names[heads.get(files[i], files[i])] for i in range(len(files))], np.int64)
+    now = becomes[file_of_episode]
+    return {
+        f"{prefix}/{field}": files.columns[field][now] for field in ("chunk_index", "file_index")
+    }

@@ -1,0 +1,174 @@
+"""The episode that is being recorded: in memory as far as it is small, and on disk all of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import RecordingError
+from roboreel.record.cameras import Camera, Cameras, PictureStore, VideoStore
+from roboreel.record.checks import given_features
+from roboreel.record.commit import WORKSHOP
+from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
+from roboreel.record.totals import sample_stride
+from roboreel.video.remux import join_videos
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from roboreel.record.cameras import ImageStore
+    from roboreel.record.totals import Gathered
+    from roboreel.schema import Feature
+    from roboreel.video.encode import Encoding
+
+__all__ = ["ROWS", "FinishedEpisode", "OpenEpisode", "Settings", "image_path", "open_folder"]
+
+ROWS = "rows.journal"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How episodes are recorded."""
+
+    features: Mapping[str, Feature]
+    fps: float
+    encodings: Mapping[str, Encoding]
+    """By camera that is stored as video."""
+    queue_s: float
+    """Seconds of images that may wait for a camera's thread."""
+    max_wait_s: float
+    """How long `add_frame` waits for a camera that falls behind."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinishedEpisode:
+    """An episode that is complete and not saved yet."""
+
+    rows: Rows
+    pictures: Mapping[str, list[bytes]]
+    """Encoded images of the cameras that are stored as images."""
+    videos: Mapping[str, Path]
+    """A whole video file for each camera that is stored as video; it will be moved."""
+    images: Mapping[str, Gathered]
+    """Statistics of the cameras."""
+
+
+def open_folder(root: Path) -> Path:
+    """Return where the open episode of a dataset lies."""
+    return root / WORKSHOP / "open"
+
+
+def image_path(folder: Path, features: Mapping[str, Feature], camera: str) -> Path:
+    """Return the file of a camera's images in an open episode."""
+    # By number: a name may be one that a file system does not take.
+    place = list(features).index(camera)
+    return folder / f"{place}.{'mp4' if features[camera].dtype == 'video' else 'pictures'}"
+
+
+class OpenEpisode:
+    """An episode that is being recorded.
+
+    Args:
+        root: The dataset's folder.
+        number: What the episode will be called.
+        settings: How it is recorded.
+    """
+
+    def __init__(self, root: Path, number: int, settings: Settings) -> None:
+        self._folder = open_folder(root)
+        self._folder.mkdir(parents=True)
+        self._settings = settings
+        self._format = RowFormat(given_features(settings.features))
+        self._records: list[bytes] = []
+        self._file = RecordFile(self._folder / ROWS)
+        self._file.append(json.dumps({"episode": number, **self._format.describe()}).encode())
+        self._names = [n for n, f in settings.features.items() if f.is_camera]
+        cameras = {name: self._camera(name) for name in self._names}
+        self._cameras = Cameras(cameras, max_wait_s=settings.max_wait_s)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, values: Mapping[str, Any], task: str) -> None:
+        """Take a frame, entirely or not at all."""
+        images = {name: values[name].copy() for name in self._names}
+        record = self._format.pack(values, task)
+        self._cameras.reserve()
+        try:
+            self._file.append(record)
+        except BaseException:
+            self._cameras.release()
+            raise
+        self._records.append(record)
+        self._cameras.put(images)
+
+    def finish(self) -> FinishedEpisode:
+        """Wait for the cameras and return what was recorded.
+
+        Raises:
+            RecordingError: A camera has failed, or does not have an image for every frame.
+        """
+        cameras = self._cameras.finish()
+        self._file.close()
+        for camera in cameras.values():
+            if camera.count != len(self._records):
+                raise RecordingError(
+                    f"{len(self._records)} frames were recorded, but {camera.count} images of "
+                    f"{camera.name!r} are stored. Discard this episode; the saved ones are safe."
+                )
+        kinds = self._settings.features
+        paths = {name: camera.store.path for name, camera in cameras.items()}
+        videos = {name: path for name, path in paths.items() if kinds[name].dtype == "video"}
+        images = {n: c.sampler.gathered for n, c in cameras.items() if c.sampler.gathered}
+        return FinishedEpisode(
+            rows=self._format.unpack(self._records),
+            pictures={n: read_records(path)[0] for n, path in paths.items() if n not in videos},
+            videos=dict(zip(videos, _whole_videos(videos.values()), strict=True)),
+            images=images,
+        )
+
+    def discard(self) -> None:
+        """Forget all of it."""
+        self.abandon()
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove the files, once the episode is saved or forgotten."""
+        shutil.rmtree(self._folder)
+
+    def abandon(self) -> None:
+        """Stop, and leave on disk what can be recovered."""
+        self._cameras.stop()
+        self._file.close()
+
+    def _camera(self, name: str) -> Camera:
+        feature, settings = self._settings.features[name], self._settings
+        path = image_path(self._folder, settings.features, name)
+        store: ImageStore = (
+            VideoStore(path, feature.shape, settings.fps, settings.encodings[name])
+            if feature.dtype == "video"
+            else PictureStore(path)
+        )
+        return Camera(
+            name,
+            feature,
+            store,
+            capacity=max(2, round(settings.queue_s * settings.fps)),
+            sample_every=sample_stride(settings.fps),
+        )
+
+
+def _whole_videos(paths: Iterable[Path]) -> list[Path]:
+    """Copy fragmented files to ordinary ones beside them, which every reader knows."""
+
+    def copy(path: Path) -> Path:
+        whole = path.with_suffix(".whole.mp4")
+        join_videos([path], whole)
+        return whole
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(copy, paths))

@@ -1,0 +1,146 @@
+"""What of an open episode survives a crash: files that only grow, record by record."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Feature
+
+__all__ = ["RecordFile", "RowFormat", "Rows", "read_records"]
+
+_HEADER = struct.Struct("<II")
+
+
+class RecordFile:
+    """A file that grows by one record at a time, each with its length and checksum.
+
+    A record is given to the system before `append` returns: it survives the death of the process,
+    though not that of the machine.
+    """
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        self._handle: int | None = os.open(path, flags, 0o644)
+        self._size_bytes = 0
+
+    def append(self, payload: bytes) -> None:
+        """Add a record."""
+        if self._handle is None:
+            raise ValueError("The file is closed.")
+        data = memoryview(_HEADER.pack(len(payload), zlib.crc32(payload)) + payload)
+        size_bytes = self._size_bytes + len(data)
+        try:
+            while data:
+                data = data[os.write(self._handle, data) :]
+        except OSError:
+            # A full disk must not leave half a record behind, or the next one is lost with it.
+            os.ftruncate(self._handle, self._size_bytes)
+            os.lseek(self._handle, self._size_bytes, os.SEEK_SET)
+            raise
+        self._size_bytes = size_bytes
+
+    def close(self) -> None:
+        """Close the file; nothing happens if that is done already."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def read_records(path: Path) -> tuple[list[bytes], int]:
+    """Return the records of a file up to the first that is not whole, and the bytes left over."""
+    data = path.read_bytes()
+    records, place = [], 0
+    while place + _HEADER.size <= len(data):
+        length, checksum = _HEADER.unpack_from(data, place)
+        payload = data[place + _HEADER.size : place + _HEADER.size + length]
+        if len(payload) < length or zlib.crc32(payload) != checksum:
+            break
+        records.append(payload)
+        place += _HEADER.size + length
+    return records, len(data) - place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """The frames of an episode without their images."""
+
+    columns: dict[str, NDArray[Any] | list[str]]
+    """Numbers ``(T, …)`` and texts by feature."""
+    tasks: list[str]
+    """The task of each frame."""
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def first(self, count: int) -> Rows:
+        """Return the first frames alone."""
+        return Rows({n: c[:count] for n, c in self.columns.items()}, self.tasks[:count])
+
+
+class RowFormat:
+    """How a frame without its images becomes a record.
+
+    Args:
+        features: What a caller gives for each frame; cameras are left out here.
+    """
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._numbers = {n: f for n, f in features.items() if f.kind == "number"}
+        self._texts = [name for name, f in features.items() if f.kind == "text"]
+        # Names of fields may not be empty or repeat, so they are numbered.
+        self._dtype = np.dtype(
+            [(str(i), f.numpy_dtype, f.value_shape) for i, f in enumerate(self._numbers.values())]
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return what must be equal for records to be read again."""
+        return {
+            "numbers": {n: [f.dtype, list(f.value_shape)] for n, f in self._numbers.items()},
+            "texts": self._texts,
+        }
+
+    def pack(self, values: Mapping[str, Any], task: str) -> bytes:
+        """Return the record of a frame."""
+        row = np.zeros((), self._dtype)
+        for i, name in enumerate(self._numbers):
+            row[str(i)] = values[name]
+        texts = [task, *(values[name] for name in self._texts)]
+        return row.tobytes() + json.dumps(texts).encode()
+
+    def unpack(self, records: Sequence[bytes]) -> Rows:
+        """Return the frames of some records.
+
+        Raises:
+            CorruptFileError: The records are not of these features.
+        """
+        size = self._dtype.itemsize
+        try:
+            # Without a feature of numbers a row has no bytes, which NumPy cannot count.
+            packed = b"".join(record[:size] for record in records)
+            numbers: NDArray[Any] = (
+                np.frombuffer(packed, self._dtype) if size else np.empty(len(records), self._dtype)
+            )
+            texts = [json.loads(record[size:]) for record in records]
+            tasks = [str(row[0]) for row in texts]
+            given = {n: [str(row[i]) for row in texts] for i, n in enumerate(self._texts, 1)}
+        except (ValueError, TypeError, LookupError) as error:
+            raise CorruptFileError(
+                "The records are of other features than the dataset's."
+            ) from error
+        columns = {name: numbers[str(i)] for i, name in enumerate(self._numbers)}
+        return Rows({**columns, **given}, tasks)

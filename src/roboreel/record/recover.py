@@ -1,0 +1,255 @@
+"""After a crash: finish what was decided, and bring back what is there of the open episode."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, UnsupportedVersionError
+from roboreel.format import read_manifest
+from roboreel.image import decode_image
+from roboreel.record.checks import given_features
+from roboreel.record.commit import WORKSHOP, finish_commit, has_commit, locked
+from roboreel.record.episode import ROWS, FinishedEpisode, image_path, open_folder
+from roboreel.record.journal import RowFormat, Rows, read_records
+from roboreel.record.ledger import Ledger
+from roboreel.record.saving import save_episode
+from roboreel.record.totals import ImageSampler, Totals, sample_stride
+from roboreel.storage.budget import process_budget
+from roboreel.video.salvage import first_images, whole_fragments
+from roboreel.video.source import ClipRequest, VideoSource
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from roboreel.record.totals import Gathered
+    from roboreel.schema import Manifest
+
+__all__ = ["Recovery", "recover", "recover_dataset"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was found after a crash, and what became of it."""
+
+    saved_episodes: int
+    """Episodes that were saved before."""
+    finished: bool
+    """Whether a save or a compaction had been decided and was finished now."""
+    found_frames: int
+    """Frames of the open episode that had been written down."""
+    kept_frames: int
+    """How many of them have an image of every camera; they are an episode now."""
+    set_aside: tuple[str, ...]
+    """What belongs to no episode, now below ``.recording/aside``; paths in the dataset."""
+
+
+def recover_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> Recovery:
+    """Bring back what a crash left of a recording; nothing is ever deleted that is not saved.
+
+    Args:
+        path: The dataset's folder.
+        dry_run: Whether to say only what would be done.
+
+    Raises:
+        DatasetInUseError: Somebody records into the dataset.
+        NotADatasetError: There is no dataset at this path.
+    """
+    root = Path(path).expanduser()
+    read_manifest(root)  # Before the lock, which makes a folder.
+    with locked(root):
+        return recover(root, dry_run=dry_run)
+
+
+def recover(root: Path, *, dry_run: bool = False) -> Recovery:
+    """Do what `recover_dataset` does, under a lock that the caller holds."""
+    finished = has_commit(root) if dry_run else finish_commit(root)
+    manifest = read_manifest(root)
+    if manifest.version != "v3.0":
+        raise UnsupportedVersionError(
+            f"Only v3.0 is recorded: this dataset is of {manifest.version}, {str(root)!r}."
+        )
+    # What a commit that is still to be done will place is not a stray.
+    strays = [] if dry_run and finished else _strays(manifest)
+    with _scratch(root) as scratch:
+        found = _Open.read(manifest, scratch)
+        aside = [*strays, *found.unused]
+        if not dry_run:
+            for stray in strays:
+                _set_aside(root, root / stray)
+            found.save(manifest)
+    return Recovery(len(manifest.episodes), finished, len(found.rows), found.kept, tuple(aside))
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[Path]:
+    """Give a folder for a while, and clear away what processes that died left of theirs."""
+    folder = root / WORKSHOP / "salvage"
+    for path in (root / WORKSHOP).glob(".*.tmp-*"):
+        path.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Open:
+    """What is there of the open episode.
+
+    Args:
+        folder: Where it lies.
+        rows: Its frames without images.
+        pictures: Encoded images by camera.
+        videos: Video files of whole fragments by camera, with how many images they have.
+        whole: Whether nothing was left over in any file.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rows: Rows,
+        pictures: dict[str, list[bytes]],
+        videos: dict[str, tuple[Path, int]],
+        *,
+        whole: bool,
+    ) -> None:
+        self.folder, self.rows, self._pictures, self._videos = folder, rows, pictures, videos
+        counts = [len(several) for several in pictures.values()]
+        counts += [count for _, count in videos.values()]
+        self.kept = min([len(rows), *counts])
+        self._whole = whole and all(count == self.kept for count in [len(rows), *counts])
+
+    @classmethod
+    def read(cls, manifest: Manifest, scratch: Path) -> _Open:
+        """Read the journal of a dataset."""
+        folder, features = open_folder(manifest.root), manifest.features
+        rows, left = _read_rows(folder / ROWS, manifest)
+        pictures, videos = {}, {}
+        for name in manifest.cameras:
+            path = image_path(folder, features, name)
+            if features[name].dtype == "video":
+                videos[name] = (scratch / path.name, _whole_fragments(path, scratch / path.name))
+            else:
+                pictures[name], rest = read_records(path) if path.exists() else ([], 0)
+                left += rest
+        return cls(folder, rows, pictures, videos, whole=left == 0)
+
+    @property
+    def unused(self) -> list[str]:
+        """What cannot be used, in a list of paths or an empty one."""
+        if self._whole or not self.folder.exists():
+            return []
+        return [f"{WORKSHOP}/{self.folder.name}"]
+
+    def save(self, manifest: Manifest) -> None:
+        """Save the frames that are complete as an episode, and clear the journal away."""
+        if not self.folder.exists():
+            return
+        if self.unused:
+            # A copy, since the journal itself must stay until its frames are saved.
+            shutil.copytree(self.folder, _aside(manifest.root) / self.folder.name)
+        if self.kept:
+            totals = Totals.restore(manifest)
+            ledger = save_episode(Ledger.of(manifest), totals, self._finish(manifest))
+            totals.remember(manifest.root, ledger.num_episodes, ledger.num_rows, numbers=False)
+        shutil.rmtree(self.folder)
+
+    def _finish(self, manifest: Manifest) -> FinishedEpisode:
+        videos = {}
+        for name, (path, _) in self._videos.items():
+            videos[name] = path.with_suffix(".whole.mp4")
+            first_images(path, self.kept, videos[name])
+        pictures = {name: several[: self.kept] for name, several in self._pictures.items()}
+        images: dict[str, Gathered] = {}
+        for name in manifest.cameras:
+            sampler = ImageSampler(manifest.features[name], 1)
+            every = sample_stride(manifest.fps)
+            seen = (
+                _images(manifest, name, videos[name], np.arange(0, self.kept, every), self.kept)
+                if name in videos
+                else (decode_image(data) for data in pictures[name][::every])
+            )
+            for image in seen:
+                sampler.take(image)
+            if sampler.gathered is not None:
+                images[name] = sampler.gathered
+        return FinishedEpisode(self.rows.first(self.kept), pictures, videos, images)
+
+
+def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
+    """Return the frames of a journal that are not saved yet, and the bytes left over."""
+    rows = RowFormat(given_features(manifest.features))
+    if not path.exists():
+        return rows.unpack([]), 0
+    records, left = read_records(path)
+    try:
+        header = json.loads(records[0]) if records else {}
+        number = header.pop("episode", None)
+        if number is not None and number < Ledger.of(manifest).num_episodes:
+            return rows.unpack([]), 0  # It was saved just before the crash.
+        if header != rows.describe():
+            return rows.unpack([]), path.stat().st_size
+        return rows.unpack(records[1:]), left
+    except (ValueError, TypeError, AttributeError, CorruptFileError):
+        return rows.unpack([]), path.stat().st_size
+
+
+def _whole_fragments(path: Path, out: Path) -> int:
+    try:
+        return whole_fragments(path, out) if path.exists() else 0
+    except CorruptFileError:
+        return 0
+
+
+def _images(
+    manifest: Manifest, camera: str, path: Path, frames: NDArray[np.int64], length: int
+) -> Iterator[NDArray[Any]]:
+    request = ClipRequest(
+        path=path,
+        start_s=0.0,
+        stop_s=length / manifest.fps,
+        length=length,
+        fps=manifest.fps,
+        frames=frames,
+        slots=np.arange(len(frames)),
+        episode=int(Ledger.of(manifest).num_episodes),
+        camera=camera,
+    )
+    source = VideoSource(budget=process_budget(), threads=1)
+    return source.stream(request, layout="hwc", depth=manifest.features[camera].depth)
+
+
+def _strays(manifest: Manifest) -> list[str]:
+    """Return the data and video files that no episode is in."""
+    files = [manifest.data_files, *manifest.video_files.values()]
+    known = {
+        (manifest.root / several[i]).as_posix() for several in files for i in range(len(several))
+    }
+    there = [*manifest.root.glob("data/*/*.parquet"), *manifest.root.glob("videos/*/*/*.mp4")]
+    return sorted(
+        path.relative_to(manifest.root).as_posix() for path in there if path.as_posix() not in known
+    )
+
+
+def _set_aside(root: Path, path: Path) -> None:
+    target = _aside(root) / path.relative_to(root)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.replace(target)
+
+
+def _aside(root: Path) -> Path:
+    folder = root / WORKSHOP / "aside" / uuid.uuid4().hex[:8]
+    folder.mkdir(parents=True)
+    return folder

@@ -1,0 +1,194 @@
+"""Statistics of the whole dataset, which grow by an episode at a time and go on after a break."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.format.statistics import read_episode_stats
+from roboreel.record.commit import WORKSHOP
+from roboreel.stats import Accumulator, ImageAccumulator, merge_stats
+from roboreel.storage.budget import process_budget
+from roboreel.storage.columns import Columns
+from roboreel.storage.files import atomic_file
+from roboreel.storage.frame_files import FrameFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Feature, Manifest
+    from roboreel.stats import FeatureStats
+
+    Gathered = Accumulator | ImageAccumulator
+
+__all__ = ["ImageSampler", "Totals", "new_accumulator", "sample_stride"]
+
+# Statistics of a camera see images about so small: what is seen hardly depends on it.
+_SAMPLED_SIDE = 150
+_SAMPLES_PER_SECOND = 3
+_ROWS_AT_ONCE = 65_536
+
+
+def sample_stride(fps: float) -> int:
+    """Return how many images apart are those that count for a camera's statistics."""
+    return max(1, round(fps / _SAMPLES_PER_SECOND))
+
+
+def new_accumulator(feature: Feature) -> Gathered | None:
+    """Return an empty accumulator for a feature; None where there is nothing to count."""
+    if feature.is_camera and feature.depth is None:
+        return ImageAccumulator(feature.shape[2])
+    if feature.is_camera:
+        return Accumulator((1, 1, 1))
+    return Accumulator(feature.shape) if feature.kind == "number" else None
+
+
+class ImageSampler:
+    """Gathers the statistics of a camera from some of its images, thinned out.
+
+    Args:
+        feature: The camera.
+        every: Of so many images one counts, beginning with the first.
+    """
+
+    def __init__(self, feature: Feature, every: int) -> None:
+        self.gathered = new_accumulator(feature)
+        self._every = every
+        self._step = max(1, min(feature.shape[:2]) // _SAMPLED_SIDE)
+        self._seen = 0
+
+    def take(self, image: NDArray[Any]) -> None:
+        """Look at the next image: ``(H, W, C)``, or ``(H, W)`` for depth."""
+        self._seen += 1
+        if (self._seen - 1) % self._every:
+            return
+        thin = image[:: self._step, :: self._step]
+        if isinstance(self.gathered, ImageAccumulator):
+            self.gathered.update(np.ascontiguousarray(np.moveaxis(thin, -1, 0))[None])
+        elif self.gathered is not None:
+            metres = thin.astype(np.float64) * (1.0 if thin.dtype.kind == "f" else 1e-3)
+            self.gathered.update(metres.reshape(-1, 1, 1, 1))
+
+
+class Totals:
+    """The statistics of all episodes together, from what each of them gathered.
+
+    Numbers have true quantiles always: what is not remembered is read again from the data files.
+    Images are remembered too; where that is lost, because others wrote the episodes, their
+    summaries stand in, whose quantiles are averages.
+    """
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        self._features = features
+        new = {name: new_accumulator(feature) for name, feature in features.items()}
+        self._gathered = {name: part for name, part in new.items() if part is not None}
+        self._summaries: dict[str, FeatureStats] = {}
+
+    @classmethod
+    def restore(cls, manifest: Manifest) -> Totals:
+        """Return the totals of a dataset as it is."""
+        totals = cls(manifest.features)
+        cameras = [name for name, f in manifest.features.items() if f.is_camera]
+        numbers = [name for name in totals._gathered if name not in cameras]
+        seen = totals._load(_path(manifest.root, "numbers"), numbers, manifest)
+        totals._read_rows(manifest, numbers, seen)
+        seen = totals._load(_path(manifest.root, "cameras"), cameras, manifest)
+        if cameras and seen < len(manifest.episodes):
+            totals._read_summaries(manifest, cameras, seen)
+        return totals
+
+    def take(self, episode: Mapping[str, Gathered]) -> None:
+        """Take in what an episode gathered."""
+        for name, part in episode.items():
+            _merge(self._gathered[name], part)
+
+    def finish(self) -> dict[str, FeatureStats]:
+        """Return the statistics of all that was taken in."""
+        stats = {name: gathered.finish() for name, gathered in self._gathered.items()}
+        return stats | {
+            name: merge_stats([summary, stats[name]]) for name, summary in self._summaries.items()
+        }
+
+    def remember(self, root: Path, episodes: int, rows: int, *, numbers: bool) -> None:
+        """Leave what was gathered for the next recorder; it is only ever a shortcut.
+
+        Args:
+            root: The dataset's folder.
+            episodes: How many episodes were taken in.
+            rows: How many frames they have.
+            numbers: Whether to write what can be read again from the data files.
+        """
+        names = [n for n in self._gathered if self._features[n].is_camera is not numbers]
+        arrays = {
+            f"{i}.{key}": values
+            for i, name in enumerate(names)
+            for key, values in self._gathered[name].state().items()
+        }
+        about = {"names": names, "episodes": episodes, "rows": rows}
+        arrays["about"] = np.array(json.dumps(about))
+        path = _path(root, "numbers" if numbers else "cameras")
+        with atomic_file(path, sync=False) as temporary:
+            np.savez(temporary, **arrays)  # type: ignore[arg-type]  # names are numbered
+
+    def _load(self, path: Path, names: list[str], manifest: Manifest) -> int:
+        """Take over what was remembered; return of how many episodes that is."""
+        lengths = manifest.episodes.length
+        try:
+            with np.load(path, allow_pickle=False) as held:
+                about = json.loads(str(held["about"]))
+                episodes = int(about["episodes"])
+                if about["names"] != names or int(lengths[:episodes].sum()) != about["rows"]:
+                    return 0
+                parts = {name: _state(held, i) for i, name in enumerate(names)}
+            gathered = {n: _from_state(self._features[n], parts[n]) for n in names}
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+            return 0
+        self._gathered |= gathered
+        return min(episodes, len(lengths))
+
+    def _read_rows(self, manifest: Manifest, names: list[str], seen: int) -> None:
+        files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+        columns = Columns(files, manifest.features, process_budget())
+        first, stop = int(manifest.episodes.length[:seen].sum()), manifest.episodes.num_rows
+        for start in range(first, stop, _ROWS_AT_ONCE):
+            rows = np.arange(start, min(start + _ROWS_AT_ONCE, stop))
+            for name in names:
+                values = columns.gather(name, rows)
+                self._gathered[name].update(values)
+
+    def _read_summaries(self, manifest: Manifest, cameras: list[str], seen: int) -> None:
+        parts: dict[str, list[FeatureStats]] = {}
+        for number, stats in read_episode_stats(manifest):
+            if number >= seen:
+                for name in cameras:
+                    if name in stats:
+                        parts.setdefault(name, []).append(stats[name])
+        self._summaries = {name: merge_stats(several) for name, several in parts.items()}
+
+
+def _path(root: Path, name: str) -> Path:
+    return root / WORKSHOP / f"{name}.npz"
+
+
+def _state(held: Mapping[str, NDArray[Any]], place: int) -> dict[str, NDArray[Any]]:
+    prefix = f"{place}."
+    return {key.removeprefix(prefix): held[key] for key in held if key.startswith(prefix)}
+
+
+def _from_state(feature: Feature, state: Mapping[str, NDArray[Any]]) -> Gathered:
+    if feature.is_camera and feature.depth is None:
+        return ImageAccumulator.from_state(state)
+    return Accumulator.from_state((1, 1, 1) if feature.is_camera else feature.shape, state)
+
+
+def _merge(into: Gathered, part: Gathered) -> None:
+    if isinstance(into, ImageAccumulator) and isinstance(part, ImageAccumulator):
+        into.merge(part)
+    if isinstance(into, Accumulator) and isinstance(part, Accumulator):
+        into.merge(part)
