@@ -8,8 +8,10 @@ import typer
 
 from roboreel import __version__
 from roboreel.cli.cache import cache
+from roboreel.cli.compact import compact
 from roboreel.cli.console import errors
 from roboreel.cli.info import info
+from roboreel.cli.recover import recover
 from roboreel.cli.sample import sample
 from roboreel.errors import DatasetError
 
@@ -21,7 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Read, record and look at robot-learning datasets, in place.",
 )
+app.command()(compact)
 app.command()(info)
+app.command()(recover)
 app.command()(sample)
 app.add_typer(cache, name="cache")
 
