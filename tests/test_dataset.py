@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import imagecodecs
@@ -410,14 +411,13 @@ def test_child_processes_read_also_after_the_parent_has(dataset, method):
         pytest.skip("this system does not fork safely")
     view = dataset.select(episodes=[2, 4])
     ours = _indices(view, [0, 7, 3])
+    # Not multiprocessing.Pool, which waits for ever when its children cannot start.
     context = multiprocessing.get_context(method)
-    with context.Pool(2) as pool:
-        assert pool.starmap(_indices, [(view, [0, 7, 3])] * 4) == [ours] * 4
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        assert list(pool.map(_indices, [view] * 4, [[0, 7, 3]] * 4)) == [ours] * 4
 
 
 def test_threads_read_side_by_side(dataset):
-    from concurrent.futures import ThreadPoolExecutor
-
     process_budget().clear()
     whole = dataset.read(range(18))
     with ThreadPoolExecutor(8) as pool:
