@@ -13,6 +13,7 @@ PUBLIC = {
     "Depth",
     "Episode",
     "Feature",
+    "Mixture",
     "Window",
     "__version__",
     "open_dataset",

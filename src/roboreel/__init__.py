@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset as Dataset
     from roboreel.dataset import Episode as Episode
+    from roboreel.dataset import Mixture as Mixture
     from roboreel.dataset import open_dataset as open_dataset
     from roboreel.errors import DatasetError as DatasetError
     from roboreel.schema import Depth as Depth
@@ -23,6 +24,7 @@ _HOMES = {
     "Depth": "roboreel.schema",
     "Episode": "roboreel.dataset",
     "Feature": "roboreel.schema",
+    "Mixture": "roboreel.dataset",
     "Window": "roboreel.window",
     "open_dataset": "roboreel.dataset",
 }

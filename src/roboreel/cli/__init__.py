@@ -10,6 +10,7 @@ from roboreel import __version__
 from roboreel.cli.console import errors
 from roboreel.cli.info import info
 from roboreel.cli.sample import sample
+from roboreel.cli.stats import stats
 from roboreel.errors import DatasetError
 
 __all__ = ["app", "main"]
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(info)
 app.command()(sample)
+app.command()(stats)
 
 
 def _print_version(wanted: bool) -> None:
