@@ -75,6 +75,7 @@ def read_with_lerobot(jobs: list[dict[str, Any]], folder: Path) -> None:
         "PYTHONPATH": str(PROJECT),
         "HF_HOME": str(folder / "hf"),
         "HF_HUB_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
     }
     command = [str(python), "-m", "tests.lerobot_items", str(folder / "jobs.json")]
     done = subprocess.run(

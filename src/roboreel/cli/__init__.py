@@ -13,6 +13,7 @@ from roboreel.cli.console import errors
 from roboreel.cli.info import info
 from roboreel.cli.recover import recover
 from roboreel.cli.sample import sample
+from roboreel.cli.stats import stats
 from roboreel.errors import DatasetError
 
 __all__ = ["app", "main"]
@@ -28,6 +29,7 @@ app.command()(info)
 app.command()(recover)
 app.command()(sample)
 app.add_typer(cache, name="cache")
+app.command()(stats)
 
 
 def _print_version(wanted: bool) -> None:

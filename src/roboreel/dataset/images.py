@@ -76,6 +76,12 @@ class Images:
             return self._read_video(camera, rows, episodes, size, layout)
         return self._read_pictures(camera, rows, size, layout)
 
+    def encoded(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return the pictures of some rows as they are stored."""
+        distinct, places = np.unique(rows, return_inverse=True)
+        pictures = self._pictures.read(camera, distinct)
+        return [pictures[place] for place in places.reshape(-1).tolist()]
+
     def stream(
         self,
         camera: str,

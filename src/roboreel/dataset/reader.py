@@ -98,6 +98,16 @@ class Reader:
             return "training cache, mapped"
         return self._columns.rung(name)
 
+    def encoded_images(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return the stored pictures of some rows."""
+        stored = [n for n, f in self._manifest.features.items() if f.dtype == "image"]
+        if camera not in stored:
+            raise FeatureNotFoundError(
+                f"No pictures of {camera!r} are stored: there are some of "
+                f"{', '.join(stored) or 'no camera'}, in {str(self._manifest.root)!r}."
+            )
+        return self._images.encoded(camera, rows)
+
     def stream(
         self, camera: str, episode: int, *, size: tuple[int, int] | None, layout: Layout
     ) -> Iterator[NDArray[Any]]:

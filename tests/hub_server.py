@@ -1,0 +1,107 @@
+"""A small stand-in for the Hub on loopback: one dataset, its files, and a list of requests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class HubServer(ThreadingHTTPServer):
+    """Serves the dataset ``owner/name`` from a folder; ``fetched`` lists the files sent."""
+
+    def __init__(self, root: Path, *, cut_after: int | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.root = root
+        self.fetched: list[tuple[str, str | None]] = []
+        """Path and range of each file that was sent."""
+        self.cut_after = cut_after
+        """Break off the next transfer after so many bytes."""
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def files(self) -> list[str]:
+        return sorted(
+            path.relative_to(self.root).as_posix()
+            for path in self.root.rglob("*")
+            if path.is_file()
+        )
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: HubServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if re.match(r"/api/datasets/owner/name(/revision/[\w.-]+)?(\?|$)", self.path):
+            siblings = [{"rfilename": name} for name in self.server.files()]
+            about = {"id": "owner/name", "sha": COMMIT, "siblings": siblings, "tags": []}
+            self._send(json.dumps({**about, "private": False, "disabled": False}).encode())
+            return
+        if self.path.startswith("/api/datasets/owner/name/tree/"):
+            self._send(json.dumps([self._entry(name) for name in self.server.files()]).encode())
+            return
+        self._file(send=True)
+
+    def _entry(self, name: str) -> dict[str, object]:
+        data = (self.server.root / name).read_bytes()
+        oid = hashlib.sha1(data).hexdigest()
+        return {"type": "file", "path": name, "size": len(data), "oid": oid}
+
+    def do_HEAD(self) -> None:
+        self._file(send=False)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+    def _file(self, *, send: bool) -> None:
+        match = re.match(r"/datasets/owner/name/resolve/[\w.-]+/([^?]+)", self.path)
+        path = self.server.root / match[1] if match else None
+        if match is None or path is None or not path.is_file():
+            self._send(b"{}", status=404, headers={"X-Error-Code": "EntryNotFound"})
+            return
+        data = path.read_bytes()
+        headers = {
+            "ETag": f'"{hashlib.sha1(data).hexdigest()}"',
+            "X-Repo-Commit": COMMIT,
+            "Accept-Ranges": "bytes",
+        }
+        wanted = self.headers.get("Range")
+        start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted else 0
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        if send:
+            self.server.fetched.append((match[1], wanted))
+        self._send(data[start:], 206 if start else 200, headers, send=send, cut=True)
+
+    def _send(
+        self,
+        data: bytes,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        *,
+        send: bool = True,
+        cut: bool = False,
+    ) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/octet-stream", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        if not send or self.command == "HEAD":
+            return
+        if cut and self.server.cut_after is not None and len(data) > self.server.cut_after:
+            data, self.server.cut_after = data[: self.server.cut_after], None
+            self.close_connection = True
+        self.wfile.write(data)
