@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Shape", "write_stops", "write_v21_metadata", "write_v30", "write_v30_metadata"]
+__all__ = [
+    "Shape",
+    "frames_table",
+    "write_stops",
+    "write_v21_metadata",
+    "write_v30",
+    "write_v30_metadata",
+]
 
 CAMERAS = ("observation.images.front", "observation.images.wrist")
 QUANTILES = ("q01", "q10", "q50", "q90", "q99")
@@ -89,7 +96,7 @@ def write_v30(root: Path, shape: Shape) -> Path:
         span = slice(first, first + shape.episodes_per_data_file)
         path = root / f"data/chunk-000/file-{file:03d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        frames = _frames(shape, first, starts[span], lengths[span])
+        frames = frames_table(shape, first, starts[span], lengths[span])
         with pq.ParquetWriter(path, frames.schema) as writer:  # a row group for each episode
             for start, length in zip(starts[span] - starts[first], lengths[span], strict=True):
                 writer.write_table(frames.slice(start, length))
@@ -212,7 +219,7 @@ def _stats_columns(shape: Shape, count: int) -> dict[str, pa.Array]:
     random = np.random.default_rng(1)
     columns: dict[str, pa.Array] = {}
     for name, feature in shape.features().items():
-        camera = feature["dtype"] == "video"
+        camera = feature["dtype"] in ("image", "video")
         width = 3 if camera else feature["shape"][0]
         for statistic in (*_PLAIN, *QUANTILES):
             if statistic == "count":
@@ -234,10 +241,10 @@ def _lists(values: NDArray[Any]) -> pa.ListArray:
     return pa.ListArray.from_arrays(offsets, values.reshape(-1))
 
 
-def _frames(
+def frames_table(
     shape: Shape, first: int, starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> pa.Table:
-    """Return the frames of a run of episodes."""
+    """Return the numbers of a run of episodes, as its data file holds them."""
     random = np.random.default_rng(first)
     row = np.arange(starts[0], starts[-1] + lengths[-1])
     episode = first + np.repeat(np.arange(len(lengths)), lengths)
@@ -264,7 +271,7 @@ def _stats_json(shape: Shape, statistics: tuple[str, ...], seed: int = 0) -> dic
     random = np.random.default_rng(seed)
     stats: dict[str, Any] = {}
     for name, feature in shape.features().items():
-        camera = feature["dtype"] == "video"
+        camera = feature["dtype"] in ("image", "video")
         width = 3 if camera else feature["shape"][0]
         stats[name] = {
             statistic: [300]

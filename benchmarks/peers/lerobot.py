@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from benchmarks.picture_reads import CAMERA, measure_pixels, measure_samples
 from benchmarks.workload import BATCH, WINDOW, batches, random_rows
 
 if TYPE_CHECKING:
@@ -82,3 +83,42 @@ def read_numbers(meter: Meter, root: str, rows: int, windows: int) -> None:
             default_collate([dataset[row] for row in batch])
     first = default_collate([dataset[row] for row in anchors[:BATCH]])["action"]
     meter.note(frames=len(dataset), checksum=float(first.double().sum()))
+
+
+def read_pictures(meter: Meter, root: str, decodes: int, samples: int) -> None:
+    """Read pictures as pixels, one by one and collated; then one with the actions after it."""
+    declare_missing_operator()
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from torch.utils.data import default_collate
+
+    with meter.step("open"):
+        plain = LeRobotDataset("benchmark/images", root=root)
+
+    def many(rows: list[int]) -> Any:  # noqa: ANN401  # a tensor, whole numbers as others have
+        return default_collate([plain[row] for row in rows])[CAMERA].mul_(255).round_()
+
+    measure_pixels(meter, len(plain), decodes, lambda row: plain[row], many)
+    after = {"action": [frame / plain.fps for frame in range(WINDOW)]}
+    dataset = LeRobotDataset("benchmark/images", root=root, delta_timestamps=after)
+    measure_samples(meter, len(dataset), samples, lambda row: dataset[row])
+
+
+def train(meter: Meter, root: str, batch: int) -> None:
+    """Run through epochs with two workers; the images stay as large as they are stored."""
+    declare_missing_operator()
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from torch.utils.data import DataLoader
+
+    with meter.step("open"):
+        plain = LeRobotDataset("benchmark/epoch", root=root, video_backend="torchcodec")
+    after = {"action": [frame / plain.fps for frame in range(WINDOW)]}
+    windowed = LeRobotDataset(
+        "benchmark/epoch", root=root, video_backend="torchcodec", delta_timestamps=after
+    )
+    named = {"an epoch": plain, f"an epoch, with {WINDOW} actions": windowed}
+    for name, dataset in named.items():
+        loader = DataLoader(dataset, batch, shuffle=True, num_workers=2, drop_last=True)
+        with meter.step(f"{name}, a sample", len(loader) * batch):
+            for _ in loader:
+                pass
+    meter.note(frames=len(plain))

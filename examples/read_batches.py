@@ -1,0 +1,55 @@
+"""Read training batches from a LeRobot dataset, in place: nothing is copied or converted.
+
+Run it with ``python examples/read_batches.py DATASET``. Without a dataset, a small one is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import roboreel as reel
+from roboreel.sample import Sample, make_sample
+
+
+def main() -> None:
+    """Open a dataset, select episodes, and read batches in random order."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("dataset", nargs="?", type=Path)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--batch-size", type=int, default=32)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        path = options.dataset or make_sample(Path(scratch, "arm"), Sample(episodes=3, frames=30))
+        read(path, options.batches, options.batch_size)
+
+
+def read(path: Path, num_batches: int, batch_size: int) -> None:
+    """Read some batches, and say what they are and what is held in memory."""
+    dataset = reel.open_dataset(path, memory="256MB")
+    print(dataset)
+
+    # A view: the dataset's order, nothing copied. It has samples 0 … len - 1 of its own.
+    training = dataset.filter(lambda episode: episode.number % 10 != 9)
+
+    # What a policy sees: the last two images of each camera, the state, and the next 16 actions.
+    windows = {camera: reel.Window(frames=(-1, 0)) for camera in dataset.cameras}
+    windows["action"] = reel.Window(frames=range(16))
+    features = ["observation.state", "task"]
+
+    order = np.random.default_rng(0).permutation(len(training))
+    for first in range(0, min(num_batches * batch_size, len(training)), batch_size):
+        samples = order[first : first + batch_size]
+        batch = training.read(samples, features, windows=windows, image_size=(224, 224))
+        print(f"{len(samples)} samples from {batch['task'][0]!r} on")
+
+    for name, values in batch.items():
+        print(f"  {name}: {getattr(values, 'shape', len(values))}")
+    print(dataset.memory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Every script of examples/ runs to its end."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
+# Small sizes; a script that is not listed runs as it is.
+ARGUMENTS = {
+    "demo": ["demo", "--episodes", "2", "--frames", "20"],
+    "read_batches": ["--batches", "2", "--batch-size", "4"],
+    "shards": ["shapes", "--examples", "100"],
+}
+# What a script needs beside the core, by the module that it imports.
+EXTRAS = {
+    "roboreel.torch": "torch",
+    "roboreel.lerobot": "torch",
+    "roboreel.huggingface": "datasets",
+    "roboreel.rerun": "rerun",
+}
+
+
+def run(script, arguments, folder):
+    paths = [str(PROJECT / "src"), os.environ.get("PYTHONPATH", "")]
+    return subprocess.run(
+        [sys.executable, str(script), *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_every_example_runs(script, tmp_path):
+    text = script.read_text(encoding="utf-8")
+    for module, package in EXTRAS.items():
+        if module in text and find_spec(package) is None:
+            pytest.skip(f"{script.name} needs {package}")
+    done = run(script, ARGUMENTS.get(script.stem, []), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_small_sizes_are_given_to_scripts_that_exist():
+    assert set(ARGUMENTS) <= {script.stem for script in SCRIPTS}
+
+
+def test_a_second_run_of_the_shards_finds_the_store_of_the_first(tmp_path):
+    arguments = ["shapes", "--examples", "40"]
+    outputs = []
+    for _ in range(2):
+        done = run(PROJECT / "examples" / "shards.py", arguments, tmp_path)
+        files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.arrow")}
+        outputs.append((done.stdout, files))
+    assert outputs[0][1]
+    assert outputs[0] == outputs[1]
