@@ -1,4 +1,4 @@
-"""The main job, end to end: make a dataset, look inside, read training batches.
+"""The main job, end to end: record a dataset, look inside, and load training batches.
 
 Run it with ``make demo``, or ``python examples/demo.py [FOLDER]``.
 """
@@ -9,18 +9,29 @@ import argparse
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console
 from rich.progress import track
 
 import roboreel as reel
-from roboreel.cli.console import progress_bar
-from roboreel.sample import Sample, make_sample
+from roboreel.sample.arm import ACTION_NAMES, STATE_NAMES, simulate_episode
+from roboreel.sample.render import render
+from roboreel.torch import Loader, SampleDataset
 
 if TYPE_CHECKING:
     from roboreel import Dataset
+
+FPS = 30
+SIZE = (240, 320)
+CAMERAS = ("front", "wrist")
+FEATURES = {
+    "observation.state": reel.Feature("float32", (len(STATE_NAMES),), STATE_NAMES),
+    "action": reel.Feature("float32", (len(ACTION_NAMES),), ACTION_NAMES),
+    "next.reward": reel.Feature("float32", (1,)),
+    "next.done": reel.Feature("bool", (1,)),
+    **{f"observation.images.{name}": reel.Feature("video", (*SIZE, 3)) for name in CAMERAS},
+}
 
 console = Console()
 
@@ -29,27 +40,43 @@ def main() -> None:
     """Run the demo."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("demo"))
-    parser.add_argument("--episodes", type=int, default=20)
-    parser.add_argument("--frames", type=int, default=100)
+    parser.add_argument("--episodes", type=int, default=12)
+    parser.add_argument("--frames", type=int, default=90)
     options = parser.parse_args()
-    path = make(options.folder / "arm", Sample(episodes=options.episodes, frames=options.frames))
-    dataset = open_it(path)
-    read_batches(dataset)
-
-
-def make(path: Path, sample: Sample) -> Path:
-    """Make a dataset of a simulated arm with two cameras."""
-    console.rule("Make a dataset")
+    path = options.folder / "arm"
     shutil.rmtree(path, ignore_errors=True)
-    with progress_bar() as progress:
-        bar = progress.add_task("Episodes", total=sample.episodes)
-        make_sample(path, sample, on_episode=lambda done: progress.update(bar, completed=done))
-    return path
+    record(path, options.episodes, options.frames)
+    dataset = open_it(path)
+    load_batches(dataset)
+
+
+def record(path: Path, episodes: int, frames: int) -> None:
+    """Record a simulated arm with two cameras; every saved episode is on the disk."""
+    console.rule("Record a dataset")
+    saving_s = []
+    with reel.create_dataset(path, fps=FPS, features=FEATURES, robot_type="sample_arm") as recorder:
+        for number in track(range(episodes), "Episodes", console=console):
+            run = simulate_episode(seed=0, episode=number, frames=frames, fps=FPS)
+            for i, scene in enumerate(run.scenes):
+                images = {f"observation.images.{c}": render(scene, c, SIZE) for c in CAMERAS}
+                numbers = {
+                    "observation.state": run.state[i],
+                    "action": run.action[i],
+                    "next.reward": run.reward[i],
+                    "next.done": run.done[i],
+                }
+                recorder.add_frame({**numbers, **images}, task=run.task)
+            started = time.perf_counter()
+            recorder.save_episode()
+            saving_s.append(time.perf_counter() - started)
+    console.print(
+        f"{episodes} episodes, each saved in {1e3 * max(saving_s):.0f} ms at most: {path}"
+    )
 
 
 def open_it(path: Path) -> Dataset:
     """Open the dataset, and show what is in it."""
-    console.rule("Open it")
+    console.rule("Open it, in place")
     started = time.perf_counter()
     dataset = reel.open_dataset(path)
     console.print(f"{dataset}\nopened in {1e3 * (time.perf_counter() - started):.1f} ms")
@@ -63,32 +90,29 @@ def open_it(path: Path) -> Dataset:
     return dataset
 
 
-def read_batches(dataset: Dataset) -> None:
-    """Read what a policy trains on: images, states, and the next 16 actions."""
-    console.rule("Read training batches")
+def load_batches(dataset: Dataset) -> None:
+    """Load what a policy trains on: two images of each camera, two states, 16 actions."""
+    console.rule("Load training batches")
     windows = {
         "observation.state": reel.Window(frames=(-1, 0)),
         "action": reel.Window(frames=range(16)),
         **{camera: reel.Window(frames=(-1, 0)) for camera in dataset.cameras},
     }
-    order = np.random.default_rng(0).permutation(len(dataset))[: 32 * (len(dataset) // 32)]
-    batches = order.reshape(-1, 32)[:40]
-    batch: dict[str, Any] = {}
-    started = time.perf_counter()
-    for samples in track(batches, "Batches", console=console):
-        batch = dataset.read(samples, ["task"], windows=windows)
-    elapsed_s = time.perf_counter() - started
-    for name, values in batch.items():
-        shape = (
-            f"{len(values)} texts" if isinstance(values, list) else f"{values.dtype} {values.shape}"
+    samples = SampleDataset(dataset, windows)
+    for shuffle in ("uniform", "local"):
+        loader = Loader(samples, batch_size=32, shuffle=shuffle, seed=0)
+        started = time.perf_counter()
+        batches = [batch["action"].shape[0] for batch in track(loader, shuffle, console=console)]
+        elapsed_s = time.perf_counter() - started
+        images = sum(batches) * 2 * len(dataset.cameras)
+        console.print(
+            f"{shuffle} shuffle: {sum(batches) / elapsed_s:,.0f} samples/s, "
+            f"{images / elapsed_s:,.0f} images/s, {dataset.memory.held_bytes / 1e6:.0f} MB held"
         )
+    first = next(iter(Loader(samples, batch_size=32)))
+    for name, values in first.items():
+        shape = f"{len(values)} texts" if isinstance(values, list) else str(tuple(values.shape))
         console.print(f"  {name}: {shape}", highlight=False)
-    count = batches.size
-    images = count * 2 * len(dataset.cameras)
-    console.print(
-        f"{count / elapsed_s:,.0f} samples/s, {images / elapsed_s:,.0f} images/s in random order, "
-        f"{dataset.memory.held_bytes / 1e6:.0f} MB held"
-    )
 
 
 if __name__ == "__main__":
