@@ -40,13 +40,9 @@ def read(meter: Meter, root: str, memory: int, reads: int, decodes: int, samples
         lambda rows: dataset.read(rows, [CAMERA])[CAMERA],
     )
     after = {"action": Window(frames=range(WINDOW))}
-    measure_samples(
-        meter, count, samples, lambda row: dataset.read([row], [CAMERA], windows=after)
-    )
+    measure_samples(meter, count, samples, lambda row: dataset.read([row], [CAMERA], windows=after))
     grouped = batches(random_rows(count, decodes))
-    with meter.step(
-        f"an image and {WINDOW} actions, in batches of {BATCH}", BATCH * len(grouped)
-    ):
+    with meter.step(f"an image and {WINDOW} actions, in batches of {BATCH}", BATCH * len(grouped)):
         for batch in grouped:
             dataset.read(batch, [CAMERA], windows=after)
 

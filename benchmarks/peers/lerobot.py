@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.picture_reads import CAMERA, measure_pixels, measure_samples
-from benchmarks.workload import BATCH, WINDOW, batches, random_rows
+from benchmarks.workload import BATCH, TRAIN_BATCH, WINDOW, batches, random_rows, train_frames
 
 if TYPE_CHECKING:
     from benchmarks.meter import Meter
@@ -122,3 +122,53 @@ def train(meter: Meter, root: str, batch: int) -> None:
             for _ in loader:
                 pass
     meter.note(frames=len(plain))
+
+
+def load(meter: Meter, root: str, batches: int, image_size: list[int] | None = None) -> None:
+    """Load training batches with a DataLoader of two workers, as its training script does."""
+    declare_missing_operator()
+    checksum, taken = 0.0, 0
+    loader = _loader(root, image_size)
+    # Workers are started and ended inside: their time counts once they have ended.
+    with meter.step("a sample", batches * TRAIN_BATCH):
+        while taken < batches:
+            running = iter(loader)
+            for batch in running:
+                checksum += float(batch["action"].sum())
+                taken += 1
+                if taken == batches:
+                    break
+            del running
+    meter.note(checksum=checksum)
+
+
+def load_first(meter: Meter, root: str) -> None:
+    """Import, open, and load one batch."""
+    with meter.step("the first batch"):
+        declare_missing_operator()
+        running = iter(_loader(root, None))
+        next(running)
+        del running
+
+
+def _loader(root: str, image_size: list[int] | None) -> Any:  # noqa: ANN401
+    import torch
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    plain = LeRobotDataset("benchmark/loader", root=root)
+    fps, frames = plain.fps, train_frames(list(plain.meta.camera_keys))
+
+    def resize(images: Any) -> Any:  # noqa: ANN401  # a tensor
+        return torch.nn.functional.interpolate(
+            images, tuple(image_size or ()), mode="bilinear", antialias=True
+        )
+
+    dataset = LeRobotDataset(
+        "benchmark/loader",
+        root=root,
+        delta_timestamps={name: [frame / fps for frame in when] for name, when in frames.items()},
+        image_transforms=None if image_size is None else resize,
+    )
+    return torch.utils.data.DataLoader(
+        dataset, batch_size=TRAIN_BATCH, shuffle=True, num_workers=2, drop_last=True
+    )

@@ -71,9 +71,7 @@ def row_groups(meter: Meter, root: str, reads: int, decodes: int, memory: int) -
     _read(meter, int(bounds[-1]), reads, decodes, one, many)
 
 
-def hf_datasets(
-    meter: Meter, root: str, reads: int, decodes: int, in_memory: bool = False
-) -> None:
+def hf_datasets(meter: Meter, root: str, reads: int, decodes: int, in_memory: bool = False) -> None:
     """Read pictures from the Arrow cache that opening writes, or from a copy in memory."""
     from datasets import Dataset, Image
 

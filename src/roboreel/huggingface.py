@@ -103,7 +103,8 @@ def download(
     else:
         positions = manifest.episodes.positions_of(list(episodes))
     files = files_of_episodes(manifest, positions.tolist())
-    if any(not (folder / file).exists() for file in files):
+    offline = huggingface_hub.constants.HF_HUB_OFFLINE
+    if not offline and any(not (folder / file).exists() for file in files):
         folder = _fetch(repo_id, [escape(file) for file in files], revision, root)
     missing = [file for file in files if not (folder / file).exists()]
     if missing:

@@ -134,6 +134,7 @@ def _show(found: Mapping[str, FeatureStats], as_json: bool) -> None:
         print(json.dumps(raw, indent=2))
         return
     table = Table("feature", "min", "max", "mean", "std", *QUANTILES, "count")
+    table.columns[0].no_wrap = True
     for name, one in found.items():
         columns = [one.min, one.max, one.mean, one.std]
         columns += [one.quantiles[key] for key in QUANTILES if key in one.quantiles]

@@ -1,0 +1,53 @@
+"""roboreel loads training batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.workload import TRAIN_BATCH, train_frames
+
+if TYPE_CHECKING:
+    from benchmarks.meter import Meter
+
+
+def load(
+    meter: Meter,
+    root: str,
+    batches: int,
+    shuffle: str = "uniform",
+    image_size: list[int] | None = None,
+) -> None:
+    """Load batches, as a training run does in its middle."""
+    from roboreel import open_dataset
+
+    loader = _loader(open_dataset(root), shuffle, image_size)
+    checksum, taken = 0.0, 0
+    with meter.step("a sample", batches * TRAIN_BATCH):
+        while taken < batches:
+            for batch in loader:
+                checksum += float(batch["action"].sum())
+                taken += 1
+                if taken == batches:
+                    break
+    meter.note(checksum=checksum)
+
+
+def load_first(meter: Meter, root: str) -> None:
+    """Import, open, and load one batch."""
+    with meter.step("the first batch"):
+        from roboreel import open_dataset
+
+        next(iter(_loader(open_dataset(root), "uniform", None)))
+
+
+def _loader(dataset: Any, shuffle: str, image_size: list[int] | None) -> Any:  # noqa: ANN401
+    from roboreel import Window
+    from roboreel.torch import Loader, SampleDataset
+
+    frames = train_frames(list(dataset.cameras))
+    samples = SampleDataset(
+        dataset,
+        {name: Window(frames=when) for name, when in frames.items()},
+        image_size=None if image_size is None else (image_size[0], image_size[1]),
+    )
+    return Loader(samples, TRAIN_BATCH, shuffle=shuffle)  # type: ignore[arg-type]  # from JSON

@@ -1,0 +1,99 @@
+"""Loading training batches end to end, and how long the first one takes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.datasets import Shape, write_v30
+from benchmarks.harness import OURS, Benchmark, Case, Settings
+from benchmarks.loader_datasets import REAL, copy_as_v30, generate, with_keyframes_every
+from benchmarks.peers import lerobot
+from benchmarks.results import CPU_MS, PEAK_MB, PER_CPU_SECOND, PER_SECOND
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["BENCHMARK"]
+
+_OURS = "benchmarks.cases.loader"
+_SMALL = (224, 224)
+
+
+def cases(settings: Settings) -> list[Case]:
+    """Make the datasets and list who loads them."""
+    sizes = (
+        {"episodes": 3, "frames": 24, "size": (64, 96)}
+        if settings.quick
+        else {"episodes": 12, "frames": 200, "size": (480, 640)}
+    )
+    generated = generate(settings.scratch / "generated", **sizes)
+    apart = with_keyframes_every(30, generated, settings.scratch / "apart")
+    shape = Shape(8, mean_length=30, cameras=0) if settings.quick else Shape(667, cameras=0)
+    numbers = write_v30(settings.scratch / "numbers", shape)
+    small = {"image_size": list(_SMALL)}
+    listed = [
+        *_contest(settings, "generated, AV1 g=2", generated, 12),
+        *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 12, small),
+        *_contest(settings, "generated, AV1 g=30, local", apart, 12, {}, {"shuffle": "local"}),
+        *_contest(settings, "numbers alone", numbers, 24, ours_more=20),
+        *_firsts(settings, generated),
+    ]
+    if REAL.is_dir():
+        real = copy_as_v30(REAL, settings.scratch / "real")
+        listed += _contest(settings, "real footage, AV1 g=2", real, 16)
+        listed += _contest(settings, "real footage, to 224x224", real, 16, small)
+    return listed
+
+
+def _contest(
+    settings: Settings,
+    scenario: str,
+    root: Path,
+    batches: int,
+    both: dict[str, Any] | None = None,
+    ours_alone: dict[str, Any] | None = None,
+    *,
+    ours_more: int = 2,
+) -> list[Case]:
+    given = {"root": str(root), "batches": 2 if settings.quick else batches, **(both or {})}
+    more = given["batches"] * (1 if settings.quick else ours_more)
+    ours = Case(scenario, OURS, _OURS, "load", {**given, "batches": more, **(ours_alone or {})})
+    return [ours, *_lerobot(settings, ours, "load", given)]
+
+
+def _firsts(settings: Settings, root: Path) -> list[Case]:
+    ours = Case("a fresh process", OURS, _OURS, "load_first", {"root": str(root)})
+    return [ours, *_lerobot(settings, ours, "load_first", {"root": str(root)})]
+
+
+def _lerobot(settings: Settings, ours: Case, function: str, given: dict[str, Any]) -> list[Case]:
+    """Return LeRobot with as many threads as PyTorch likes, and with one: the better counts."""
+    if settings.peers is None:
+        return []
+    theirs = replace(
+        ours,
+        contender=lerobot.CONTENDER,
+        module=lerobot.__name__,
+        function=function,
+        arguments=given,
+        python=settings.peers,
+    )
+    alone = replace(
+        theirs, contender=f"{lerobot.CONTENDER}, 1 thread", environment={"OMP_NUM_THREADS": "1"}
+    )
+    return [theirs, alone]
+
+
+BENCHMARK = Benchmark(
+    "loader",
+    "Loading training batches",
+    cases,
+    rounds=3,
+    columns=(PER_SECOND, PER_CPU_SECOND, CPU_MS, PEAK_MB),
+    plots=(PER_SECOND, PER_CPU_SECOND),
+)
+
+if __name__ == "__main__":
+    sys.exit(BENCHMARK.main())

@@ -1,0 +1,166 @@
+"""Values on a common scale, and statistics from the values."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import roboreel as reel
+from roboreel.cli import app
+from roboreel.cli.stats import compare_stats
+from roboreel.dataset.normalize import Normalize, Unnormalize
+from roboreel.errors import FeatureNotFoundError
+from roboreel.format.statistics import read_stats
+from roboreel.stats import Accumulator, FeatureStats, image_stats
+
+from .factory import SHARED, needs_shared, write_dataset
+
+LENGTHS = [3, 1, 7, 2, 5]
+MODES = ["mean_std", "min_max", "quantiles", "quantiles10"]
+
+
+def stats_of(values: np.ndarray) -> FeatureStats:
+    accumulator = Accumulator(values.shape[1:])
+    accumulator.update(values)
+    return accumulator.finish()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_what_is_normalized_comes_back(mode, data):
+    count, size = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 4))
+    seed = data.draw(st.integers(0, 1000))
+    values = np.random.default_rng(seed).normal(3, 10, (count, size)).astype(np.float32)
+    stats = {"action": stats_of(values)}
+    batch = {"action": values[:, None].repeat(2, axis=1), "task": ["x"] * count}
+    normal = Normalize(stats, {"action": mode})(batch)
+    assert normal["task"] is batch["task"]
+    assert normal["action"].dtype == np.float32
+    again = Unnormalize(stats, {"action": mode})(normal)["action"]
+    assert np.allclose(again, batch["action"], rtol=1e-4, atol=1e-4)
+
+
+def test_each_mode_puts_its_landmarks_where_it_says():
+    values = np.linspace(-3, 7, 1001)[:, None]
+    stats = {"x": stats_of(values)}
+    normal = {mode: Normalize(stats, {"x": mode})({"x": values})["x"] for mode in MODES}
+    assert normal["mean_std"].mean() == pytest.approx(0, abs=1e-6)
+    assert normal["mean_std"].std() == pytest.approx(1, rel=1e-5)
+    assert (normal["min_max"].min(), normal["min_max"].max()) == (-1, 1)
+    for mode, share in (("quantiles", 0.01), ("quantiles10", 0.1)):
+        low, high = np.quantile(normal[mode], [share, 1 - share])
+        assert (low, high) == (pytest.approx(-1, abs=1e-5), pytest.approx(1, abs=1e-5))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_never_changes_becomes_zero(mode):
+    stats = {"x": stats_of(np.full((5, 1), 4.0))}
+    assert Normalize(stats, {"x": mode})({"x": np.full((2, 1), 4.0)})["x"].tolist() == [[0], [0]]
+
+
+def test_bytes_of_images_count_as_zero_to_one():
+    images = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 5), dtype=np.uint8)
+    stats = {"camera": image_stats(images)}
+    normal = Normalize(stats, {"camera": "mean_std"})({"camera": images})["camera"]
+    assert normal.mean(axis=(0, 2, 3)) == pytest.approx([0, 0, 0], abs=1e-5)
+    assert normal.std(axis=(0, 2, 3)) == pytest.approx([1, 1, 1], rel=1e-5)
+    floats = Normalize(stats, {"camera": "mean_std"})({"camera": images / 255})["camera"]
+    assert np.allclose(floats, normal, atol=1e-5)
+
+
+def test_what_cannot_be_done_is_said():
+    stats = {"x": FeatureStats(*[np.zeros(1)] * 4, count=np.ones(1, int), quantiles={})}
+    with pytest.raises(ValueError, match=r"'x' have no q01.*compute_stats"):
+        Normalize(stats, {"x": "quantiles"})({"x": np.zeros((1, 1))})
+    with pytest.raises(FeatureNotFoundError, match="no statistics of 'y'"):
+        Normalize(stats, {"y": "mean_std"})({})
+    with pytest.raises(ValueError, match="No mode 'log'"):
+        Normalize(stats, {"x": "log"})({})  # type: ignore[dict-item]
+
+
+def test_tensors_are_normalized_as_arrays_are():
+    torch = pytest.importorskip("torch")
+    from roboreel import torch as ours
+
+    values = np.random.default_rng(1).normal(2, 3, (50, 4)).astype(np.float32)
+    images = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 5), dtype=np.uint8)
+    stats = {"x": stats_of(values), "camera": image_stats(images)}
+    for mode in MODES:
+        modes = dict.fromkeys(stats, mode)
+        batch = {"x": torch.from_numpy(values), "camera": torch.from_numpy(images), "task": ["a"]}
+        normal = ours.Normalize(stats, modes)(batch)
+        arrays = Normalize(stats, modes)({"x": values, "camera": images})
+        for name, expected in arrays.items():
+            assert np.allclose(normal[name].numpy(), expected, atol=1e-5), (mode, name)
+        again = ours.Unnormalize(stats, {"x": mode})(normal)
+        assert torch.allclose(again["x"], batch["x"], atol=1e-4)
+        assert normal["task"] == ["a"]
+    saved = ours.Normalize(stats, {"x": "mean_std"}).state_dict()
+    assert set(saved) == {"middle_0", "half_0"}
+
+
+class TestComputed:
+    def test_statistics_that_the_metadata_lacks_are_computed(self, tmp_path):
+        write_dataset(tmp_path, LENGTHS)
+        dataset = reel.open_dataset(tmp_path)
+        assert read_stats(dataset.manifest) == {}
+        values = dataset.read(range(18), ["grid"])["grid"]
+        stats = dataset.stats["grid"]
+        assert np.allclose(stats.mean, values.mean(axis=0))
+        assert np.allclose(stats.std, values.std(axis=0))
+        assert np.allclose(stats.quantiles["q90"], np.quantile(values, 0.9, axis=0))
+        assert "note" not in dataset.stats
+
+    def test_a_view_has_the_datasets_statistics_and_can_compute_its_own(self, tmp_path):
+        write_dataset(tmp_path, LENGTHS)
+        view = reel.open_dataset(tmp_path).select(episodes=[1])
+        assert int(view.stats["mode"].count.max()) == 18
+        assert int(view.compute_stats(["mode"])["mode"].count.max()) == 1
+        with pytest.raises(FeatureNotFoundError, match="'note' is not a feature of numbers"):
+            view.compute_stats(["note"])
+
+    @needs_shared
+    @pytest.mark.parametrize(
+        ("name", "features"),
+        [
+            ("lerobot_v30_numeric", None),
+            ("lerobot_v30_video", None),
+            # Cut out of a larger dataset: its episodes were numbered anew, their statistics not.
+            ("unitree_g1_v21", ["observation.state", "action", "timestamp", "frame_index"]),
+        ],
+    )
+    def test_what_lerobot_wrote_agrees_with_the_values(self, name, features):
+        dataset = reel.open_dataset(SHARED / name)
+        stored, computed = read_stats(dataset.manifest), dataset.compute_stats(features)
+        for feature, true in computed.items():
+            assert compare_stats(feature, stored[feature], true) == []
+
+    def test_wrong_statistics_are_found(self):
+        true = stats_of(np.arange(20.0).reshape(10, 2))
+        wrong = FeatureStats(
+            true.min, true.max, true.mean + np.array([0, 3]), true.std, true.count, true.quantiles
+        )
+        assert compare_stats("x", true, true) == []
+        assert (
+            "mean is 13 in the metadata and 10 in the values" in compare_stats("x", wrong, true)[0]
+        )
+        assert compare_stats("x", None, true) == ["'x' has no statistics."]
+        outside = FeatureStats(
+            true.min, true.max, true.mean, true.std, true.count, {"q99": true.max + 5}
+        )
+        assert compare_stats("x", outside, true) == [
+            "'x': q99 lies outside of its minimum and maximum."
+        ]
+
+    def test_the_command_shows_and_checks(self, tmp_path):
+        write_dataset(tmp_path, LENGTHS)
+        shown = CliRunner().invoke(app, ["stats", str(tmp_path), "--json"])
+        assert json.loads(shown.stdout)["mode"]["max"] in (1700, 1700.0)
+        checked = CliRunner().invoke(app, ["stats", str(tmp_path), "--check", "--json"])
+        assert checked.exit_code == 1
+        assert "'mode' has no statistics." in json.loads(checked.stdout)["problems"]
+        assert "observation.state" in CliRunner().invoke(app, ["stats", str(tmp_path)]).stdout
