@@ -56,9 +56,7 @@ def measure_pixels(
     meter.note(frames=num_rows, checksum=float(sum(image.sum() for image in many(chosen[:BATCH]))))
 
 
-def measure_samples(
-    meter: Meter, num_rows: int, count: int, one: Callable[[int], object]
-) -> None:
+def measure_samples(meter: Meter, num_rows: int, count: int, one: Callable[[int], object]) -> None:
     """Read an image and the actions from there on, one sample at a time."""
     with meter.step(f"an image and {WINDOW} actions, one sample", count):
         for row in random_rows(num_rows, count):

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import roboreel as reel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FEATURES = {
     "image": reel.Image(),  # pixels become PNG; bytes of a PNG or JPEG stay as they are
