@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from benchmarks.picture_reads import CAMERA, measure_bytes, measure_pixels, measure_samples
 from benchmarks.workload import BATCH, WINDOW, batches, random_rows, shuffled_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.meter import Meter
+    from roboreel import Dataset
 
 
 def read(meter: Meter, root: str, memory: int, reads: int, decodes: int, samples: int) -> None:
     """Read random pictures, and random samples of a picture and the actions after it."""
-    import numpy as np
-
     from roboreel import Window, open_dataset
-    from roboreel.storage.budget import process_budget
-    from roboreel.storage.frame_files import FrameFiles
-    from roboreel.storage.picture_columns import PictureColumns
 
     with meter.step("open"):
         dataset = open_dataset(root, memory=memory)
-    manifest, count = dataset.manifest, len(dataset)
-    files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
-    pictures = PictureColumns(files, process_budget())
-    measure_bytes(
-        meter,
-        count,
-        reads,
-        lambda row: pictures.read(CAMERA, np.asarray([row]))[0],
-        lambda rows: pictures.read(CAMERA, np.asarray(rows)),
-    )
+    count = len(dataset)
+    measure_bytes(meter, count, reads, *_readers_of_bytes(dataset))
     measure_pixels(
         meter,
         count,
@@ -45,6 +36,33 @@ def read(meter: Meter, root: str, memory: int, reads: int, decodes: int, samples
     with meter.step(f"an image and {WINDOW} actions, in batches of {BATCH}", BATCH * len(grouped)):
         for batch in grouped:
             dataset.read(batch, [CAMERA], windows=after)
+
+
+def _readers_of_bytes(
+    dataset: Dataset,
+) -> tuple[Callable[[int], bytes], Callable[[list[int]], list[bytes]]]:
+    """Return what reads one picture of a file, and what reads a batch from all files."""
+    import numpy as np
+
+    from roboreel.storage.budget import process_budget
+    from roboreel.storage.extents import ByteColumn
+    from roboreel.storage.frame_files import FrameFiles
+    from roboreel.storage.picture_columns import PictureColumns
+
+    manifest, budget = dataset.manifest, process_budget()
+    paths = [manifest.root / manifest.data_files[file] for file in range(len(manifest.data_files))]
+    columns = [ByteColumn(path, (CAMERA, "bytes"), budget=budget) for path in paths]
+    starts = np.cumsum([0, *(column.num_rows for column in columns)]).tolist()
+    files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+    pictures = PictureColumns(files, budget)
+
+    def one(row: int) -> bytes:
+        file = bisect_right(starts, row) - 1
+        picture = columns[file].read([row - starts[file]])[0]
+        assert picture is not None
+        return picture
+
+    return one, lambda rows: pictures.read(CAMERA, np.asarray(rows))
 
 
 def epochs(meter: Meter, root: str, memory: int, count: int) -> None:

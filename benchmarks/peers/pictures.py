@@ -54,7 +54,7 @@ def row_groups(meter: Meter, root: str, reads: int, decodes: int, memory: int) -
     bounds = np.cumsum([0, *sizes])
     largest = max(file.metadata.row_group(group).total_byte_size for file, group in groups)
 
-    @lru_cache(maxsize=max(1, memory // largest))
+    @lru_cache(maxsize=max(1, memory // int(largest)))
     def load(group: int) -> Any:  # noqa: ANN401  # pyarrow is untyped
         file, number = groups[group]
         return _pictures(file.read_row_group(number, columns=[CAMERA]))
