@@ -51,7 +51,7 @@ def cache_once(meter: Meter) -> None:
 @pytest.mark.parametrize("benchmark", benchmarks(), ids=lambda benchmark: benchmark.name)
 def test_every_benchmark_runs_without_peers(benchmark, tmp_path):
     rows = benchmark.run(quick=True, peers=None, out=tmp_path)
-    assert {row.contender for row in rows} == {OURS}
+    assert OURS in {row.contender for row in rows}
     written = json.loads((tmp_path / f"{benchmark.name}.json").read_text(encoding="utf-8"))
     assert len(written["rows"]) == len(rows)
     assert (tmp_path / f"{benchmark.name}.png").stat().st_size > 1000

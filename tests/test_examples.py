@@ -13,6 +13,7 @@ SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
 # Small sizes; a script that is not listed runs as it is.
 ARGUMENTS = {
     "demo": ["demo", "--episodes", "2", "--frames", "20"],
+    "record": ["my_arm"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
     "shards": ["shapes", "--examples", "100"],
 }
