@@ -1,0 +1,148 @@
+"""Packets as MP4 stores them → packets as a bare stream carries them. Pure: bytes in, bytes out.
+
+MP4 keeps what a decoder must know first in a record of its own, the configuration. A stream has
+no such place: it repeats the parameter sets before each keyframe.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roboreel.errors import CorruptFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from roboreel.video.samples import Coding
+
+__all__ = ["stream_packer"]
+
+_START_CODE = b"\x00\x00\x00\x01"
+_TEMPORAL_DELIMITER = b"\x12\x00"
+_SEQUENCE_HEADER = 1
+_AVC_SPS = 7
+_HEVC_SPS = 33
+_HEVC_SETS = (32, 33, 34)  # video, sequence and picture parameter sets
+
+
+def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
+    """Return the function that makes a stream's packet of an MP4 file's packet.
+
+    It takes the packet and whether that is a keyframe. None for codecs without a stream form that
+    Rerun knows.
+
+    Raises:
+        CorruptFileError: The codec's configuration is cut off.
+    """
+    if coding.codec in ("av1", "libdav1d"):
+        header = coding.extradata[4:]  # The first four bytes of av1C describe it; the rest is it.
+        return lambda packet, keyframe: _pack_av1(packet, keyframe, header)
+    if coding.codec == "vp9":
+        return lambda packet, _: packet
+    if coding.codec not in ("h264", "hevc"):
+        return None
+    if coding.extradata[:1] != b"\x01":
+        return lambda packet, _: packet  # Not MP4's form: start codes are there already.
+    try:
+        length_size, sets = (_avc_record if coding.codec == "h264" else _hevc_record)(
+            coding.extradata
+        )
+    except IndexError as error:
+        raise CorruptFileError(
+            f"The configuration record of the {coding.codec} video is cut off."
+        ) from error
+    is_sps = _is_avc_sps if coding.codec == "h264" else _is_hevc_sps
+    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, sets, is_sps)
+
+
+def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
+    packet = packet.removeprefix(_TEMPORAL_DELIMITER)
+    if not keyframe or _SEQUENCE_HEADER in _obu_types(packet):
+        return packet
+    return header + packet
+
+
+def _obu_types(packet: bytes) -> Iterator[int]:
+    """Yield the type of each unit of an AV1 packet."""
+    position = 0
+    while position < len(packet):
+        head = packet[position]
+        yield head >> 3 & 15
+        if not head & 2:  # No length: it reaches to the end.
+            return
+        position += 2 if head & 4 else 1
+        length, shift = 0, 0
+        while position < len(packet):
+            byte = packet[position]
+            length |= (byte & 127) << shift
+            position, shift = position + 1, shift + 7
+            if not byte & 128:
+                break
+        position += length
+
+
+def _pack_units(
+    packet: bytes,
+    keyframe: bool,
+    length_size: int,
+    sets: list[bytes],
+    is_sps: Callable[[bytes], bool],
+) -> bytes:
+    units = list(_units(packet, length_size))
+    if keyframe and not any(is_sps(unit) for unit in units):
+        units = [*sets, *units]
+    return b"".join([part for unit in units for part in (_START_CODE, unit)])
+
+
+def _units(packet: bytes, length_size: int) -> Iterator[bytes]:
+    position = 0
+    while position < len(packet):
+        start = position + length_size
+        length = int.from_bytes(packet[position:start], "big")
+        if start + length > len(packet):
+            raise CorruptFileError("A unit of an image is longer than the image.")
+        if length:
+            yield packet[start : start + length]
+        position = start + length
+
+
+def _avc_record(record: bytes) -> tuple[int, list[bytes]]:
+    """Return how many bytes a unit's length has, and the parameter sets; of ``avcC``."""
+    sets: list[bytes] = []
+    position = 5
+    for mask in (31, 255):  # sequence parameter sets, then picture parameter sets
+        count = record[position] & mask
+        position = _read_sets(record, position + 1, count, sets)
+    return (record[4] & 3) + 1, sets
+
+
+def _hevc_record(record: bytes) -> tuple[int, list[bytes]]:
+    """Return how many bytes a unit's length has, and the parameter sets; of ``hvcC``."""
+    sets: list[bytes] = []
+    position = 23
+    for _ in range(record[22]):
+        kind, count = record[position] & 63, record[position + 1] << 8 | record[position + 2]
+        found: list[bytes] = []
+        position = _read_sets(record, position + 3, count, found)
+        # x265 also leaves two kilobytes of its settings here, which no decoder needs.
+        sets += found if kind in _HEVC_SETS else []
+    return (record[21] & 3) + 1, sets
+
+
+def _read_sets(record: bytes, position: int, count: int, sets: list[bytes]) -> int:
+    for _ in range(count):
+        length = record[position] << 8 | record[position + 1]
+        position += 2
+        if position + length > len(record):
+            raise IndexError
+        sets.append(record[position : position + length])
+        position += length
+    return position
+
+
+def _is_avc_sps(unit: bytes) -> bool:
+    return unit[0] & 31 == _AVC_SPS
+
+
+def _is_hevc_sps(unit: bytes) -> bool:
+    return unit[0] >> 1 & 63 == _HEVC_SPS

@@ -1,0 +1,72 @@
+"""How the viewer lays out a dataset, unless its user says otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import rerun as rr
+import rerun.blueprint as rrb
+
+from roboreel.rerun.chunks import NOT_SHOWN, entity_path
+
+if TYPE_CHECKING:
+    from roboreel.schema import Feature, Manifest
+
+__all__ = ["default_blueprint"]
+
+_MOST_SERIES = 32
+"""More lines than this in one plot are neither readable nor quick; the others can be switched on."""
+
+
+def default_blueprint(manifest: Manifest) -> rrb.Blueprint:
+    """Return the layout: cameras in a grid, state beside action, the task in words."""
+    cameras = [rrb.Spatial2DView(origin=entity_path(name), name=name) for name in manifest.cameras]
+    plots = {
+        name: _plot(name, feature)
+        for name, feature in manifest.features.items()
+        if feature.kind == "number" and name not in NOT_SHOWN
+    }
+    main = [view for name, view in plots.items() if _is_main(name)]
+    others = [view for name, view in plots.items() if not _is_main(name)]
+    upper = [rrb.Grid(*cameras)] if cameras else []
+    lower = [*main, *([rrb.Tabs(*others)] if others else [])]
+    rows = [*upper, _texts(manifest), *([rrb.Horizontal(*lower)] if lower else [])]
+    shares = [*([5.0] if upper else []), 1.0, *([3.0] if lower else [])]
+    return rrb.Blueprint(
+        rrb.Vertical(*rows, row_shares=shares),
+        rrb.SelectionPanel(state="collapsed"),
+        rrb.TimePanel(state="collapsed", timeline="frame_index", fps=float(manifest.fps)),
+        auto_views=False,
+    )
+
+
+def _is_main(name: str) -> bool:
+    """Whether a feature is what most people look at first."""
+    return name == "action" or name.endswith("state")
+
+
+def _texts(manifest: Manifest) -> rrb.Horizontal | rrb.TextDocumentView:
+    names = [name for name, feature in manifest.features.items() if _is_text(feature)]
+    paths = ["/task", *(["/subtask"] if manifest.subtasks else []), *map(entity_path, names)]
+    views = [rrb.TextDocumentView(origin=path, name=path[1:]) for path in paths]
+    return rrb.Horizontal(*views) if len(views) > 1 else views[0]
+
+
+def _is_text(feature: Feature) -> bool:
+    return feature.kind in ("text", "language")
+
+
+def _plot(name: str, feature: Feature) -> rrb.TimeSeriesView | rrb.TensorView:
+    path = entity_path(name)
+    if len(feature.value_shape) > 1:
+        return rrb.TensorView(origin=path, name=name)
+    width = feature.shape[0]
+    if width <= _MOST_SERIES:
+        return rrb.TimeSeriesView(origin=path, name=name)
+    visible = np.arange(width) < _MOST_SERIES
+    return rrb.TimeSeriesView(
+        origin=path,
+        name=f"{name}: {_MOST_SERIES} of {width}",
+        overrides={path: rr.SeriesLines(visible_series=visible)},
+    )

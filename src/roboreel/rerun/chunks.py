@@ -1,0 +1,247 @@
+"""One episode as Rerun chunks, encoded images as they are stored."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import rerun as rr
+
+from roboreel.errors import UnsupportedVideoError
+from roboreel.image import encode_png
+from roboreel.rerun import columns as rows
+from roboreel.rerun.bitstream import stream_packer
+from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
+from roboreel.rerun.columns import Column, Component, Times, make_chunks
+from roboreel.rerun.text import describe_language
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+    from rerun.chunk import Chunk
+
+    from roboreel.dataset import Episode
+    from roboreel.rerun.source import Source
+    from roboreel.schema import Feature
+
+__all__ = ["NOT_SHOWN", "entity_path", "episode_chunks"]
+
+NOT_SHOWN = frozenset(
+    ["timestamp", "frame_index", "episode_index", "index", "task_index", "subtask_index"]
+)
+"""Features that are not shown as values: they are the timelines, the texts, or where a row lies."""
+
+_CODECS = {
+    "av1": rr.VideoCodec.AV1,
+    "libdav1d": rr.VideoCodec.AV1,
+    "h264": rr.VideoCodec.H264,
+    "hevc": rr.VideoCodec.H265,
+    "vp9": rr.VideoCodec.VP9,
+}
+_PROPERTIES = "/__properties"
+_ROWS_AT_ONCE = 16
+# Encoded images are sent in pieces of this size: large enough that their number does not matter
+# to the viewer, small enough that an episode of any length passes through little memory.
+_PIECE_BYTES = 2**17
+
+
+def episode_chunks(source: Source, episode: Episode) -> Iterator[Chunk]:
+    """Yield all that Rerun shall know of an episode.
+
+    Every chunk has both timelines: ``frame_index``, and ``timestamp`` in seconds.
+    """
+    shown = {name: f for name, f in source.manifest.features.items() if name not in NOT_SHOWN}
+    stored = {name: f for name, f in shown.items() if not f.is_camera}
+    read = episode.read(["frame_index", "timestamp", "task", *stored])
+    times = Times(read["frame_index"], read["timestamp"])
+    yield from make_chunks([*_properties(source, episode), *_series_names(stored)])
+    columns = [_value_column(name, f, read[name]) for name, f in stored.items()]
+    yield from make_chunks([*columns, *_instructions(source, episode, read["task"])], times.at())
+    for name, feature in shown.items():
+        if feature.dtype == "video":
+            yield from _video_chunks(source, episode, name, feature, times)
+        elif feature.dtype == "image":
+            yield from _picture_chunks(source, episode, name, feature, times)
+
+
+def entity_path(name: str) -> str:
+    r"""Return where a feature lies in a recording.
+
+    Examples:
+        >>> print(entity_path("observation.state"), entity_path("left arm/joint:0"))
+        /observation.state /left\ arm/joint\:0
+    """
+    return "".join("/" + rr.escape_entity_path_part(part) for part in name.split("/") if part)
+
+
+def _properties(source: Source, episode: Episode) -> Iterator[Column]:
+    """Yield what describes the recording as a whole."""
+    manifest = source.manifest
+    name = rows.values(rows.RECORDING_NAME, [f"episode {episode.number}"])
+    yield Column(_PROPERTIES, rows.RECORDING_NAME, name)
+    properties: dict[str, list[Any]] = {
+        "dataset": [source.name],
+        "number": [episode.number],
+        "tasks": list(episode.tasks) or [""],
+        "length": [episode.length],
+        "rows": [episode.start, episode.stop],
+        "fps": [float(manifest.fps)],
+        "robot": [manifest.robot_type or ""],
+    }
+    for key, items in properties.items():
+        yield Column(f"{_PROPERTIES}/episode", Component(key), pa.array([items]))
+
+
+def _series_names(features: dict[str, Feature]) -> Iterator[Column]:
+    """Yield what the lines of each plot are called."""
+    for name, feature in features.items():
+        series = len(feature.names or ())
+        if feature.kind == "number" and len(feature.shape) == 1 and series == feature.shape[0]:
+            names = rows.values(rows.SERIES_NAMES, feature.names, per_row=series)
+            yield Column(entity_path(name), rows.SERIES_NAMES, names)
+
+
+def _value_column(name: str, feature: Feature, read: NDArray[Any]) -> Column:
+    path = entity_path(name)
+    if feature.kind == "number" and read.ndim > 2:
+        return Column(path, rows.TENSOR, rows.tensors(rows.TENSOR, read))
+    if feature.kind == "number":
+        return Column(path, rows.SCALARS, rows.numbers(rows.SCALARS, read))
+    if feature.kind == "language":
+        texts = [describe_language(value) for value in read]
+    else:
+        texts = ["" if value is None else str(value) for value in read]
+    return Column(path, rows.TEXT, rows.values(rows.TEXT, texts))
+
+
+def _instructions(source: Source, episode: Episode, tasks: list[str]) -> Iterator[Column]:
+    """Yield the task and, where there is one, the subtask of every frame in words."""
+    manifest = source.manifest
+    yield Column("/task", rows.TEXT, rows.values(rows.TEXT, tasks))
+    if "subtask_index" in manifest.features and manifest.subtasks:
+        numbers = episode.read(["subtask_index"])["subtask_index"].tolist()
+        texts = [manifest.subtasks.get(number, "") for number in numbers]
+        yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
+
+
+def _picture_chunks(
+    source: Source, episode: Episode, name: str, feature: Feature, times: Times
+) -> Iterator[Chunk]:
+    path, wanted = entity_path(name), np.arange(episode.start, episode.stop)
+    component = rows.IMAGE
+    if feature.depth is not None or feature.shape[-1] == 1:
+        component = rows.DEPTH_IMAGE
+        in_mm = feature.depth is not None and feature.depth.unit == "mm"
+        yield from _meter_chunks(path, 1000.0 if in_mm else 1.0)
+    pictures = (
+        picture
+        for first in range(0, len(wanted), _ROWS_AT_ONCE)
+        for picture in source.pictures.read(name, wanted[first : first + _ROWS_AT_ONCE])
+    )
+    yield from _blob_chunks(path, component, pictures, np.arange(episode.length), times)
+
+
+def _video_chunks(
+    source: Source, episode: Episode, name: str, feature: Feature, times: Times
+) -> Iterator[Chunk]:
+    clip = find_clip(source.manifest, episode.position, name, source.videos)
+    if len(clip.frames) < episode.length:
+        source.note_missing(episode, name, clip.frames)
+    path = entity_path(name)
+    if feature.depth is not None:
+        images = source.videos.stream(clip.request, depth=feature.depth)
+        try:
+            images = chain([next(images)], images)
+        except UnsupportedVideoError:
+            pass  # Depth, but not in the 12 bits that mean metres: shown as any other video.
+        else:
+            yield from _depth_chunks(path, clip, images, feature.depth.max_m, times)
+            return
+    pack = stream_packer(clip.table.coding) if clip.can_stream else None
+    if pack is None:
+        yield from _asset_chunks(path, clip, times)
+    else:
+        yield from _stream_chunks(path, clip, pack, times)
+
+
+def _stream_chunks(
+    path: str, clip: EpisodeClip, pack: Callable[[bytes, bool], bytes], times: Times
+) -> Iterator[Chunk]:
+    """Yield a video as its packets, each at its frame."""
+    codec = rows.values(rows.VIDEO_CODEC, [_CODECS[clip.table.coding.codec].value])
+    yield from make_chunks([Column(path, rows.VIDEO_CODEC, codec)])
+    keyframes = clip.table.keyframe[clip.samples]
+    packets = map(pack, read_packets(clip), keyframes.tolist())
+    yield from _blob_chunks(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
+    # Apart from the packets, so that a viewer can find keyframes without fetching those.
+    marks = rows.values(rows.VIDEO_KEYFRAME, np.ones(int(keyframes.sum()), dtype=bool))
+    column = Column(path, rows.VIDEO_KEYFRAME, marks)
+    yield from make_chunks([column], times.at(clip.frames[keyframes]))
+
+
+def _asset_chunks(path: str, clip: EpisodeClip, times: Times) -> Iterator[Chunk]:
+    """Yield a video as a file of its own, and the moment of it that each frame shows."""
+    file, moments = copy_clip(clip)
+    yield from make_chunks(
+        [
+            Column(path, rows.ASSET_VIDEO, rows.blobs(rows.ASSET_VIDEO, [file])),
+            Column(path, rows.ASSET_TYPE, rows.values(rows.ASSET_TYPE, ["video/mp4"])),
+        ]
+    )
+    shown = Column(path, rows.VIDEO_TIME, rows.values(rows.VIDEO_TIME, moments))
+    yield from make_chunks([shown], times.at(clip.frames))
+
+
+def _depth_chunks(
+    path: str,
+    clip: EpisodeClip,
+    images: Iterable[NDArray[np.float32]],
+    max_m: float,
+    times: Times,
+) -> Iterator[Chunk]:
+    """Yield depth video as pictures of distances: no video means distances to the viewer."""
+    # 16 bits up to the largest distance: much finer than the 12-bit codes of the video.
+    per_metre = 65535 / max_m
+    yield from _meter_chunks(path, per_metre)
+    pictures = (
+        encode_png(np.rint(image[0] * per_metre).clip(0, 65535).astype(np.uint16))
+        for image in images
+    )
+    yield from _blob_chunks(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
+
+
+def _meter_chunks(path: str, per_metre: float) -> list[Chunk]:
+    """Return the chunk that says how many units of a depth picture are a metre."""
+    meter = rows.values(rows.DEPTH_METER, [per_metre])
+    return make_chunks([Column(path, rows.DEPTH_METER, meter)])
+
+
+def _blob_chunks(
+    path: str,
+    component: Component,
+    items: Iterable[bytes],
+    frames: NDArray[np.int64],
+    times: Times,
+    borders: NDArray[np.bool_] | None = None,
+) -> Iterator[Chunk]:
+    """Yield encoded images, each at its frame, in pieces that begin at borders if there are any."""
+    piece: list[bytes] = []
+    start, size_bytes = 0, 0
+    for place, item in enumerate(items):
+        if size_bytes >= _PIECE_BYTES and (borders is None or borders[place]):
+            yield from _blob_chunk(path, component, piece, frames[start:place], times)
+            piece, start, size_bytes = [], place, 0
+        piece.append(item)
+        size_bytes += len(item)
+    if piece:
+        yield from _blob_chunk(path, component, piece, frames[start:], times)
+
+
+def _blob_chunk(
+    path: str, component: Component, items: list[bytes], frames: NDArray[np.int64], times: Times
+) -> list[Chunk]:
+    column = Column(path, component, rows.blobs(component, items))
+    return make_chunks([column], times.at(frames))

@@ -1,0 +1,184 @@
+"""Arrays as chunks, built in Arrow: Rerun's own conversions take most of an export's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import rerun as rr
+from rerun.chunk import Chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Column", "Component", "Times", "blobs", "make_chunks", "numbers", "tensors", "values"]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """What Rerun calls a value of some kind, and the Arrow type it wants."""
+
+    name: str
+    archetype: str | None = None
+    kind: str | None = None
+    type: Any = None
+
+    @classmethod
+    def of(cls, example: Any) -> Component:  # noqa: ANN401  # rerun is untyped to us
+        """Return the component of which a list of columns has an example."""
+        (column,) = example
+        described = column.descriptor
+        kind = column.as_arrow_array().type.value_type
+        return cls(described.component, described.archetype, described.component_type, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values of one component of one entity, a list for each row."""
+
+    path: str
+    component: Component
+    rows: Any
+    """An Arrow list array."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Times:
+    """The timelines of an episode."""
+
+    frame_index: NDArray[np.int64]
+    timestamp: NDArray[Any]
+    """Seconds."""
+
+    def at(self, frames: slice | NDArray[np.int64] = slice(None)) -> dict[str, Any]:
+        """Return the times of some frames, as Arrow arrays by timeline."""
+        arrays = {"frame_index": pa.array(self.frame_index[frames], pa.int64())}
+        seconds = self.timestamp[frames].astype(np.float64)
+        if np.isfinite(seconds).all():
+            nanoseconds = np.rint(seconds * 1e9).astype("timedelta64[ns]")
+            arrays["timestamp"] = pa.array(nanoseconds)
+        return arrays
+
+
+def make_chunks(columns: Sequence[Column], times: dict[str, Any] | None = None) -> list[Chunk]:
+    """Return a chunk for each entity.
+
+    Args:
+        columns: What to show; several of one entity have as many rows.
+        times: When, as `Times.at` gives it; None for what holds at all times.
+    """
+    if not columns:
+        return []
+    arrays = [*(times or {}).values(), *(column.rows for column in columns)]
+    indexes = [
+        pa.field(name, array.type, metadata={"rerun:kind": "index", "rerun:index_name": name})
+        for name, array in (times or {}).items()
+    ]
+    schema = pa.schema([*indexes, *map(_field, columns)])
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    # Without times a batch must say that it has none on purpose.
+    made: list[Chunk] = (
+        Chunk.from_record_batch(batch, index=None) if not times else Chunk.from_record_batch(batch)
+    )
+    return made
+
+
+def _field(column: Column) -> Any:  # noqa: ANN401
+    component = column.component
+    metadata = {
+        "rerun:kind": "data",
+        "rerun:entity_path": column.path,
+        "rerun:component": component.name,
+        "rerun:archetype": component.archetype,
+        "rerun:component_type": component.kind,
+    }
+    return pa.field(
+        f"{column.path}:{component.name}",
+        column.rows.type,
+        metadata={key: value for key, value in metadata.items() if value is not None},
+    )
+
+
+def values(component: Component, items: Any, *, per_row: int = 1) -> Any:  # noqa: ANN401
+    """Return rows of equally many values each.
+
+    Args:
+        component: What they are.
+        items: A sequence or an Arrow array.
+        per_row: How many make a row.
+    """
+    flat = items if isinstance(items, pa.Array) else pa.array(items, component.type)
+    count = len(flat) // per_row if per_row else 0
+    offsets = np.arange(count + 1, dtype=np.int32) * per_row
+    return pa.ListArray.from_arrays(pa.array(offsets), flat)
+
+
+def numbers(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Return rows of the numbers ``(T,)`` or ``(T, D)``."""
+    flat = np.ascontiguousarray(array, dtype=component.type.to_pandas_dtype()).reshape(-1)
+    return values(component, pa.array(flat), per_row=array.shape[1] if array.ndim > 1 else 1)
+
+
+def blobs(component: Component, items: Sequence[bytes]) -> Any:  # noqa: ANN401
+    """Return rows of one byte string each."""
+    offsets = np.zeros(len(items) + 1, np.int32)
+    np.cumsum([len(item) for item in items], out=offsets[1:])
+    joined = pa.py_buffer(b"".join(items))
+    flat = pa.Array.from_buffers(pa.uint8(), int(offsets[-1]), [None, joined])
+    lists = pa.ListArray.from_arrays(pa.array(offsets), flat, type=component.type)
+    return values(component, lists)
+
+
+# The members of Rerun's union of tensor buffers, in its order; the first stands for null.
+_TENSOR_TYPES = (
+    None,
+    *(np.uint8, np.uint16, np.uint32, np.uint64),
+    *(np.int8, np.int16, np.int32, np.int64),
+    *(np.float16, np.float32, np.float64),
+)
+
+
+def tensors(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Return rows of one tensor each, of arrays ``(T, …)`` in their own type."""
+    array = array.astype(np.uint8) if array.dtype == np.bool_ else array
+    count, kind = len(array), component.type
+    union, member = kind.field("buffer").type, _TENSOR_TYPES.index(array.dtype.type)
+    children = [pa.array([], union.field(place).type) for place in range(union.num_fields)]
+    children[member] = _lists(array.reshape(-1), count, union.field(member).type)
+    members, places = np.full(count, member, np.int8), np.arange(count, dtype=np.int32)
+    buffers = pa.UnionArray.from_buffers(
+        union, count, [None, pa.py_buffer(members), pa.py_buffer(places)], children=children
+    )
+    shapes = _lists(
+        np.tile(np.array(array.shape[1:], np.uint64), count), count, kind.field("shape").type
+    )
+    names = pa.nulls(count, kind.field("names").type)
+    fields = list(kind)
+    return values(component, pa.StructArray.from_arrays([shapes, names, buffers], fields=fields))
+
+
+def _lists(flat: NDArray[Any], count: int, kind: Any) -> Any:  # noqa: ANN401
+    """Return numbers as ``count`` lists of equal length."""
+    offsets = np.arange(count + 1, dtype=np.int32) * (len(flat) // count if count else 0)
+    items = pa.array(np.ascontiguousarray(flat), kind.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
+
+
+SCALARS = Component.of(rr.Scalars.columns(scalars=[0.0]))
+SERIES_NAMES = Component.of(rr.SeriesLines.columns(names=[""]))
+TEXT = Component.of(rr.TextDocument.columns(text=[""]))
+TENSOR = Component.of(rr.Tensor.columns(data=np.zeros((1, 1))))
+IMAGE = Component.of(rr.EncodedImage.columns(blob=[b"0"]))
+DEPTH_IMAGE = Component.of(rr.EncodedDepthImage.columns(blob=[b"0"]))
+DEPTH_METER = Component.of(rr.EncodedDepthImage.columns(meter=[1.0]))
+VIDEO_CODEC = Component.of(rr.VideoStream.columns(codec=[rr.VideoCodec.AV1]))
+VIDEO_SAMPLE = Component.of(rr.VideoStream.columns(sample=[b"0"]))
+VIDEO_KEYFRAME = Component.of(rr.VideoStream.columns(is_keyframe=[True]))
+ASSET_VIDEO = Component.of(rr.AssetVideo.columns(blob=[b"0"]))
+ASSET_TYPE = Component.of(rr.AssetVideo.columns(media_type=["video/mp4"]))
+VIDEO_TIME = Component.of(rr.VideoFrameReference.columns_nanos([0]))
+RECORDING_NAME = Component.of(rr.archetypes.RecordingInfo.columns(name=[""]))

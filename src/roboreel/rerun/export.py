@@ -1,0 +1,129 @@
+"""Episodes into the viewer, and into files."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rerun as rr
+from rerun.chunk import LazyChunkStream
+
+from roboreel.rerun.blueprint import default_blueprint
+from roboreel.rerun.chunks import episode_chunks
+from roboreel.rerun.source import Source
+from roboreel.storage.files import atomic_file
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rerun.chunk import Chunk
+
+    from roboreel.dataset import Dataset, Episode
+
+__all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id"]
+
+BLUEPRINT_FILE = "blueprint.rbl"
+
+
+def log_episode(
+    dataset: Dataset, episode: int, *, recording: rr.RecordingStream | None = None
+) -> None:
+    """Send an episode to a recording; images and videos go as they are stored, undecoded.
+
+    Args:
+        dataset: A dataset or a view.
+        episode: The episode's number.
+        recording: Where to send it; the current one, as of ``rerun.init``, when not given.
+
+    Raises:
+        EpisodeNotFoundError: There is no such episode.
+        MissingFileError: A data or video file is not there.
+    """
+    chosen = dataset.select([episode]).episodes[0]
+    with _own_errors(episode_chunks(Source(dataset.manifest), chosen)) as chunks:
+        rr.send_chunks(chunks, recording=recording)
+    rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
+
+
+def export_episodes(
+    dataset: Dataset,
+    out: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    on_episode: Callable[[int], object] = lambda _: None,
+    on_problem: Callable[[str], object] = lambda _: None,
+) -> list[Path]:
+    """Write every episode of a dataset or view to a recording of its own.
+
+    Files appear whole. Those that are there already are left alone, so that an export that was
+    interrupted goes on where it stopped. Memory does not grow with the number of episodes.
+
+    Args:
+        dataset: What to export: ``dataset.select([0, 4, 7])`` for some episodes.
+        out: A folder, made if need be: ``episode_000004.rrd`` for each episode, and one
+            ``blueprint.rbl`` with the layout for all of them.
+        overwrite: Write files again that are there.
+        on_episode: Called with the number of episodes done, after each.
+        on_problem: Called with a sentence for each thing that could not be shown.
+
+    Returns:
+        The recordings, in the order of the episodes.
+
+    Raises:
+        MissingFileError: A data or video file is not there.
+    """
+    folder = Path(out)
+    source = Source(dataset.manifest)
+    _write_blueprint(source, folder / BLUEPRINT_FILE)
+    paths = []
+    for done, episode in enumerate(dataset.episodes, start=1):
+        path = folder / f"{recording_id(episode)}.rrd"
+        if overwrite or not path.exists():
+            _write_episode(source, episode, path)
+        while source.problems:
+            on_problem(source.problems.pop(0))
+        paths.append(path)
+        on_episode(done)
+    return paths
+
+
+def recording_id(episode: Episode) -> str:
+    """Return the name of an episode's recording; sorted by name, episodes are in order."""
+    return f"episode_{episode.number:06d}"
+
+
+def _write_blueprint(source: Source, path: Path) -> None:
+    with atomic_file(path, sync=False) as temporary:
+        default_blueprint(source.manifest).save(source.name, temporary)
+
+
+def _write_episode(source: Source, episode: Episode, path: Path) -> None:
+    with (
+        atomic_file(path, sync=False) as temporary,
+        _own_errors(episode_chunks(source, episode)) as chunks,
+    ):
+        LazyChunkStream.from_iter(chunks).write_rrd(
+            temporary, application_id=source.name, recording_id=recording_id(episode)
+        )
+
+
+@contextmanager
+def _own_errors(chunks: Iterable[Chunk]) -> Iterator[Iterator[Chunk]]:
+    """Lend chunks to Rerun, which makes a RuntimeError of whatever is raised between them."""
+    raised: list[Exception] = []
+
+    def lent() -> Iterator[Chunk]:
+        try:
+            yield from chunks
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield lent()
+    except RuntimeError:
+        if raised:
+            raise raised[0] from None
+        raise

@@ -1,0 +1,43 @@
+"""Where the encoded images of a dataset come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.storage.budget import process_budget
+from roboreel.storage.frame_files import FrameFiles
+from roboreel.storage.picture_columns import PictureColumns
+from roboreel.video.source import VideoSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roboreel.dataset import Episode
+    from roboreel.schema import Manifest
+
+__all__ = ["Source"]
+
+
+class Source:
+    """Reads encoded images; one serves all episodes that are exported together."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        budget = process_budget()
+        files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+        self.manifest = manifest
+        self.name = manifest.root.resolve().name or "dataset"
+        """What recordings of one dataset share, so that the viewer gives them one layout."""
+        self.pictures = PictureColumns(files, budget)
+        self.videos = VideoSource(budget=budget, threads=1)
+        self.problems: list[str] = []
+        """What could not be shown, one sentence each."""
+
+    def note_missing(self, episode: Episode, camera: str, frames: NDArray[np.int64]) -> None:
+        """Note that only some frames of an episode have an image."""
+        missing = np.setdiff1d(np.arange(episode.length), frames)
+        self.problems.append(
+            f"Episode {episode.number} has no image of {camera!r} for {len(missing)} of its "
+            f"{episode.length} frames, the first being frame {int(missing[0])}."
+        )

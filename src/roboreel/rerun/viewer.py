@@ -1,0 +1,138 @@
+"""Rerun's viewer as a child process that ends with us and listens to this machine alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import webbrowser
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rerun_cli
+
+from roboreel.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+__all__ = ["LOOPBACK", "check_port", "open_viewer", "serve_viewer", "viewer_program", "web_address"]
+
+LOOPBACK = "127.0.0.1"
+_PATIENCE_S = 5.0
+_START_S = 60.0
+
+
+def open_viewer(files: Sequence[Path], *, port: int) -> int:
+    """Show files in the native viewer until its window is closed; return its exit code.
+
+    Raises:
+        DatasetError: The port is taken.
+    """
+    check_port(port)
+    with _running(["--port", str(port), "--new", *map(str, files)]) as viewer:
+        return viewer.wait()
+
+
+def serve_viewer(files: Sequence[Path], *, port: int, web_port: int, browse: bool = True) -> int:
+    """Serve files to a browser until interrupted; return the server's exit code.
+
+    Raises:
+        DatasetError: A port is taken, or the server did not start.
+    """
+    check_port(port)
+    check_port(web_port)
+    ports = ["--port", str(port), "--web-viewer-port", str(web_port)]
+    with _running(["--serve-web", *ports, *map(str, files)]) as server:
+        _wait_for(web_port, server)
+        address = web_address(port, web_port)
+        print(f"Look at {address}\nStop with Ctrl-C.", flush=True)  # noqa: T201  # for people
+        if browse:
+            webbrowser.open(address)
+        return server.wait()
+
+
+def web_address(port: int, web_port: int) -> str:
+    """Return where a browser finds the viewer."""
+    return f"http://{LOOPBACK}:{web_port}/?url=rerun%2Bhttp://{LOOPBACK}:{port}/proxy"
+
+
+def check_port(port: int) -> None:
+    """Raise if something listens at a port already: the viewer would only warn.
+
+    Raises:
+        DatasetError: The port is taken.
+    """
+    with socket.socket() as probe:
+        if os.name != "nt":  # There it would allow what it is meant to find out.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise DatasetError(
+                f"Port {port} of {LOOPBACK} is taken, perhaps by another viewer. Close that, or "
+                f"choose another port: --port {port + 1 if port < 65535 else port - 1}."
+            ) from error
+
+
+def viewer_program() -> Path:
+    """Return the viewer itself: the command named ``rerun`` is a script that starts it."""
+    override = os.environ.get("RERUN_CLI_PATH")
+    if override:
+        return Path(override)
+    folder = Path(rerun_cli.__file__).parent
+    bundled = folder / "Rerun.app/Contents/MacOS/Rerun"
+    if bundled.exists():
+        return bundled
+    return folder / ("rerun.exe" if sys.platform == "win32" else "rerun")
+
+
+@contextmanager
+def _running(arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the viewer; however the block is left, the viewer is gone afterwards."""
+    command = [str(viewer_program()), "--bind", LOOPBACK, *arguments]
+    with _ending_on_signals(), subprocess.Popen(command, stdin=subprocess.DEVNULL) as viewer:
+        try:
+            yield viewer
+        finally:
+            _end(viewer)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Turn a polite request to end into an exit, so that what we started is ended too."""
+
+    def leave(number: int, _: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    kinds = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    before = {kind: signal.signal(kind, leave) for kind in kinds if kind is not None}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until somebody listens at a port."""
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        with suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
+            return
+        time.sleep(0.05)
+    raise DatasetError(f"The viewer did not start to listen at port {port}.")

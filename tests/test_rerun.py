@@ -1,0 +1,417 @@
+"""Episodes as Rerun recordings: nothing is lost, nothing is encoded again."""
+
+import io
+import json
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+rr = pytest.importorskip("rerun")
+pytest.importorskip("rerun.chunk")
+
+import roboreel as reel
+from roboreel.cli import app
+from roboreel.errors import CorruptFileError, EpisodeNotFoundError, MissingFileError
+from roboreel.image import decode_image, encode_png, encode_tiff
+from roboreel.rerun import default_blueprint, export_episodes, log_episode
+from roboreel.rerun.bitstream import stream_packer
+from roboreel.rerun.chunks import entity_path
+from roboreel.sample import Sample, make_sample
+from roboreel.schema import Depth, Feature
+from roboreel.video.encode import Encoding, VideoWriter
+from roboreel.video.mp4 import read_sample_table
+from roboreel.video.samples import Coding
+from tests import factory
+from tests.rrd_rows import rows_of
+from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
+
+CAMERA = "observation.images.top"
+STATE = {"observation.state": Feature("float32", (3,), names=("x", "y", "z"))}
+
+
+def export(root, episode=0, out=None):
+    dataset = reel.open_dataset(root)
+    (path,) = export_episodes(dataset.select([episode]), out or Path(root).parent / "recordings")
+    return path
+
+
+def read_by_rerun(root, episode, out):
+    experimental = pytest.importorskip("rerun.experimental")
+    reader = experimental.LeRobotReader(root)
+    reader.stream(episode).write_rrd(out, application_id="peer", recording_id="peer")
+    return rows_of(out)
+
+
+def assert_parity(root, tmp_path):
+    """Every row of Rerun's own reader is one of ours, with the same value, byte by byte."""
+    dataset = reel.open_dataset(root)
+    paths = export_episodes(dataset, tmp_path / "ours")
+    for number, path in zip(dataset.episodes.numbers.tolist(), paths, strict=True):
+        theirs, ours = read_by_rerun(root, number, tmp_path / "theirs.rrd"), rows_of(path)
+        if any(name == "AssetVideo:blob" for _, name, _ in theirs):
+            pytest.skip("This version of the reader hands on the video files of v2.x whole")
+        assert len(theirs) > 3 * dataset.episodes.lengths.min()
+        assert [key for key in theirs if key not in ours] == []
+        assert [key for key in theirs if ours[key] != theirs[key]] == []
+
+
+@factory.needs_shared
+@pytest.mark.parametrize(
+    "name", ["lerobot_v30_video", "lerobot_v30_image", "lerobot_v30_numeric", "unitree_g1_v21"]
+)
+def test_real_datasets_have_all_rows_of_reruns_reader(name, tmp_path):
+    root = shutil.copytree(factory.SHARED / name, tmp_path / name)
+    info = json.loads((root / "meta/info.json").read_text())
+    # Rerun's reader fails on features of two or more dimensions.
+    info["features"] = {k: f for k, f in info["features"].items() if k != "observation.tactile"}
+    (root / "meta/info.json").write_text(json.dumps(info))
+    assert_parity(root, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"codec": "av1", "version": "3.0"},
+        {"codec": "h264", "version": "3.0"},
+        {"codec": "hevc", "version": "3.0"},
+        {"codec": "av1", "version": "2.1"},
+        {"codec": "h264", "version": "2.0"},
+        {"store": "image", "version": "3.0"},
+        {"store": "image", "version": "2.0"},
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_generated_datasets_have_all_rows_of_reruns_reader(options, tmp_path):
+    sample = Sample(episodes=2, frames=8, cameras=1, size=(96, 128), **options)
+    assert_parity(make_sample(tmp_path / "arm", sample), tmp_path)
+
+
+@pytest.mark.parametrize("encode", [encode_png, encode_tiff])
+def test_depth_pictures_and_texts_are_those_of_reruns_reader(encode, tmp_path, monkeypatch):
+    pictures = [encode(np.full((4, 6), 700 + row, np.uint16)) for row in range(9)]
+    features = {
+        **STATE,
+        "note": Feature("string", (1,)),
+        "depth": Feature("image", (4, 6, 1), depth=Depth(unit="mm")),
+    }
+    write_pictures(tmp_path / "data", [4, 5], features, {"depth": pictures}, monkeypatch)
+    assert_parity(tmp_path / "data", tmp_path)
+    rows = rows_of(tmp_path / "ours/episode_000001.rrd")
+    assert rows["/depth", "EncodedDepthImage:blob", 2] == pictures[6]
+    assert rows["/depth", "EncodedDepthImage:meter", None] == [1000.0]
+
+
+def write_pictures(root, lengths, features, stored, monkeypatch):
+    plain = factory.columns_of
+
+    def columns_of(features, start, length, episode, fps=30):
+        others = {name: f for name, f in features.items() if name not in stored}
+        columns = plain(others, start, length, episode, fps)
+        return columns | {name: stored[name][start : start + length] for name in stored}
+
+    monkeypatch.setattr(factory, "columns_of", columns_of)
+    factory.write_dataset(root, lengths, features=features)
+
+
+def test_features_that_reruns_reader_leaves_out_are_there(tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4])
+    rows = rows_of(export(tmp_path / "data", 1))
+    assert rows["/next.done", "Scalars:scalars", 0] == [1.0]
+    assert rows["/mode", "Scalars:scalars", 2] == [500.0]
+    tensor = rows["/grid", "Tensor:data", 1][0]
+    assert tensor["shape"] == [2, 3]
+    assert tensor["buffer"] == [400.0, 401.0, 402.0, 403.0, 404.0, 405.0]
+    assert rows["/note", "TextDocument:text", 3] == ["row 6"]
+    assert rows["/task", "TextDocument:text", 0] == ["open the drawer"]
+    assert rows["/observation.state", "SeriesLines:names", None] == ["x", "y", "z"]
+
+
+def test_language_is_shown_in_words(tmp_path, monkeypatch):
+    said = {"role": "user", "content": "pick [it] up", "style": "task", "timestamp": 0.0}
+    entry = [{**said, "camera": None, "tool_calls": None}]
+    features = {"language_persistent": Feature("language", (1,))}
+    columns = {"language_persistent": [entry, [], entry]}
+    write_pictures(tmp_path / "data", [3], features, columns, monkeypatch)
+    rows = rows_of(export(tmp_path / "data"))
+    path = "/language_persistent"
+    assert rows[path, "TextDocument:text", 0] == ["user (task): pick [it] up"]
+    assert rows[path, "TextDocument:text", 1] == [""]
+
+
+def test_every_row_is_on_both_timelines(tmp_path):
+    root = make_sample(tmp_path / "arm", Sample(episodes=1, frames=8, cameras=1, size=(96, 128)))
+    path = export(root)
+    by_frame, by_time = rows_of(path), rows_of(path, "timestamp")
+    assert len(by_frame) == len(by_time)
+    frames = [time for _, name, time in by_frame if name == "VideoStream:sample"]
+    seconds = [time for _, name, time in by_time if name == "VideoStream:sample"]
+    assert frames == list(range(len(frames)))
+    assert [round(time * 30e-9, 3) for time in seconds] == frames
+
+
+def test_a_recording_says_what_it_is(tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4])
+    rows = rows_of(export(tmp_path / "data", 1))
+    about = {name: value for (path, name, _), value in rows.items() if "properties" in path}
+    assert about == {
+        "RecordingInfo:name": ["episode 1"],
+        "dataset": ["data"],
+        "number": [1],
+        "tasks": ["open the drawer"],
+        "length": [4],
+        "rows": [3, 7],
+        "fps": [30.0],
+        "robot": ["test_arm"],
+    }
+
+
+def write_video_dataset(root, lengths, feature=None, **video):
+    """Write a dataset whose one video file shows row numbers, all episodes one after another."""
+    features = {**STATE, CAMERA: feature or Feature("video", (HEIGHT, WIDTH, 3))}
+    manifest = factory.write_dataset(root, lengths, features=features, episodes_per_file=99)
+    path = root / manifest.video_files[CAMERA][0]
+    path.parent.mkdir(parents=True)
+    if video:
+        write_video(path, range(sum(lengths)), **video)
+    return path
+
+
+def images_of_asset(rows):
+    """Return the images that a viewer shows at each frame, from a packet-copied file."""
+    (blob,) = [v for (_, name, _), v in rows.items() if name == "AssetVideo:blob"]
+    with av.open(io.BytesIO(blob)) as container:
+        stream = container.streams.video[0]
+        shown = [(float(f.time), f.to_ndarray(format="rgb24")) for f in container.decode(stream)]
+    times = [v[0] for (_, name, _), v in rows.items() if name == "VideoFrameReference:timestamp"]
+    seconds = np.array([time for time, _ in shown])
+    places = [int(np.searchsorted(seconds, time * 1e-9 + 1e-7, side="right")) - 1 for time in times]
+    return np.stack([shown[place][1] for place in places])
+
+
+@pytest.mark.parametrize(
+    "video",
+    [
+        {"codec": "libx264", "gop": 12, "bframes": 2},
+        {"codec": "libx264", "gop": 50, "bframes": 0},
+        {"codec": "libx265", "gop": 8, "bframes": 3},
+        {"codec": "libsvtav1", "gop": 16},
+    ],
+    ids=["b-frames", "mid-gop", "open-gop", "av1-mid-gop"],
+)
+@pytest.mark.parametrize("episode", [0, 1])
+def test_frames_that_no_stream_can_carry_are_copied_without_loss(video, episode, tmp_path):
+    path = write_video_dataset(tmp_path / "data", [13, 17], **video)
+    rows = rows_of(export(tmp_path / "data", episode))
+    expected = decode_all(path)[:13] if episode == 0 else decode_all(path)[13:]
+    if any(name == "VideoStream:sample" for _, name, _ in rows):
+        assert episode == 0  # Begins at a keyframe, has no B-frames: a stream is enough.
+        return
+    images = images_of_asset(rows)
+    assert np.abs(images.astype(int) - expected).max() == 0
+    assert [number_of(image) for image in images] == list(range(13 * episode, 13 + 17 * episode))
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265", "libsvtav1"])
+def test_a_stream_decodes_to_the_images_of_its_source(codec, tmp_path):
+    path = write_video_dataset(tmp_path / "data", [12, 12], codec=codec, gop=4)
+    rows = rows_of(export(tmp_path / "data", 1))
+    packets = [v for (_, name, _), v in rows.items() if name == "VideoStream:sample"]
+    name = {"libx264": "h264", "libx265": "hevc", "libsvtav1": "libdav1d"}[codec]
+    decoder = av.CodecContext.create(name, "r")
+    frames = [f for packet in packets for f in decoder.decode(av.Packet(packet))]
+    frames += decoder.decode(None)
+    images = np.stack([frame.to_ndarray(format="rgb24") for frame in frames])
+    assert np.array_equal(images, decode_all(path)[12:])
+
+
+def test_depth_video_is_shown_in_metres(tmp_path):
+    depth = Depth(min_m=0.1, max_m=4.0)
+    path = write_video_dataset(
+        tmp_path / "data", [3, 4], Feature("video", (32, 48, 1), depth=depth)
+    )
+    distances = np.linspace(0.2, 3.9, 7 * 32 * 48).reshape(7, 32, 48)
+    with VideoWriter(path, size=(32, 48), fps=30, encoding=Encoding("hevc", depth=depth)) as video:
+        for image in distances:
+            video.write(image)
+    rows = rows_of(export(tmp_path / "data", 1))
+    (per_metre,) = rows["/" + CAMERA, "EncodedDepthImage:meter", None]
+    stored = reel.open_dataset(tmp_path / "data").episodes[1].read([CAMERA])[CAMERA]
+    for frame in range(4):
+        picture = decode_image(rows["/" + CAMERA, "EncodedDepthImage:blob", frame])
+        assert np.abs(picture[..., 0] / per_metre - stored[frame, 0]).max() < 1e-4
+        assert np.abs(picture[..., 0] / per_metre - distances[3 + frame]).max() < 2e-3
+
+
+def test_no_byte_of_other_episodes_is_read(tmp_path):
+    path = write_video_dataset(tmp_path / "data", [8, 8, 8], codec="libx264", gop=4)
+    whole = rows_of(export(tmp_path / "data", 1, tmp_path / "whole"))
+    blind_others(path, span=(8, 16))
+    assert rows_of(export(tmp_path / "data", 1, tmp_path / "blinded")) == whole
+
+
+def blind_others(path, span):
+    """Overwrite the encoded images outside of a span."""
+    from roboreel.video.mp4 import read_sample_table
+
+    table = read_sample_table(path)
+    data = bytearray(path.read_bytes())
+    for sample, (offset, size) in enumerate(zip(table.offset, table.size, strict=True)):
+        if not span[0] <= sample < span[1]:
+            data[offset : offset + size] = bytes(int(size))
+    path.write_bytes(data)
+
+
+def test_frames_without_an_image_are_left_out_and_told(tmp_path):
+    root = tmp_path / "data"
+    path = write_video_dataset(root, [6, 6], codec="libx264", gop=1)
+    write_video(path, range(11), gop=1)
+    problems: list[str] = []
+    (out,) = export_episodes(
+        reel.open_dataset(root).select([1]), tmp_path / "out", on_problem=problems.append
+    )
+    assert len([key for key in rows_of(out) if key[1] == "VideoStream:sample"]) == 5
+    assert problems == [
+        f"Episode 1 has no image of {CAMERA!r} for 1 of its 6 frames, the first being frame 5."
+    ]
+
+
+def test_an_export_goes_on_where_it_stopped(tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4, 5])
+    dataset, out = reel.open_dataset(tmp_path / "data"), tmp_path / "out"
+    (first,) = export_episodes(dataset.select([1]), out)
+    first.write_bytes(b"kept")
+    done: list[int] = []
+    paths = export_episodes(dataset, out, on_episode=done.append)
+    assert [path.name for path in paths] == [f"episode_00000{n}.rrd" for n in range(3)]
+    assert first.read_bytes() == b"kept"
+    assert done == [1, 2, 3]
+    export_episodes(dataset, out, overwrite=True)
+    assert ("/task", "TextDocument:text", 3) in rows_of(first)
+    assert sorted(p.name for p in out.iterdir()) == ["blueprint.rbl", *(p.name for p in paths)]
+
+
+def test_an_export_that_fails_leaves_no_file(tmp_path):
+    path = write_video_dataset(tmp_path / "data", [6, 6], codec="libx264", gop=2)
+    path.unlink()
+    with pytest.raises(MissingFileError, match="no video file"):
+        export(tmp_path / "data", out=tmp_path / "out")
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["blueprint.rbl"]
+
+
+def test_a_logged_episode_has_the_rows_of_an_exported_one(tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4])
+    recording = rr.RecordingStream("test", recording_id="one", send_properties=False)
+    recording.save(tmp_path / "logged.rrd")
+    log_episode(reel.open_dataset(tmp_path / "data"), 1, recording=recording)
+    recording.flush()
+    recording.disconnect()
+    assert rows_of(tmp_path / "logged.rrd") == rows_of(export(tmp_path / "data", 1))
+    with pytest.raises(EpisodeNotFoundError, match="Episode 7 does not exist"):
+        log_episode(reel.open_dataset(tmp_path / "data"), 7, recording=recording)
+
+
+def test_the_default_layout_shows_every_feature_and_caps_wide_ones(tmp_path):
+    wide = {"observation.state": Feature("float32", (500,)), "depth": Feature("image", (4, 4, 1))}
+    manifest = factory.make_manifest(tmp_path, [3], features={**factory.NUMBERS, **wide})
+    default_blueprint(manifest).save("test", tmp_path / "layout.rbl")
+    stored = str((tmp_path / "layout.rbl").read_bytes())
+    described = [view.name for view in views_of(default_blueprint(manifest).root_container)]
+    assert len(stored) > 1000
+    assert {"depth", "task", "note", "observation.state: 32 of 500"} <= set(described)
+    assert {"action", "next.reward", "next.done", "grid", "mode"} <= set(described)
+
+
+def views_of(container):
+    for part in getattr(container, "contents", []):
+        if hasattr(part, "origin"):
+            yield part
+        else:
+            yield from views_of(part)
+
+
+def test_names_become_paths_that_rerun_understands():
+    assert entity_path("observation.images.top") == "/observation.images.top"
+    assert entity_path("left arm/joint:0") == r"/left\ arm/joint\:0"
+
+
+def test_without_rerun_the_error_says_how_to_install_it():
+    code = "import sys; sys.modules['rerun'] = None; import roboreel.rerun"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "pip install 'roboreel[rerun]'" in run.stderr
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_packets_for_a_stream_are_those_of_ffmpegs_filter(codec, tmp_path):
+    path = write_video(tmp_path / "v.mp4", range(9), codec=codec, gop=3)
+    pack = packer(read_sample_table(path).coding)
+    name = {"libx264": "h264", "libx265": "hevc"}[codec]
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        convert = av.BitStreamFilterContext(f"{name}_mp4toannexb", stream)
+        for packet in container.demux(stream):
+            if packet.size:
+                ours = units(pack(bytes(packet), packet.is_keyframe))
+                (theirs,) = (units(bytes(made)) for made in convert.filter(packet))
+                # FFmpeg repeats x265's settings, which lie in the header of the file, and puts the
+                # parameter sets after other remarks.
+                wanted = [unit for unit in theirs if b"x265 (build" not in unit]
+                assert sorted(ours) == sorted(wanted)
+
+
+def packer(coding):
+    pack = stream_packer(coding)
+    assert pack is not None
+    return pack
+
+
+def units(packet):
+    return [unit for unit in re.split(rb"\x00\x00\x00?\x01", packet) if unit]
+
+
+@given(st.sampled_from(["h264", "hevc", "av1"]), st.binary(max_size=60), st.binary(max_size=60))
+def test_damaged_packets_are_an_error_or_passed_on_but_never_a_crash(codec, record, packet):
+    try:
+        pack = packer(Coding(codec, b"\x01" + record, 64, 48))
+        assert isinstance(pack(packet, True), bytes)
+    except CorruptFileError:
+        pass
+
+
+def test_an_av1_keyframe_without_its_header_gets_it():
+    header, frame = b"\x0a\x01\xff", b"\x32\x01\xaa"
+    pack = packer(Coding("av1", bytes(4) + header, 64, 48))
+    assert pack(b"\x12\x00" + frame, True) == header + frame
+    assert pack(b"\x12\x00" + frame, False) == frame
+    assert pack(header + frame, True) == header + frame
+
+
+def test_the_command_exports_the_episodes_that_were_asked_for(tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4, 5, 3])
+    arguments = ["export", str(tmp_path / "data"), "--out", str(tmp_path / "out")]
+    run = CliRunner().invoke(app, [*arguments, "--episodes", "0,2-3"])
+    assert run.exit_code == 0, run.output
+    names = sorted(path.name for path in (tmp_path / "out").glob("*.rrd"))
+    assert names == [f"episode_00000{number}.rrd" for number in (0, 2, 3)]
+    with pytest.raises(EpisodeNotFoundError, match="Episode 9 does not exist"):
+        CliRunner().invoke(app, [*arguments, "--episodes", "9"], catch_exceptions=False)
+    for wrong in ("", "a", "3-1", "1,,2", "-1", "0-99999999"):
+        assert CliRunner().invoke(app, [*arguments, "--episodes", wrong]).exit_code == 2
+
+
+def test_the_example_writes_recordings_and_a_page(tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4, 5, 3])
+    example = Path(__file__).parents[1] / "examples/export_to_rerun.py"
+    runpy.run_path(str(example))["main"](str(tmp_path / "data"), str(tmp_path / "out"))
+    assert len(list((tmp_path / "out").glob("*.rrd"))) == 3
+    assert (tmp_path / "out/report.html").exists()
