@@ -1,0 +1,106 @@
+"""What a dataset holds, as far as a page needs it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import DatasetError
+from roboreel.report.distribution import MOST_ELEMENTS, Distribution, spread
+from roboreel.report.doubts import (
+    doubt_episodes,
+    doubt_feature,
+    doubt_outliers,
+    doubt_statistics,
+)
+from roboreel.report.pictures import Strip, take_pictures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from roboreel.dataset import Dataset
+    from roboreel.schema import Feature
+
+__all__ = ["Survey", "survey_dataset"]
+
+_MOST_ROWS = 100_000
+"""Rows whose values are read; of larger datasets, stretches that are spread evenly."""
+_STRETCHES = 64
+_MOST_TEXTS = 5
+# They count, or have a section of their own: their distribution says nothing.
+_COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """All that the page shows."""
+
+    dataset: Dataset
+    rows_read: int
+    tasks: Mapping[str, int]
+    """Episodes by task."""
+    numbers: Mapping[str, list[Distribution]]
+    texts: Mapping[str, list[tuple[str, int]]]
+    """The most frequent texts of each feature, with their frames."""
+    strips: list[Strip]
+    doubts: list[str]
+    """What looks wrong, one sentence each."""
+
+
+def survey_dataset(dataset: Dataset) -> Survey:
+    """Read what the page needs: metadata, a limited number of rows, a few images."""
+    rows = _rows_to_read(len(dataset))
+    doubts = [*dataset.problems, *doubt_episodes(dataset)]
+    numbers: dict[str, list[Distribution]] = {}
+    texts: dict[str, list[tuple[str, int]]] = {}
+    for name, feature in dataset.features.items():
+        if feature.is_camera or not len(rows):
+            continue
+        try:
+            values = dataset.read(rows, [name])[name]
+        except DatasetError as error:
+            doubts.append(f"{name} cannot be read: {error}")
+            continue
+        if feature.kind != "number":
+            texts[name] = Counter(map(str, values)).most_common(_MOST_TEXTS)
+            continue
+        doubts += doubt_feature(name, _flat(values), dataset.fps)
+        if name not in _COUNTERS:
+            numbers[name] = spread(_flat(values)[:, :MOST_ELEMENTS], _labels(feature))
+            doubts += doubt_outliers(name, numbers[name])
+    doubts += doubt_statistics(dataset, numbers)
+    strips, missing = take_pictures(dataset)
+    return Survey(
+        dataset, len(rows), _count_tasks(dataset), numbers, texts, strips, [*doubts, *missing]
+    )
+
+
+def _rows_to_read(count: int) -> NDArray[np.int64]:
+    if count <= _MOST_ROWS:
+        return np.arange(count)
+    starts = np.linspace(0, count - _MOST_ROWS // _STRETCHES, _STRETCHES).astype(np.int64)
+    return np.concatenate([np.arange(s, s + _MOST_ROWS // _STRETCHES) for s in starts.tolist()])
+
+
+def _flat(values: NDArray[Any]) -> NDArray[Any]:
+    return values.reshape(len(values), -1)
+
+
+def _labels(feature: Feature) -> list[str]:
+    count = int(np.prod(feature.shape, dtype=np.int64))
+    if feature.names is not None and len(feature.names) == count:
+        return list(feature.names)[:MOST_ELEMENTS]
+    if len(feature.shape) > 1:
+        places = list(np.ndindex(*feature.shape))[:MOST_ELEMENTS]
+        return [", ".join(map(str, place)) for place in places]
+    return [str(place) for place in range(count)][:MOST_ELEMENTS] if count > 1 else [""]
+
+
+def _count_tasks(dataset: Dataset) -> dict[str, int]:
+    counts = Counter(task for episode in dataset.episodes for task in episode.tasks)
+    return dict(counts.most_common())
