@@ -10,10 +10,13 @@ from roboreel import __version__
 from roboreel.cli.cache import cache
 from roboreel.cli.compact import compact
 from roboreel.cli.console import errors
+from roboreel.cli.export import export
 from roboreel.cli.info import info
 from roboreel.cli.recover import recover
+from roboreel.cli.report import report
 from roboreel.cli.sample import sample
 from roboreel.cli.stats import stats
+from roboreel.cli.view import view
 from roboreel.errors import DatasetError
 
 __all__ = ["app", "main"]
@@ -27,6 +30,9 @@ app = typer.Typer(
 app.command()(compact)
 app.command()(info)
 app.command()(recover)
+app.command()(view)
+app.command()(export)
+app.command()(report)
 app.command()(sample)
 app.add_typer(cache, name="cache")
 app.command()(stats)
@@ -52,12 +58,21 @@ def main() -> None:
     try:
         app()
     except DatasetError as error:
-        errors.print(f"[bold red]Error:[/] {_escaped(str(error))}", soft_wrap=True)
-        sys.exit(1)
+        _fail(str(error))
+    except ModuleNotFoundError as error:
+        # Ours says how to install what is missing; any other is a mistake that must be seen.
+        if "pip install 'roboreel[" not in str(error):
+            raise
+        _fail(str(error))
     except BrokenPipeError:
         # Whoever was reading has seen enough: `roboreel info … | head`.
         sys.stderr.close()
         sys.exit(0)
+
+
+def _fail(message: str) -> None:
+    errors.print(f"[bold red]Error:[/] {_escaped(message)}", soft_wrap=True)
+    sys.exit(1)
 
 
 def _escaped(text: str) -> str:
