@@ -1,4 +1,4 @@
-"""The main job, end to end: record a dataset, look inside, and load training batches.
+"""The main job, end to end: record a dataset, look inside, load training batches, look at it.
 
 Run it with ``make demo``, or ``python examples/demo.py [FOLDER]``.
 """
@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.progress import track
 
 import roboreel as reel
+from roboreel.report import write_report
+from roboreel.rerun import export_episodes
 from roboreel.sample.arm import ACTION_NAMES, STATE_NAMES, simulate_episode
 from roboreel.sample.render import render
 from roboreel.torch import Loader, SampleDataset
@@ -48,6 +50,7 @@ def main() -> None:
     record(path, options.episodes, options.frames)
     dataset = open_it(path)
     load_batches(dataset)
+    look_at_it(dataset, options.folder)
 
 
 def record(path: Path, episodes: int, frames: int) -> None:
@@ -113,6 +116,16 @@ def load_batches(dataset: Dataset) -> None:
     for name, values in first.items():
         shape = f"{len(values)} texts" if isinstance(values, list) else str(tuple(values.shape))
         console.print(f"  {name}: {shape}", highlight=False)
+
+
+def look_at_it(dataset: Dataset, folder: Path) -> None:
+    """Write an episode for Rerun's viewer, and a page about the whole."""
+    console.rule("Look at it")
+    started = time.perf_counter()
+    (recording,) = export_episodes(dataset.select([0]), folder / "recordings", overwrite=True)
+    report = write_report(dataset, folder / "report.html")
+    elapsed_s = time.perf_counter() - started
+    console.print(f"{recording}\n{report}\nwritten in {elapsed_s:.1f} s", highlight=False)
 
 
 if __name__ == "__main__":
