@@ -23,7 +23,7 @@ _SMALL = (224, 224)
 
 def cases(settings: Settings) -> list[Case]:
     """Make the datasets and list who loads them."""
-    sizes = (
+    sizes: dict[str, Any] = (
         {"episodes": 3, "frames": 24, "size": (64, 96)}
         if settings.quick
         else {"episodes": 12, "frames": 200, "size": (480, 640)}

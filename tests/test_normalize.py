@@ -1,6 +1,7 @@
 """Values on a common scale, and statistics from the values."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from roboreel.stats import Accumulator, FeatureStats, image_stats
 from .factory import SHARED, needs_shared, write_dataset
 
 LENGTHS = [3, 1, 7, 2, 5]
-MODES = ["mean_std", "min_max", "quantiles", "quantiles10"]
+MODES: tuple[Any, ...] = ("mean_std", "min_max", "quantiles", "quantiles10")
 
 
 def stats_of(values: np.ndarray) -> FeatureStats:
@@ -36,7 +37,7 @@ def test_what_is_normalized_comes_back(mode, data):
     seed = data.draw(st.integers(0, 1000))
     values = np.random.default_rng(seed).normal(3, 10, (count, size)).astype(np.float32)
     stats = {"action": stats_of(values)}
-    batch = {"action": values[:, None].repeat(2, axis=1), "task": ["x"] * count}
+    batch: dict[str, Any] = {"action": values[:, None].repeat(2, axis=1), "task": ["x"] * count}
     normal = Normalize(stats, {"action": mode})(batch)
     assert normal["task"] is batch["task"]
     assert normal["action"].dtype == np.float32
@@ -73,7 +74,8 @@ def test_bytes_of_images_count_as_zero_to_one():
 
 
 def test_what_cannot_be_done_is_said():
-    stats = {"x": FeatureStats(*[np.zeros(1)] * 4, count=np.ones(1, int), quantiles={})}
+    zero = np.zeros(1)
+    stats = {"x": FeatureStats(zero, zero, zero, zero, count=np.ones(1, np.int64), quantiles={})}
     with pytest.raises(ValueError, match=r"'x' have no q01.*compute_stats"):
         Normalize(stats, {"x": "quantiles"})({"x": np.zeros((1, 1))})
     with pytest.raises(FeatureNotFoundError, match="no statistics of 'y'"):

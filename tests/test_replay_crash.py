@@ -289,7 +289,8 @@ def test_readers_see_whole_frames_of_one_episode_while_another_process_writes(tm
     windows = {"wide": Window(frames=(-1, 0, 1))}
     with started(FAST_WRITER, tmp_path / "buffer") as printed:
         assert printed.readline() == b"ready\n"
-        buffer, seen = ReplayBuffer(tmp_path / "buffer"), set()
+        buffer = ReplayBuffer(tmp_path / "buffer")
+        seen: set[int] = set()
         # At least so often, and on until the writer has come some way: it may get little time.
         for reads in count():
             if reads >= 400 and (len(seen) > 100 or reads >= 40_000):
