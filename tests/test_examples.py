@@ -6,7 +6,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+
+import roboreel as reel
+from roboreel.sample import Sample, make_sample
 
 PROJECT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
@@ -14,6 +19,7 @@ SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
 ARGUMENTS = {
     "demo": ["demo", "--episodes", "2", "--frames", "20"],
     "record": ["my_arm"],
+    "record": ["recorded"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
     "shards": ["shapes", "--examples", "100"],
 }
@@ -63,3 +69,19 @@ def test_a_second_run_of_the_shards_finds_the_store_of_the_first(tmp_path):
         outputs.append((done.stdout, files))
     assert outputs[0][1]
     assert outputs[0] == outputs[1]
+
+
+def test_rewritten_pictures_are_read_in_one_piece_and_nothing_else_has_changed(tmp_path):
+    root = make_sample(tmp_path / "arm", Sample(2, 20, cameras=1, size=(48, 64), store="image"))
+    for path in root.glob("data/*/*.parquet"):
+        pq.write_table(pq.read_table(path), path, compression="gzip", row_group_size=15)
+    before = reel.open_dataset(root)
+    old = before.read(range(len(before)))
+    assert "page 100%" in before.memory.paths["observation.images.front"]
+    run(PROJECT / "examples" / "rewrite_pictures.py", [str(root)], tmp_path)
+    after = reel.open_dataset(root)
+    new = after.read(range(len(after)))
+    assert "extent 100%" in after.memory.paths["observation.images.front"]
+    assert old.keys() == new.keys()
+    for name in old:
+        np.testing.assert_array_equal(old[name], new[name])
