@@ -18,8 +18,9 @@ SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
 # Small sizes; a script that is not listed runs as it is.
 ARGUMENTS = {
     "demo": ["demo", "--episodes", "2", "--frames", "20"],
+    "export_to_rerun": ["arm", "recordings"],
     "record": ["my_arm"],
-    "record": ["recorded"],
+    "train_bc": ["arm", "--steps", "3", "--batch-size", "4"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
     "shards": ["shapes", "--examples", "100"],
 }
@@ -51,7 +52,10 @@ def test_every_example_runs(script, tmp_path):
     for module, package in EXTRAS.items():
         if module in text and find_spec(package) is None:
             pytest.skip(f"{script.name} needs {package}")
-    done = run(script, ARGUMENTS.get(script.stem, []), tmp_path)
+    arguments = ARGUMENTS.get(script.stem, [])
+    if "arm" in arguments:
+        make_sample(tmp_path / "arm", Sample(2, 20, size=(48, 64), codec="h264"))
+    done = run(script, arguments, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
