@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +44,9 @@ def hub(root):
         server.shutdown()
 
 
-def run_download(server, home, check=True, offline=False, **arguments):
+def run_download(
+    server: HubServer, home: Path, *, check: bool = True, offline: bool = False, **arguments: Any
+) -> str:
     """Download in a process of its own, since huggingface_hub reads its settings once."""
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith("HF_")},
@@ -60,7 +64,7 @@ def run_download(server, home, check=True, offline=False, **arguments):
         check=False,
     )
     assert not check or done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout) if done.returncode == 0 else done.stderr
+    return str(json.loads(done.stdout)) if done.returncode == 0 else done.stderr
 
 
 class TestConversion:

@@ -1,7 +1,7 @@
 """Values on a common scale, and statistics from the values."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import roboreel as reel
 from roboreel.cli import app
 from roboreel.cli.stats import compare_stats
-from roboreel.dataset.normalize import Normalize, Unnormalize
+from roboreel.dataset.normalize import Mode, Normalize, Unnormalize
 from roboreel.errors import FeatureNotFoundError
 from roboreel.format.statistics import read_stats
 from roboreel.stats import Accumulator, FeatureStats, image_stats
@@ -20,10 +20,10 @@ from roboreel.stats import Accumulator, FeatureStats, image_stats
 from .factory import SHARED, needs_shared, write_dataset
 
 LENGTHS = [3, 1, 7, 2, 5]
-MODES: tuple[Any, ...] = ("mean_std", "min_max", "quantiles", "quantiles10")
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-def stats_of(values: np.ndarray) -> FeatureStats:
+def stats_of(values: Any) -> FeatureStats:
     accumulator = Accumulator(values.shape[1:])
     accumulator.update(values)
     return accumulator.finish()
@@ -52,8 +52,8 @@ def test_each_mode_puts_its_landmarks_where_it_says():
     assert normal["mean_std"].mean() == pytest.approx(0, abs=1e-6)
     assert normal["mean_std"].std() == pytest.approx(1, rel=1e-5)
     assert (normal["min_max"].min(), normal["min_max"].max()) == (-1, 1)
-    for mode, share in (("quantiles", 0.01), ("quantiles10", 0.1)):
-        low, high = np.quantile(normal[mode], [share, 1 - share])
+    for values, share in ((normal["quantiles"], 0.01), (normal["quantiles10"], 0.1)):
+        low, high = np.quantile(values, [share, 1 - share])
         assert (low, high) == (pytest.approx(-1, abs=1e-5), pytest.approx(1, abs=1e-5))
 
 
@@ -74,8 +74,8 @@ def test_bytes_of_images_count_as_zero_to_one():
 
 
 def test_what_cannot_be_done_is_said():
-    zero = np.zeros(1)
-    stats = {"x": FeatureStats(zero, zero, zero, zero, count=np.ones(1, np.int64), quantiles={})}
+    one = np.zeros(1)
+    stats = {"x": FeatureStats(one, one, one, one, count=np.ones(1, int), quantiles={})}
     with pytest.raises(ValueError, match=r"'x' have no q01.*compute_stats"):
         Normalize(stats, {"x": "quantiles"})({"x": np.zeros((1, 1))})
     with pytest.raises(FeatureNotFoundError, match="no statistics of 'y'"):
