@@ -76,11 +76,16 @@ class Benchmark:
         chosen = parser(self.title).parse_args(arguments)
         clean_up_when_ended()
         self.run(
-            quick=chosen.quick, peers=None if chosen.no_peers else peers_python(), out=chosen.out
+            quick=chosen.quick,
+            peers=None if chosen.no_peers else peers_python(),
+            out=chosen.out,
+            rounds=chosen.rounds,
         )
         return 0
 
-    def run(self, *, quick: bool, peers: Path | None, out: Path | None) -> list[Row]:
+    def run(
+        self, *, quick: bool, peers: Path | None, out: Path | None, rounds: int | None = None
+    ) -> list[Row]:
         """Measure all cases in turns; print and write what came out.
 
         Args:
@@ -88,13 +93,14 @@ class Benchmark:
             peers: The peers' interpreter; None measures ours alone.
             out: Folder of the JSON and the plot. None writes to benchmarks/results, or, if quick,
                 nowhere, so that no real result is lost to a tiny one.
+            rounds: How often each case is measured; as the benchmark says when None.
         """
         console = Console()
         with tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-") as scratch:
             cases = self.cases(Settings(Path(scratch), quick, peers))
             rows = measure(
                 cases,
-                rounds=1 if quick else self.rounds,
+                rounds=rounds or (1 if quick else self.rounds),
                 homes=Path(scratch, "homes"),
                 console=console,
             )
@@ -112,6 +118,7 @@ def parser(title: str) -> argparse.ArgumentParser:
     """Return the command line that all benchmarks share."""
     options = argparse.ArgumentParser(description=title)
     options.add_argument("--quick", action="store_true", help="tiny inputs, one round")
+    options.add_argument("--rounds", type=int, help="how often each case is measured")
     options.add_argument("--no-peers", action="store_true", help="measure ours alone")
     options.add_argument("--out", type=Path, help="folder for the JSON and the plot")
     return options
