@@ -59,6 +59,7 @@ class Budget:
         self._limit_bytes = limit_bytes
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._held_bytes = 0
+        self._held_by: defaultdict[str, int] = defaultdict(int)
         self._lock = threading.RLock()
         after_fork(self, Budget._after_fork)
 
@@ -80,11 +81,12 @@ class Budget:
 
     def held_by_owner(self) -> dict[str, int]:
         """Return the bytes held now, by what holds them."""
-        held: defaultdict[str, int] = defaultdict(int)
         with self._lock:
-            for entry in self._entries.values():
-                held[entry.owner] += entry.size_bytes
-        return dict(held)
+            return {owner: held for owner, held in self._held_by.items() if held}
+
+    def held_by(self, owner: str) -> int:
+        """Return the bytes that one owner holds now."""
+        return self._held_by.get(owner, 0)
 
     def get(self, key: Hashable) -> Any | None:  # noqa: ANN401  # the value of any cache
         """Return a held value, and count this as a use; None if it is not held."""
@@ -118,7 +120,7 @@ class Budget:
             if size_bytes > self._limit_bytes:
                 return
             self._entries[key] = _Entry(value, size_bytes, owner, survives_fork)
-            self._held_bytes += size_bytes
+            self._count(owner, size_bytes)
             self._shrink()
 
     def load(
@@ -140,7 +142,7 @@ class Budget:
             entry = self._entries.pop(key, None)
             if entry is None:
                 return None
-            self._held_bytes -= entry.size_bytes
+            self._count(entry.owner, -entry.size_bytes)
             return entry.value
 
     def drop(self, key: Hashable) -> None:
@@ -157,12 +159,17 @@ class Budget:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
+            self._held_by.clear()
             self._held_bytes = 0
 
     def _shrink(self) -> None:
         while self._held_bytes > self._limit_bytes:
             _, entry = self._entries.popitem(last=False)
-            self._held_bytes -= entry.size_bytes
+            self._count(entry.owner, -entry.size_bytes)
+
+    def _count(self, owner: str, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._held_by[owner] += size_bytes
 
     def _after_fork(self) -> None:
         # The lock may have been held by a thread that does not exist in the child.

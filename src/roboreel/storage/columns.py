@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,15 +27,17 @@ _DENSE = "dense columns"
 _GROUPS = "row groups"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Dense:
     """One feature over all rows, filled row group by row group as rows are asked for."""
 
     values: NDArray[Any]
-    filled: dict[int, NDArray[np.bool_]]
-    """Per file, which of its row groups are there."""
-    missing: int
-    """Rows that are not there yet."""
+    filled: set[tuple[int, int]]
+    """Files and row groups that are there."""
+    missing: NDArray[np.int64]
+    """Rows of each episode that are not there yet."""
+    lock: threading.Lock
+    """Held while it is noted what is there, never while reading."""
 
 
 class Columns:
@@ -67,7 +70,7 @@ class Columns:
             return self._gather_groups(name, feature, flat).reshape(
                 *rows.shape, *feature.value_shape
             )
-        if dense.missing:
+        if dense.missing[self._files.episodes_of(flat)].any():
             self._fill(name, feature, dense, flat)
         return dense.values.take(rows, axis=0)
 
@@ -83,7 +86,7 @@ class Columns:
         return "row groups: read in order, or raise `memory=`"
 
     def _fits(self, feature: Feature) -> bool:
-        held = self._budget.held_by_owner().get(_DENSE, 0)
+        held = self._budget.held_by(_DENSE)
         return held + self._column_bytes(feature) <= self._budget.limit_bytes // 2
 
     def _column_bytes(self, feature: Feature) -> int:
@@ -96,25 +99,27 @@ class Columns:
         if held is None and self._fits(feature):
             shape = (self._files.num_rows, *feature.value_shape)
             # Not zeroed: pages that no row group fills are never touched and cost nothing.
-            held = _Dense(np.empty(shape, feature.numpy_dtype), {}, self._files.num_rows)
+            values = np.empty(shape, feature.numpy_dtype)
+            held = _Dense(values, set(), self._files.lengths.copy(), threading.Lock())
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
     def _fill(self, name: str, feature: Feature, dense: _Dense, rows: NDArray[np.int64]) -> None:
         for file, group, _ in self._groups(rows):
-            opened = self._files.open(file)
-            filled = dense.filled.setdefault(file, np.zeros(len(opened.group_bounds) - 1, bool))
-            if filled[group]:
+            if (file, group) in dense.filled:
                 continue
+            opened = self._files.open(file)
             values = dense_numbers(
                 name, opened.read(group, name), feature, place=opened.describe(group)
             )
             to, source = self._files.rows_of_group(file, group)
             dense.values[to] = values if len(source) == len(values) else values[source]
-            # Two threads may both fill a group: the same values, counted once.
-            if not filled[group]:
-                filled[group] = True
-                dense.missing -= len(to)
+            with dense.lock:
+                # Two threads may both have filled it, with the same values: counted once.
+                if (file, group) not in dense.filled:
+                    dense.filled.add((file, group))
+                    episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
+                    dense.missing[episodes] -= counts
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
@@ -147,13 +152,21 @@ class Columns:
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
         """Yield the row groups that rows lie in, each with its rows and where they are wanted."""
         files, file_rows = self._files.locate(rows)
-        for file in np.unique(files).tolist():
-            slots = np.flatnonzero(files == file)
-            bounds = self._files.open(file).group_bounds
+        for slots in _runs_of_equal(files):
+            file = int(files[slots[0]])
+            bounds = self._files.group_bounds(file)
             groups = np.searchsorted(bounds, file_rows[slots], side="right") - 1
-            for group in np.unique(groups).tolist():
-                chosen = slots[groups == group]
-                yield file, group, _Places(chosen, file_rows[chosen] - bounds[group])
+            for chosen in _runs_of_equal(groups):
+                group, wanted = int(groups[chosen[0]]), slots[chosen]
+                yield file, group, _Places(wanted, file_rows[wanted] - bounds[group])
+
+
+def _runs_of_equal(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the places of each distinct value, the values ascending."""
+    if not len(values):
+        return []
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from roboreel.errors import CorruptFileError, MissingValueError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from roboreel.schema import Feature
@@ -51,11 +53,19 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
         raise CorruptFileError(
             f"{name!r} holds {array.type} values where {feature.dtype} is declared, in {place}."
         )
-    per_row = int(np.prod(feature.value_shape, dtype=np.int64))
-    if len(array) != count * per_row:
+    if count and _without_ones(shape) != _without_ones(feature.value_shape):
         raise CorruptFileError(_describe_shape(name, tuple(shape), feature, place))
+    if pa.types.is_floating(array.type) and feature.numpy_dtype.kind != "f":
+        raise CorruptFileError(
+            f"{name!r} holds {array.type} values, which would lose their fractions as the "
+            f"{feature.dtype} that meta/info.json declares, in {place}."
+        )
     values: NDArray[Any] = np.asarray(array.to_numpy(zero_copy_only=False), feature.numpy_dtype)
     return values.reshape(count, *feature.value_shape)
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
 
 
 def _is_list(kind: Any) -> bool:  # noqa: ANN401

@@ -67,6 +67,11 @@ class FrameFiles:
         self._episodes = episodes
         self._lock = threading.RLock()
         self._open: OrderedDict[int, FrameFile] = OrderedDict()
+        self._bounds: dict[int, NDArray[np.int64]] = {}
+        self.num_rows = episodes.num_rows
+        """Rows of all files together."""
+        self.lengths = episodes.length
+        """Rows of each episode, by its position."""
         # Corrected where a file turns out to hold more than the metadata lists.
         self._data_row = episodes.data_row.copy()
         self._checked = np.zeros(len(files), dtype=bool)
@@ -81,11 +86,6 @@ class FrameFiles:
         """Begins the keys under which a budget holds what was read from these files."""
         # A child must share neither the locks nor the readers of its parent.
         after_fork(self, FrameFiles._after_fork)
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of all files together."""
-        return self._episodes.num_rows
 
     def episodes_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position of the episode that each row belongs to."""
@@ -107,10 +107,12 @@ class FrameFiles:
 
     def rows_of_group(self, file: int, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the dataset's rows in a row group, and where in the group each of them lies."""
-        bounds = self.open(file).group_bounds
+        bounds = self.group_bounds(file)
         first, last = int(bounds[group]), int(bounds[group + 1])
         episodes = self._episodes
         positions = self._positions(file)
+        # In the order of the file, whatever the episodes are numbered.
+        positions = positions[np.argsort(self._data_row[positions], kind="stable")]
         begin = np.maximum(self._data_row[positions], first)
         end = np.minimum(self._data_row[positions] + episodes.length[positions], last)
         inside = np.flatnonzero(begin < end)
@@ -123,6 +125,13 @@ class FrameFiles:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         in_file = np.concatenate(spans)
         return in_file + np.concatenate(shifts), in_file - first
+
+    def group_bounds(self, file: int) -> NDArray[np.int64]:
+        """Return where a file's row groups begin and end; kept when the file is closed."""
+        bounds = self._bounds.get(file)
+        if bounds is None:
+            bounds = self._bounds[file] = self.open(file).group_bounds
+        return bounds
 
     def path(self, file: int) -> Path:
         """Return where a file lies."""
@@ -178,7 +187,11 @@ class FrameFiles:
         self._checked[file] = True
 
     def _numbers_agree(self, file: FrameFile, positions: NDArray[np.int64]) -> bool:
-        """Whether the footer's ranges of episode numbers are those that the metadata expects."""
+        """Whether the file's episode numbers are those that the metadata expects.
+
+        A row group of one episode is judged by the range in its statistics; one of several, or
+        without statistics, by its numbers.
+        """
         names = file.parquet.schema_arrow.names
         metadata = file.parquet.metadata
         leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
@@ -192,12 +205,15 @@ class FrameFiles:
             first, stop = file.group_bounds[group : group + 2]
             if first == stop:
                 continue
-            span = np.searchsorted(starts, [first, stop - 1], side="right") - 1
-            inside = numbers[span[0] : span[1] + 1]
+            rows = np.arange(first, stop)
+            expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
             statistics = metadata.row_group(group).column(leaf).statistics
-            if statistics is None or not statistics.has_min_max:
-                continue
-            if (statistics.min, statistics.max) != (inside.min(), inside.max()):
+            if expected[0] == expected[-1] and statistics is not None and statistics.has_min_max:
+                if statistics.min != expected[0] or statistics.max != expected[0]:
+                    return False
+            elif not np.array_equal(
+                file.read(group, "episode_index").to_numpy(zero_copy_only=False), expected
+            ):
                 return False
         return True
 
