@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import roboreel as reel
 from roboreel.cli import app
+from roboreel.dataset import cache as cache_module
 from roboreel.dataset import materialize as materialize_module
 from roboreel.errors import CacheError
 from roboreel.schema import Feature
@@ -76,13 +77,13 @@ def _built(dataset, path):
     return path
 
 
-def test_other_picks_find_the_same_cache(dataset, tmp_path, monkeypatch):
+def test_other_picks_find_the_same_cache(dataset, tmp_path):
     root = _built(dataset, tmp_path / "c")
-    before = sorted((p, p.stat().st_mtime_ns) for p in root.rglob("*"))
+    before = sorted((p, p.stat().st_mtime_ns) for p in root.rglob("*.arrow"))
     view = dataset.select(episodes=[2]).materialize(root, {"*": reel.Raw()})
     assert len(view) == 5
     assert view.read([0], ["index"])["index"].tolist() == [4]
-    assert sorted((p, p.stat().st_mtime_ns) for p in root.rglob("*")) == before
+    assert sorted((p, p.stat().st_mtime_ns) for p in root.rglob("*.arrow")) == before
 
 
 def test_an_interrupted_build_goes_on_where_it_stopped(dataset, tmp_path):
@@ -134,6 +135,23 @@ def test_wrong_wishes_are_refused(dataset, tmp_path):
     (tmp_path / "mine" / "cache.json").write_text("{}")
     with pytest.raises(CacheError, match="Not a cache"):
         reel.open_dataset(dataset.path, cache=tmp_path / "mine")
+
+
+@pytest.mark.parametrize("name", [".git", ".ssh"])
+def test_a_folder_of_somebody_else_is_never_swept(dataset, tmp_path, name):
+    (tmp_path / "home" / name).mkdir(parents=True)
+    (tmp_path / "home" / name / "key").write_text("precious")
+    with pytest.raises(CacheError, match=f"other files, such as '{name}'"):
+        dataset.materialize(tmp_path / "home")
+    assert (tmp_path / "home" / name / "key").read_text() == "precious"
+
+
+def test_few_parts_are_open_at_once(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "_MAX_OPEN_PARTS", 2)
+    cached = dataset.materialize(tmp_path / "c", {"*": reel.Raw()})
+    ours, theirs = cached.read(range(18))[CAMERA], dataset.read(range(18))[CAMERA]
+    assert np.array_equal(ours, theirs)
+    assert len(cached._reader._cache._parts) == 2
 
 
 def test_the_commands_build_list_verify_prune_and_remove(dataset, tmp_path, monkeypatch):

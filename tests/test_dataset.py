@@ -305,6 +305,84 @@ def test_a_file_with_other_episodes_than_the_metadata_says_is_refused(tmp_path):
         reel.open_dataset(tmp_path)[0]
 
 
+def stored_in_another_order(root, order):
+    """Store the episodes of a one-file dataset in another order, one row group for all."""
+    path = root / "data" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(path)
+    starts = np.cumsum([0, *LENGTHS])
+    parts = [table.slice(starts[e], LENGTHS[e]) for e in order]
+    pq.write_table(pa.concat_tables(parts), path)
+    meta = root / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    episodes = pq.read_table(meta)
+    begin = dict(zip(order, np.cumsum([0, *[LENGTHS[e] for e in order]]).tolist(), strict=False))
+    for name, shift in (("dataset_from_index", 0), ("dataset_to_index", 1)):
+        values = pa.array([begin[e] + shift * LENGTHS[e] for e in range(len(LENGTHS))])
+        episodes = episodes.set_column(episodes.column_names.index(name), name, values)
+    pq.write_table(episodes, meta)
+
+
+@pytest.mark.parametrize("limit", ["1MB", 300])
+def test_episodes_stored_in_another_order_than_their_numbers_are_found(tmp_path, limit):
+    write_dataset(tmp_path, LENGTHS, episodes_per_file=5)
+    stored_in_another_order(tmp_path, [3, 0, 4, 1, 2])
+    dataset = reel.open_dataset(tmp_path, memory=limit)
+    for episode in dataset.episodes:
+        values = episode.read(["episode_index", "frame_index"])
+        assert values["episode_index"].tolist() == [episode.number] * episode.length
+        assert values["frame_index"].tolist() == list(range(episode.length))
+
+
+def test_lengths_that_disagree_within_one_row_group_are_seen(tmp_path):
+    write_dataset(tmp_path, LENGTHS, episodes_per_file=5)
+    rewrite(tmp_path, lambda table: table)
+    path = tmp_path / "data" / "chunk-000" / "file-000.parquet"
+    pq.write_table(pq.read_table(path), path)
+    meta = tmp_path / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    episodes = pq.read_table(meta)
+    shifted = pa.array([4, 1, 4, 2, 7])
+    place = episodes.column_names.index("length")
+    pq.write_table(episodes.set_column(place, "length", shifted), meta)
+    with pytest.raises(CorruptFileError, match="Episode 0 has 4 frames in the metadata and 3"):
+        reel.open_dataset(tmp_path)[0]
+
+
+def test_a_view_that_was_read_opens_no_file_again(tmp_path, monkeypatch):
+    write_dataset_v2(tmp_path, LENGTHS)
+    view = reel.open_dataset(tmp_path).select(episodes=[0, 2, 4])
+    first = view.read(range(len(view)), ["action"])
+    opened = []
+    files = type(view._reader._files)
+    monkeypatch.setattr(files, "open", lambda *arguments: opened.append(arguments))
+    assert np.array_equal(view.read(range(len(view)), ["action"])["action"], first["action"])
+    assert opened == []
+
+
+def test_only_whole_numbers_count_samples_and_episodes(dataset):
+    with pytest.raises(TypeError, match="Samples are whole numbers: float64"):
+        dataset.read([1.7])
+    with pytest.raises(TypeError, match="Samples are whole numbers: bool"):
+        dataset.read(np.array([True, False]))
+    with pytest.raises(TypeError, match="Episodes are whole numbers: float64"):
+        dataset.select(episodes=[1.5])
+    with pytest.raises(EpisodeNotFoundError, match="does not exist"):
+        dataset.select(episodes=[2**70])
+    with pytest.raises(RowNotFoundError, match="does not exist"):
+        dataset.read([2**64])
+
+
+def test_a_stored_shape_of_the_same_size_is_another_shape(tmp_path):
+    write_dataset(tmp_path, LENGTHS)
+    info = json.loads((tmp_path / "meta" / "info.json").read_text())
+    info["features"]["grid"]["shape"] = [3, 2]
+    info["features"]["next.reward"]["dtype"] = "int64"
+    edit_info(tmp_path, features=info["features"])
+    dataset = reel.open_dataset(tmp_path)
+    with pytest.raises(CorruptFileError, match=r"\(3, 2\) is declared .* \(2, 3\) is stored"):
+        dataset.read([0], ["grid"])
+    with pytest.raises(CorruptFileError, match="would lose their fractions"):
+        dataset.read([0], ["next.reward"])
+
+
 def test_an_index_column_that_starts_elsewhere_changes_nothing(tmp_path):
     write_dataset(tmp_path, LENGTHS)
 

@@ -521,6 +521,47 @@ def test_a_wrong_value_in_info_is_named(tmp_path, changes, message):
         reel.open_dataset(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("length", pa.array(["a", "b"]), "holds string where numbers were expected"),
+        ("length", pa.array([2**62, 1]), "has the length"),
+        ("episode_index", pa.array([None, 1], pa.int64()), "'episode_index' is missing"),
+        ("data/file_index", pa.array([None, 1], pa.int64()), "'data/file_index' is missing"),
+    ],
+)
+def test_a_wrong_value_in_the_episode_table_is_named(tmp_path, name, values, message):
+    write_dataset(tmp_path, [1, 2])
+    path = tmp_path / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.column_names.index(name), name, values), path)
+    with pytest.raises((MetadataError, CorruptFileError), match=message):
+        reel.open_dataset(tmp_path)
+
+
+@pytest.mark.parametrize("length", ["NaN", "Infinity", "1e300", "-1"])
+def test_a_length_that_is_none_is_named(tmp_path, length):
+    write_dataset_v2(tmp_path, [3])
+    (tmp_path / "meta" / "episodes.jsonl").write_text(
+        f'{{"episode_index": 0, "tasks": [], "length": {length}}}\n'
+    )
+    with pytest.raises((MetadataError, CorruptFileError), match="length"):
+        reel.open_dataset(tmp_path)
+
+
+def test_odd_values_in_info_are_read_around_or_named(tmp_path):
+    write_dataset(tmp_path, [3])
+    info = json.loads((tmp_path / "meta" / "info.json").read_text())
+    info["features"]["huge"] = {"dtype": "float32", "shape": [2**40, 2**40], "names": None}
+    edit_info(tmp_path, splits=["train"], features=info["features"])
+    dataset = reel.open_dataset(tmp_path)
+    assert "huge" not in dataset.features
+    assert any("'huge' has the shape" in problem for problem in dataset.problems)
+    (tmp_path / "meta" / "info.json").write_text('{"fps": ' + "9" * 5000 + "}")
+    with pytest.raises(MetadataError, match=r"info\.json"):
+        reel.open_dataset(tmp_path)
+
+
 def test_a_parquet_file_without_its_footer_is_named(tmp_path):
     write_dataset(tmp_path, [1, 2])
     path = tmp_path / "meta" / "episodes" / "chunk-000" / "file-000.parquet"

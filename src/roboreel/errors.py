@@ -9,6 +9,7 @@
     ├── UnsafePathError         (ValueError)         a template or name leads out of the dataset
     ├── EpisodeNotFoundError    (IndexError)         an episode that does not exist
     ├── FeatureNotFoundError    (KeyError)           a feature that does not exist
+    ├── TaskNotFoundError       (LookupError)        a task that no episode has
     ├── RowNotFoundError        (IndexError)         a row or sample outside the dataset
     ├── MissingFileError        (FileNotFoundError)  a data or video file that the metadata names
     ├── CorruptFileError        (ValueError)         bytes that are not what they should be
@@ -51,6 +52,7 @@ __all__ = [
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
+    "TaskNotFoundError",
     "TooSlowError",
     "UnsafePathError",
     "UnsupportedArgumentError",
@@ -90,6 +92,10 @@ class FeatureNotFoundError(DatasetError, KeyError):
     def __str__(self) -> str:
         # KeyError prints the repr of its argument, which hides a sentence in quotes.
         return str(self.args[0]) if self.args else ""
+
+
+class TaskNotFoundError(DatasetError, LookupError):
+    """No episode has a task."""
 
 
 class RowNotFoundError(DatasetError, IndexError):

@@ -22,6 +22,7 @@ from roboreel.dataset.cache import (
     Picture,
     Raw,
     differences,
+    refuse_strangers,
 )
 from roboreel.dataset.materialize import estimate
 from roboreel.errors import CacheError
@@ -177,6 +178,7 @@ def remove(
 ) -> None:
     """Remove a cache; a folder that is none is left alone."""
     CacheManifest.read(path)
+    refuse_strangers(path)
     _remove(path, _tree_bytes(path), dry_run=dry_run)
 
 

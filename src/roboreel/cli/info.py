@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -109,10 +110,8 @@ def _task_table(dataset: Dataset) -> Table:
     episodes = dataset.manifest.episodes
     table = Table("task", "text", "episodes", title="Tasks", title_justify="left")
     table.columns[2].justify = "right"
-    counts = {
-        text: int((episodes.task_codes == code).sum())
-        for code, text in enumerate(episodes.task_texts)
-    }
+    per_code = np.bincount(episodes.task_codes, minlength=len(episodes.task_texts))
+    counts = dict(zip(episodes.task_texts, per_code.tolist(), strict=True))
     for number, text in dataset.tasks.items():
         table.add_row(str(number), escape(text), f"{counts.get(text, 0):,}")
     return table

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import threading
+from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +17,7 @@ import numpy as np
 
 from roboreel.errors import CacheError, CorruptFileError
 from roboreel.image import decode_images, image_size
+from roboreel.storage.forking import after_fork
 from roboreel.storage.shards import open_shards
 
 if TYPE_CHECKING:
@@ -31,7 +37,10 @@ __all__ = [
     "Picture",
     "Raw",
     "choose_pictures",
+    "differences",
+    "is_generation",
     "open_cache",
+    "refuse_strangers",
     "source_of",
 ]
 
@@ -40,6 +49,7 @@ Layout = Literal["chw", "hwc"]
 CACHE_FILE = "cache.json"
 _LAYOUT_VERSION = 1
 _MOST_FILES_COMPARED = 2000
+_MAX_OPEN_PARTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +153,9 @@ def open_cache(root: Path, manifest: Manifest) -> Cache:
             f"The cache was made from another state of the dataset: {differing[0]} Build it anew "
             f"with `roboreel cache build`, or open without it: {str(root)!r}."
         )
+    with suppress(OSError):
+        # `roboreel cache prune` removes what was used longest ago.
+        os.utime(root / CACHE_FILE)
     return Cache(root, cache)
 
 
@@ -174,10 +187,13 @@ def source_of(manifest: Manifest, *, files: bool = True) -> dict[str, Any]:
     meta = sorted(path for path in (manifest.root / "meta").rglob("*") if path.is_file())
     digest = hashlib.sha256()
     for path in meta:
-        # Statistics are large and change no image.
-        if "stats" not in path.name:
-            digest.update(f"{path.relative_to(manifest.root).as_posix()}\n".encode())
+        digest.update(f"{path.relative_to(manifest.root).as_posix()}\n".encode())
+        if path.name in ("info.json", "tasks.parquet", "tasks.jsonl", "episodes.jsonl"):
             digest.update(path.read_bytes())
+        elif "stats" not in path.name:
+            # Most of an episode table is statistics: its size and time must do.
+            state = path.stat()
+            digest.update(f"{state.st_size} {state.st_mtime_ns}\n".encode())
     sets = [manifest.data_files, *manifest.video_files.values()]
     source: dict[str, Any] = {
         "metadata": digest.hexdigest(),
@@ -216,6 +232,22 @@ def choose_pictures(
     return chosen
 
 
+def is_generation(path: Path) -> bool:
+    """Whether a path is a folder that a build of a cache made."""
+    return path.is_dir() and re.fullmatch(r"[0-9a-f]{16}", path.name) is not None
+
+
+def refuse_strangers(root: Path) -> None:
+    """Raise if a folder holds anything that no build of a cache made."""
+    for path in root.iterdir() if root.exists() else ():
+        ours = path.name in (CACHE_FILE, ".lock") or path.name.endswith(f".tmp-{CACHE_FILE}")
+        if not ours and not is_generation(path):
+            raise CacheError(
+                f"There are other files, such as {path.name!r}: a cache has a folder of its own, "
+                f"not {str(root)!r}."
+            )
+
+
 class Cache:
     """The mapped shards of a dataset; pickles and forks reopen them."""
 
@@ -224,7 +256,9 @@ class Cache:
         self.manifest = manifest
         self._folder = root / manifest.key
         self._numbers: Store | None = None
-        self._parts: dict[int, Store] = {}
+        self._parts: OrderedDict[int, Store] = OrderedDict()
+        self._lock = threading.Lock()
+        after_fork(self, Cache._after_fork)
 
     def numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return the values of a feature of numbers at some rows, ``(N, …)``."""
@@ -279,9 +313,20 @@ class Cache:
             yield slots, self._part(part).take(rows[slots] - part * size, features=[camera])
 
     def _part(self, part: int) -> Store:
-        if part not in self._parts:
-            self._parts[part] = open_shards(self._folder / f"images-{part:06d}")
-        return self._parts[part]
+        with self._lock:
+            if part in self._parts:
+                self._parts.move_to_end(part)
+                return self._parts[part]
+        opened = open_shards(self._folder / f"images-{part:06d}", max_open=4)
+        with self._lock:
+            self._parts[part] = opened
+            while len(self._parts) > _MAX_OPEN_PARTS:
+                # Another thread may be reading: the last reference closes its files.
+                self._parts.popitem(last=False)
+        return opened
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
 
 
 def _check_size(size: tuple[int, int] | None) -> None:

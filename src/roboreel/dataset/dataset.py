@@ -11,8 +11,9 @@ import numpy as np
 
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
-from roboreel.dataset.plan import select_episodes
+from roboreel.dataset.plan import select_episodes, whole_numbers
 from roboreel.dataset.statistics import compute_stats, number_features
+from roboreel.errors import TaskNotFoundError
 from roboreel.format import read_manifest
 from roboreel.format.hub import SCHEME, find_dataset, parse_hub_url
 from roboreel.format.statistics import read_stats
@@ -225,7 +226,7 @@ class Dataset:
             MissingFileError: A file that the metadata names is not there.
             MissingImageError: A video that has fewer images than its episode has frames.
         """
-        wanted = np.asarray(samples, dtype=np.int64).reshape(-1)
+        wanted = whole_numbers(samples, "Samples")
         return self._reader.read(
             self._selection.rows(wanted),
             features,
@@ -262,7 +263,7 @@ class Dataset:
         """
         positions = self._selection.positions
         if episodes is not None:
-            asked = self.manifest.episodes.positions_of(list(episodes))
+            asked = self.manifest.episodes.positions_of(whole_numbers(episodes, "Episodes"))
             self._check_inside(asked)
             positions = np.unique(asked)
         if tasks is not None:
@@ -347,7 +348,7 @@ class Dataset:
         unknown = [task for task in asked if task not in table.task_texts]
         if unknown:
             known = ", ".join(repr(task) for task in table.task_texts[:10])
-            raise LookupError(f"No episode has the task {unknown[0]!r}: there are {known}.")
+            raise TaskNotFoundError(f"No episode has the task {unknown[0]!r}: there are {known}.")
         wanted = np.isin(table.task_codes, [table.task_texts.index(task) for task in asked])
         hits = np.concatenate([[0], np.cumsum(wanted)])
         return (hits[table.task_bounds[1:]] > hits[table.task_bounds[:-1]])[positions]

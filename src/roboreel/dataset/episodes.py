@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-
 from roboreel.errors import EpisodeNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
@@ -65,7 +64,7 @@ class Episode:
         layout: Layout = "chw",
     ) -> dict[str, Any]:
         """Return the whole episode, each feature as ``(T, …)``; see `Dataset.read`."""
-        rows = np.arange(self.start, self.stop, dtype=np.int64)
+        rows = self.dataset._reader.rows_of(self.position)
         return self.dataset._reader.read(rows, features, image_size=image_size, layout=layout)
 
     def stream(

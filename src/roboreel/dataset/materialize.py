@@ -18,6 +18,8 @@ from roboreel.dataset.cache import (
     CacheManifest,
     Jpeg,
     choose_pictures,
+    is_generation,
+    refuse_strangers,
     source_of,
 )
 from roboreel.errors import CacheError
@@ -95,7 +97,7 @@ def materialize(
     same place counts until the new one is whole.
     """
     manifest = _plan(dataset, cameras)
-    _refuse_strangers(root)
+    refuse_strangers(root)
     root.mkdir(parents=True, exist_ok=True)
     if _is_whole(root, manifest):
         return Cache(root, manifest)
@@ -122,24 +124,6 @@ def _is_whole(root: Path, manifest: CacheManifest) -> bool:
         return CacheManifest.read(root).key == manifest.key
     except CacheError:
         return False
-
-
-def _refuse_strangers(root: Path) -> None:
-    """Raise if a folder holds anything that is not a cache of ours."""
-    if not root.exists():
-        return
-    strangers = [
-        path.name
-        for path in root.iterdir()
-        if path.name not in (CACHE_FILE, ".lock")
-        and not (path.is_dir() and len(path.name) == 16 and not path.name.strip("0123456789abcdef"))
-        and not path.name.startswith(".")
-    ]
-    if strangers:
-        raise CacheError(
-            f"There are other files, such as {strangers[0]!r}: choose a folder of its own for the "
-            f"cache, not {str(root)!r}."
-        )
 
 
 def _build(
@@ -169,7 +153,7 @@ def _build(
             on_rows(int(rows[-1]) + 1, total)
     write_atomically(root / CACHE_FILE, json.dumps(manifest.to_json(), indent=1))
     for old in root.iterdir():
-        if old.is_dir() and old.name != manifest.key:
+        if is_generation(old) and old.name != manifest.key:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -201,13 +185,12 @@ def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, An
 def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, object]:
     features: dict[str, object] = {}
     for name, picture in manifest.cameras.items():
-        feature = dataset.features[name]
-        height, width = picture.size or feature.shape[:2]
-        depth = feature.depth is not None and feature.dtype == "video"
-        channels, dtype = (1, "float32") if depth else (feature.shape[2], "uint8")
-        features[name] = (
-            Image() if isinstance(picture, Jpeg) else Array((channels, height, width), dtype)
-        )
+        if isinstance(picture, Jpeg):
+            features[name] = Image()
+            continue
+        # Shape and type are those of what is stored: depth may be metres, or 16 bits.
+        first = dataset._reader.read(np.zeros(1, np.int64), [name], image_size=picture.size)[name]
+        features[name] = Array(first.shape[1:], first.dtype.name)
     return features
 
 

@@ -17,7 +17,24 @@ if TYPE_CHECKING:
 
     from roboreel.schema import EpisodeTable
 
-__all__ = ["Plan", "Selection", "WindowPlan", "plan_read", "select_episodes"]
+__all__ = ["Plan", "Selection", "WindowPlan", "plan_read", "select_episodes", "whole_numbers"]
+
+
+def whole_numbers(values: object, noun: str) -> NDArray[np.int64]:
+    """Return numbers that count something, ``(N,)``.
+
+    Raises:
+        TypeError: They are not whole numbers: a mask, or fractions.
+    """
+    array = np.asarray(values if hasattr(values, "__array__") else list(values))  # type: ignore[call-overload]
+    if array.dtype == object and all(isinstance(value, int) for value in array.reshape(-1)):
+        # Beyond 64 bits there is nothing to count; the nearest that is representable is not there.
+        array = np.array([min(max(int(v), -(2**62)), 2**62) for v in array.reshape(-1)])
+    if array.size and array.dtype.kind not in "iu":
+        raise TypeError(f"{noun} are whole numbers: {array.dtype} values were given.")
+    if array.dtype.kind == "u":
+        array = np.minimum(array, 2**62)
+    return array.astype(np.int64).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,6 +86,14 @@ class Reader:
         )
         return self._carry_out(plan, image_size, layout)
 
+    def rows_of(self, episode: int) -> NDArray[np.int64]:
+        """Return the rows of the episode at a position, once its data file bears them out."""
+        table = self._manifest.episodes
+        start, length = int(table.start[episode]), int(table.length[episode])
+        if length:
+            self._files.locate(np.asarray([start]))
+        return np.arange(start, start + length, dtype=np.int64)
+
     def paths(self) -> dict[str, str]:
         """Return how each feature is served."""
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,7 @@ DEFAULT_FEATURES: dict[str, Feature] = {
 }
 """What every frame of a LeRobot dataset has."""
 
+_MOST_ELEMENTS = 2**31
 _CAMERA_AXES = ("height", "width", "channels")
 _DEPTH_FIELDS = {"depth_min": "min_m", "depth_max": "max_m", "shift": "shift", "use_log": "log"}
 _DEPTH_MARKERS = ("is_depth_map", "video.is_depth_map")
@@ -82,6 +84,8 @@ def _shape(name: str, shape: object) -> tuple[int, ...]:
         raise MetadataError(
             f"Feature {name!r} has the shape {shape!r}, which is not a list of sizes"
         )
+    if math.prod(sizes) > _MOST_ELEMENTS:
+        raise MetadataError(f"Feature {name!r} has the shape {shape!r}, which no memory holds")
     return tuple(sizes) or (1,)
 
 

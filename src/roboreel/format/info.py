@@ -107,7 +107,7 @@ def read_info(root: Path) -> Info:
         robot_type=None if raw.get("robot_type") is None else str(raw["robot_type"]),
         chunks_size=_positive(raw.get("chunks_size", 1000), "chunks_size", path),
         totals=_totals(raw),
-        splits={str(key): str(value) for key, value in (raw.get("splits") or {}).items()},
+        splits=_splits(raw.get("splits")),
         extra={key: value for key, value in raw.items() if key not in _KNOWN},
         problems=problems,
     )
@@ -125,7 +125,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
         raise MetadataError(
             f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
         ) from error
-    except (UnicodeDecodeError, RecursionError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
 
 
@@ -193,9 +193,13 @@ def _text(raw: Mapping[str, Any], key: str, path: Path) -> str:
 
 
 def _positive(value: object, key: str, path: Path) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
         raise MetadataError(f"{key} is {value!r}: a positive number was expected in {str(path)!r}.")
     return value
+
+
+def _splits(raw: object) -> dict[str, str]:
+    return {str(k): str(v) for k, v in raw.items()} if isinstance(raw, dict) else {}
 
 
 def _totals(raw: Mapping[str, Any]) -> dict[str, int]:

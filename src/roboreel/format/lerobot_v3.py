@@ -33,8 +33,12 @@ def read_manifest(root: Path, info: Info) -> Manifest:
     """Return all that a v3.0 dataset's metadata says; statistics are not read."""
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
     listed = _read_episodes(root, cameras)
+    _check_numbers(listed.numbers, root)
     first, problems = sorted_once(listed.numbers["episode_index"])
     columns = {name: column[first] for name, column in listed.numbers.items()}
+    if (columns.get("dataset_from_index", first) < 0).any():
+        problems += ("Some episodes do not say which rows they hold; all are in number order.",)
+        del columns["dataset_from_index"]
     data_files, data_file = _files(info.data_path, columns, "data", info.path, {})
     video_files, clips = {}, {}
     for camera in cameras:
@@ -74,8 +78,21 @@ def read_manifest(root: Path, info: Info) -> Manifest:
 
 
 def episode_files(root: Path) -> list[Path]:
-    """Return the files of the episode table, in the order of their numbers."""
-    return sorted((root / "meta" / "episodes").glob("**/*.parquet"))
+    """Return the files of the episode table, in the order of their numbers.
+
+    A name that begins with a dot is of a file that is being written.
+    """
+    files = (root / "meta" / "episodes").glob("**/*.parquet")
+    return sorted(path for path in files if not path.name.startswith("."))
+
+
+def _check_numbers(columns: Mapping[str, NDArray[Any]], root: Path) -> None:
+    for name in _REQUIRED:
+        if (columns[name] < 0).any():
+            raise MetadataError(
+                f"{name!r} is missing or negative for an episode, in "
+                f"{str(root / 'meta' / 'episodes')!r}."
+            )
 
 
 class _Listed:
@@ -92,8 +109,6 @@ def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
     wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
     parts, tasks = [], []
     for path in episode_files(root):
-        if path.name.startswith("."):
-            continue
         with open_parquet(path) as table:
             missing = [name for name in _REQUIRED if name not in table.column_names]
             if missing:

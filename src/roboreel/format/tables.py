@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from roboreel.schema import ClipTable
     from roboreel.storage.ragged import TextLists
 
+_MOST_FRAMES = 2**40
+
 __all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once"]
 
 
@@ -55,9 +57,12 @@ def arrange_episodes(
         tasks: Its tasks.
         path: The file that the lengths come from, for errors.
     """
-    if (length < 0).any():
-        bad = int(number[length < 0][0])
-        raise MetadataError(f"Episode {bad} has a negative length in {str(path)!r}.")
+    wrong = (length < 0) | (length > _MOST_FRAMES)
+    if wrong.any():
+        raise MetadataError(
+            f"Episode {int(number[wrong][0])} has the length {int(length[wrong][0])}, in "
+            f"{str(path)!r}."
+        )
     order = np.lexsort((number, place))
     start = np.empty_like(length)
     start[order] = np.cumsum(length[order]) - length[order]

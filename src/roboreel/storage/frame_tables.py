@@ -90,6 +90,10 @@ def _arrow_type(feature: Feature) -> pa.DataType:
 
 def _arrow_array(name: str, values: NDArray[Any] | Sequence[Any], feature: Feature) -> pa.Array:
     if feature.dtype == "image":
+        if sum(map(len, values)) >= 2**31:
+            raise DatasetError(
+                f"The pictures of {name!r} take more than 2 GiB in one episode: save shorter ones."
+            )
         paths = [f"frame-{row:06d}.png" for row in range(len(values))]
         return pa.StructArray.from_arrays(
             [pa.array(values, pa.binary()), pa.array(paths, pa.string())], fields=list(_IMAGE)
@@ -100,6 +104,11 @@ def _arrow_array(name: str, values: NDArray[Any] | Sequence[Any], feature: Featu
     if array.shape[1:] != feature.value_shape and array.shape[1:] != feature.shape:
         raise DatasetError(
             f"{name!r} has values of shape {array.shape[1:]}: {feature.shape} is declared."
+        )
+    if array.size >= 2**31:
+        raise DatasetError(
+            f"{name!r} has {array.size:,} elements in one episode: at most {2**31 - 1:,} fit into "
+            "a row group. Save shorter episodes."
         )
     flat = pa.array(np.ascontiguousarray(array).reshape(-1))
     shape = feature.value_shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +105,12 @@ def _read_episode_lines_slowly(
 
 def _integer(values: dict[str, Any], key: str, line: int, path: Path) -> int:
     value = values.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+        or value != int(value)
+    ):
         raise CorruptFileError(
             f"Line {line} has {key}={value!r} where a whole number was expected: {str(path)!r}."
         )

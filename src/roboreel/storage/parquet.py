@@ -61,6 +61,12 @@ class ParquetTable:
     def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
         """Return columns of numbers; a null is ``null`` among integers and NaN among floats."""
         table = self._read(list(names))
+        for field in table.schema:
+            if not _is_number(field.type):
+                raise CorruptFileError(
+                    f"Column {field.name!r} holds {field.type} where numbers were expected: "
+                    f"{str(self._path)!r}."
+                )
         return {name: _numbers(table.column(name), null) for name in table.column_names}
 
     def texts(self, name: str) -> list[str]:
@@ -261,6 +267,11 @@ def _leaf_names(schema: pa.Schema) -> list[str]:
         writer.write_table(schema.empty_table())
     columns = pq.ParquetFile(pa.BufferReader(buffer.getvalue())).schema
     return [columns.column(i).path for i in range(len(columns))]
+
+
+def _is_number(kind: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped

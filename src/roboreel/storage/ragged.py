@@ -71,7 +71,7 @@ def _codes_of(
     kind = chunk.type
     plain = pa.types.is_list(kind) and not chunk.null_count and not chunk.values.null_count
     if not plain or not pa.types.is_string(kind.value_type):
-        lists = [[str(text) for text in row or ()] for row in chunk.to_pylist()]
+        lists = [_texts_of(row) for row in chunk.to_pylist()]
         numbers = [texts.setdefault(text, len(texts)) for row in lists for text in row]
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         return lengths, np.asarray(numbers, dtype=np.int64)
@@ -86,3 +86,10 @@ def _codes_of(
     renumbered = [texts.setdefault(text.decode(), len(texts)) for text in known]
     codes = np.asarray(renumbered, dtype=np.int64)[np.asarray(seen, dtype=np.int64)]
     return np.diff(offsets).astype(np.int64), codes
+
+
+def _texts_of(row: object) -> list[str]:
+    if row is None:
+        return []
+    items = row if isinstance(row, list) else [row]
+    return [str(item) for item in items if item is not None]
