@@ -83,6 +83,7 @@ def check_remains(folder: Path, lengths: list[int]) -> None:
     flushed = flushed_frames(root, seen)
     plan = recover_dataset(root, dry_run=True)
     done = recover_dataset(root)
+    assert not (root / WORKSHOP / "open").exists()
     assert done.kept_frames == plan.kept_frames == flushed
     lengths = [*lengths[:seen], *([flushed] if flushed else [])]
     assert check_dataset(root, lengths).problems == ()

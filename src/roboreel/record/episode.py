@@ -138,7 +138,11 @@ class OpenEpisode:
 
     def clear(self) -> None:
         """Remove the files, once the episode is saved or forgotten."""
-        shutil.rmtree(self._folder)
+        # At one stroke: half of what was to be forgotten must not come back after a crash.
+        gone = self._folder.with_name("gone")
+        shutil.rmtree(gone, ignore_errors=True)
+        self._folder.rename(gone)
+        shutil.rmtree(gone)
 
     def abandon(self) -> None:
         """Stop, and leave on disk what can be recovered."""

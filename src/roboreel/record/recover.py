@@ -97,7 +97,8 @@ def _scratch(root: Path) -> Iterator[Path]:
     folder = root / WORKSHOP / "salvage"
     for path in (root / WORKSHOP).glob(".*.tmp-*"):
         path.unlink()
-    shutil.rmtree(folder, ignore_errors=True)
+    for left in (folder, root / WORKSHOP / "gone"):
+        shutil.rmtree(left, ignore_errors=True)
     folder.mkdir()
     try:
         yield folder
