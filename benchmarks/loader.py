@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.datasets import Shape, write_v30
-from benchmarks.footage import REAL, copy_as_v30, generate, with_keyframes_every
 from benchmarks.harness import OURS, Benchmark, Case, Settings
+from benchmarks.loader_datasets import REAL, copy_as_v30, generate, with_keyframes_every
 from benchmarks.peers import lerobot
 from benchmarks.results import CPU_MS, PEAK_MB, PER_CPU_SECOND, PER_SECOND
 

@@ -18,9 +18,9 @@ SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
 # Small sizes; a script that is not listed runs as it is.
 ARGUMENTS = {
     "demo": ["demo", "--episodes", "2", "--frames", "20"],
-    "record": ["my_arm"],
     "record": ["recorded"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
+    "train_bc": ["--episodes", "2", "--steps", "20", "--batch-size", "8"],
     "shards": ["shapes", "--examples", "100"],
 }
 # What a script needs beside the core, by the module that it imports.
