@@ -147,6 +147,7 @@ def main() -> None:
     """Train from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("dataset", nargs="?", type=Path, help="a dataset's folder")
+    parser.add_argument("--episodes", type=int, default=10, help="of the arm, if none is given")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
@@ -155,7 +156,7 @@ def main() -> None:
     path = options.dataset or Path("demo") / "arm"
     if options.dataset is None and not path.exists():
         print(f"Making a dataset of a simulated arm in {path}")
-        make_sample(path, Sample(episodes=10, frames=100))
+        make_sample(path, Sample(episodes=options.episodes, frames=100))
     run = prepare(reel.open_dataset(path), batch_size=options.batch_size, seed=options.seed)
     if options.checkpoint is not None and options.checkpoint.exists():
         run.load(options.checkpoint)

@@ -23,6 +23,7 @@ ARGUMENTS = {
     "record": ["my_arm"],
     "train_bc": ["arm", "--steps", "3", "--batch-size", "4"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
+    "train_bc": ["--episodes", "2", "--steps", "20", "--batch-size", "8"],
     "shards": ["shapes", "--examples", "100"],
 }
 # What a script needs beside the core, by the module that it imports.

@@ -327,6 +327,22 @@ class TestLoader:
         with pytest.raises(CorruptFileError, match=r"^Sample 0: Row 0 of"):
             list(Loader(samples, 4))
 
+    def test_batches_that_are_read_together_fail_in_their_own_place(self, dataset):
+        def refuse(sample):
+            if sample["index"] == 6:
+                raise ValueError("no sixes")
+            return sample
+
+        plain = SampleDataset(dataset, features=["index"])
+        whole = rows_of(Loader(plain, 2, shuffle="local", block=3, buffer=2))
+        before = next(place for place, rows in enumerate(whole) if 6 in rows)
+        samples = SampleDataset(dataset, features=["index"], transform=refuse)
+        taken: list[list[int]] = []
+        loader = Loader(samples, 2, shuffle="local", block=3, buffer=2, prefetch=8)
+        with pytest.raises(SampleError, match="Sample 6"):
+            taken.extend(batch["index"].tolist() for batch in loader)
+        assert taken == whole[:before]
+
     def test_a_transform_of_batches_runs_on_batches(self, samples):
         loader = Loader(samples, 6, transform=lambda batch: batch["index"].sum())
         assert [int(total) for total in loader] == [15, 51, 87]

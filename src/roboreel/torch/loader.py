@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+import numpy as np
 import torch
 
 from roboreel.dataset.order import Local, Weighted
 from roboreel.dataset.sampling import make_order
 from roboreel.dataset.split import Split
-from roboreel.errors import SampleError
+from roboreel.errors import DatasetError, SampleError
 from roboreel.torch.prefetch import Prefetcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.dataset.order import Order
@@ -46,8 +47,10 @@ class Loader:
         seed: Of the order. The same on all ranks.
         threads: Batches that are read side by side. Images of each are decoded by the dataset's
             own ``decode_threads``.
-        prefetch: Batches that are begun or ready ahead of the one in use: what memory they take is
-            this many batches, and one more.
+        prefetch: Batches that are begun or ready ahead of the one in use. Memory is that of as
+            many batches and one more. With ``"local"``, half of them are read at a time, so that
+            an image that several need is decoded once: more of them mean less decoding. Those
+            stay together in memory until the last of them is taken: half as much again.
         rank: Which share of each step is this process's.
         world_size: Processes that share each step.
         drop_last: Leave out the samples at the end of an epoch that do not fill a batch on every
@@ -104,7 +107,7 @@ class Loader:
         self._seed = seed
         self._epoch = 0
         self._consumed = 0
-        self._running: Prefetcher[_Step, Any] | None = None
+        self._running: Prefetcher[list[_Step], list[Any]] | None = None
 
     @property
     def epoch(self) -> int:
@@ -118,12 +121,21 @@ class Loader:
     def __iter__(self) -> Generator[Any, None, None]:
         """Yield the batches that are left of this epoch."""
         self._stop()
-        running = Prefetcher(self._load, self._steps(), threads=self.threads, ahead=self.prefetch)
+        together = max(1, self.prefetch // 2) if isinstance(self.order, Local) else 1
+        running = Prefetcher(
+            self._load,
+            _grouped(self._steps(), together),
+            threads=self.threads,
+            ahead=self.prefetch // together,
+        )
         self._running = running
         try:
-            for step, batch in running:
-                self._consumed = step.consumed
-                yield batch
+            for steps, batches in running:
+                for step, batch in zip(steps, batches, strict=True):
+                    if self._running is not running:
+                        break
+                    self._consumed = step.consumed
+                    yield _raised(batch)
         finally:
             running.close()
         if self._running is not running:
@@ -178,10 +190,28 @@ class Loader:
                 samples = self.order.samples(epoch, positions)
                 yield _Step(samples, self.split.span(batch, consumed)[1])
 
-    def _load(self, step: _Step) -> Any:  # noqa: ANN401  # what the transform returns
-        batch: Any = self.samples.read(step.samples)
+    def _load(self, steps: list[_Step]) -> list[Any]:
+        """Return the batches of some steps, or in their places the errors that they ended with."""
+        try:
+            whole = self.samples.read(np.concatenate([step.samples for step in steps]))
+        except DatasetError as error:
+            if len(steps) == 1:
+                return [_Failed(error)]
+            # One by one, so that the error comes in the place of its own batch.
+            return [batch for step in steps for batch in self._load([step])]
+        bounds = np.cumsum([0, *(len(step.samples) for step in steps)]).tolist()
+        parts = [
+            {name: values[start:stop] for name, values in whole.items()}
+            for start, stop in pairwise(bounds)
+        ]
+        return [self._finish(step, part) for step, part in zip(steps, parts, strict=True)]
+
+    def _finish(self, step: _Step, batch: Any) -> Any:  # noqa: ANN401  # what the transform returns
         if self.transform is not None:
-            batch = self._transformed(step.samples, batch)
+            try:
+                batch = self._transformed(step.samples, batch)
+            except SampleError as error:
+                return _Failed(error)
         return _pin(batch) if self.pin_memory else batch
 
     def _transformed(self, samples: NDArray[np.int64], batch: Sample) -> Any:  # noqa: ANN401
@@ -202,6 +232,24 @@ class _Step:
     samples: NDArray[np.int64]
     consumed: int
     """Positions of the epoch that all ranks have taken after it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Failed:
+    """Stands in the place of a batch that could not be loaded."""
+
+    error: DatasetError
+
+
+def _raised(batch: Any) -> Any:  # noqa: ANN401  # a batch
+    if isinstance(batch, _Failed):
+        raise batch.error
+    return batch
+
+
+def _grouped(steps: Iterator[_Step], count: int) -> Iterator[list[_Step]]:
+    while group := list(islice(steps, count)):
+        yield group
 
 
 def _describe(order: Order) -> list[Any]:
