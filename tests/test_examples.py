@@ -21,7 +21,6 @@ ARGUMENTS = {
     "demo": ["demo", "--episodes", "2", "--frames", "20"],
     "export_to_rerun": ["arm", "recordings"],
     "record": ["my_arm"],
-    "train_bc": ["arm", "--steps", "3", "--batch-size", "4"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
     "train_bc": ["--episodes", "2", "--steps", "20", "--batch-size", "8"],
     "shards": ["shapes", "--examples", "100"],
