@@ -32,7 +32,9 @@ def load_first(meter: Meter, root: str) -> None:
     with meter.step("the first batch"):
         from roboreel import open_dataset
 
-        next(iter(_loader(open_dataset(root), "uniform", None)))
+        running = iter(_loader(open_dataset(root), "uniform", None))
+        next(running)
+    del running  # Outside: what is read ahead is no part of the first batch.
 
 
 def _loader(dataset: Any, shuffle: str, image_size: list[int] | None) -> Any:  # noqa: ANN401
