@@ -41,16 +41,16 @@ def _peers(settings: Settings, title: str, root: Path) -> list[Case]:
     if settings.peers is None:
         return []
     peer = Case(title, "", pictures.__name__, "", python=settings.peers, watch=(root,))
-    read = {"root": str(root)} | _counts(settings, reads=10_048, decodes=1_024)
-    take = {"root": str(root)} | _counts(settings, reads=1_024, decodes=512)
-    # LeRobot needs a second and more for one sample with a window.
-    load = {"root": str(root)} | _counts(settings, decodes=512, samples=8)
+    read = {"root": str(root), **_counts(settings, reads=10_048, decodes=1_024)}
+    slow = _counts(settings, reads=256, decodes=128)
+    load = {"root": str(root), **_counts(settings, decodes=512, samples=32)}
     listed: list[tuple[str, str, Mapping[str, object]]] = [
         (pictures.FLAT, "flat", read),
         (pictures.HF_DATASETS, "hf_datasets", read),
-        (pictures.HF_IN_MEMORY, "hf_datasets", read | {"in_memory": True}),
-        (pictures.LANCE, "lance", take),
-        (pictures.ROW_GROUPS, "row_groups", take | {"memory": MEMORY}),
+        (pictures.HF_ONE_COLUMN, "hf_one_column", read),
+        (pictures.HF_IN_MEMORY, "hf_in_memory", read),
+        (pictures.LANCE, "lance", {**read, **_counts(settings, reads=1_024, decodes=512)}),
+        (pictures.ROW_GROUPS, "row_groups", {**read, **slow, "memory": MEMORY}),
     ]
     return [
         *(

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PictureShape", "write_pictures_v30"]
 
-SIZE = (160, 160)
+SIZE = (144, 144)
+"""So that a picture takes 40 KB."""
 
 
 @dataclass(frozen=True)
