@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from roboreel.errors import MissingImageError
 from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
+from roboreel.video.samples import decoding_starts
 
 FPS = 30.0
 TIME_BASE = Fraction(1, 15360)
@@ -161,7 +162,7 @@ def streams(draw: Any) -> Any:
 def test_runs_start_at_the_last_keyframe_decoded_and_shown_before(stream, data):
     keyframe, pts = stream
     wanted = data.draw(st.lists(st.integers(0, len(pts) - 1), min_size=1))
-    runs = plan_runs(np.array(wanted), keyframe, pts)
+    runs = plan_runs(np.array(wanted), decoding_starts(keyframe, pts))
     assert sorted(sample for run in runs for sample in run.wanted) == sorted(set(wanted))
     for run in runs:
         assert run.stop == max(run.wanted) + 1
@@ -174,7 +175,7 @@ def test_runs_start_at_the_last_keyframe_decoded_and_shown_before(stream, data):
 def test_parts_hold_all_that_is_wanted_once_and_each_run_starts_early_enough(stream, data, target):
     keyframe, pts = stream
     wanted = data.draw(st.lists(st.integers(0, len(pts) - 1)))
-    runs = plan_runs(np.array(wanted, dtype=np.int64), keyframe, pts)
+    runs = plan_runs(np.array(wanted, dtype=np.int64), decoding_starts(keyframe, pts))
     starts = {sample: run.start for run in runs for sample in run.wanted}
     parts = [run for part in split_runs(runs, target) for run in part]
     assert sorted(sample for run in parts for sample in run.wanted) == sorted(set(wanted))

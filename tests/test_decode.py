@@ -58,7 +58,7 @@ def decode(
     samples = table.shown[images].astype(np.int64)
     height, width = table.coding.height, table.coding.width
     out = np.zeros((len(images), height, width, 3), np.uint8)
-    runs = plan_runs(samples, table.keyframe, table.pts)
+    runs = plan_runs(samples, table.start)
     with FilePackets(path, table) as packets:
         for run in (run for part in split_runs(runs, target) for run in part):
             for sample, image in decoder.decode(packets, table, run):
@@ -226,7 +226,7 @@ def test_depth_comes_back_in_metres(log, path):
     out = np.zeros((1, HEIGHT, WIDTH), np.float32)
     half = np.zeros((HEIGHT // 2, WIDTH // 2, 1), np.float32)
     with FilePackets(path, table) as packets:
-        (run,) = plan_runs(np.array([0]), table.keyframe, table.pts)
+        (run,) = plan_runs(np.array([0]), table.start)
         for _, image in decoder.decode(packets, table, run):
             decoder.converter.write(image, out, "chw", depth)
             decoder.converter.write(image, half, "hwc", depth)

@@ -54,7 +54,7 @@ def decode_alone(meter: Meter, path: str, length: int, count: int) -> None:
 
     def plan(images: list[int]) -> list[Run]:
         samples = table.shown[images].astype(np.int64)
-        runs = plan_runs(samples, table.keyframe, table.pts)
+        runs = plan_runs(samples, table.start)
         return [run for part in split_runs(runs, table.size.size) for run in part]
 
     with FilePackets(Path(path), table) as packets:

@@ -144,7 +144,7 @@ def copy_clip(clip: EpisodeClip) -> tuple[bytes, NDArray[np.int64]]:
         The file, and nanoseconds ``(N,)``.
     """
     table = clip.table
-    runs = plan_runs(clip.samples, table.keyframe, table.pts)
+    runs = plan_runs(clip.samples, table.start)
     start, stop = min(run.start for run in runs), max(run.stop for run in runs)
     ticks = table.pts[start:stop]
     # Images that are shown before the first keyframe lean on packets that stay behind.

@@ -116,7 +116,8 @@ class Budget:
             survives_fork: False for what a forked child must not use.
         """
         with self._lock:
-            self.drop(key)
+            if key in self._entries:
+                self.drop(key)
             if size_bytes > self._limit_bytes:
                 return
             self._entries[key] = _Entry(value, size_bytes, owner, survives_fork)

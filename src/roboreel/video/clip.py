@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Clip", "Run", "images_of", "plan_runs", "split_runs"]
 
-# Keyframes to look back for one that is shown before the wanted image; the start of the file,
-# where decoding is always right, if none of them is.
-_MAX_LOOK_BACK = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Clip:
@@ -81,10 +77,10 @@ def images_of(
         MissingImageError: The file has no image for a frame. The message says what the file has;
             the caller adds whose frame it is.
     """
-    outside = (frames < 0) | (frames >= clip.length)
-    if outside.any():
+    outside = [frame for frame in frames.tolist() if not 0 <= frame < clip.length]
+    if outside:
         raise MissingImageError(
-            f"Frame {int(frames[outside][0])} does not exist: the episode has {clip.length} frames."
+            f"Frame {outside[0]} does not exist: the episode has {clip.length} frames."
         )
     located = _locate(clip, ticks, 1 / float(time_base))
     if located.stop - located.start == clip.length:
@@ -178,38 +174,22 @@ def _describe_no_start(clip: Clip, ticks: NDArray[np.int64], rate: float) -> str
     )
 
 
-def plan_runs(
-    samples: NDArray[np.int64], keyframe: NDArray[np.bool_], pts: NDArray[np.int64]
-) -> list[Run]:
+def plan_runs(samples: NDArray[np.int64], start: NDArray[np.int32]) -> list[Run]:
     """Return what to decode for a set of samples: one run for each keyframe to start at.
-
-    Decoding starts at the last keyframe that is neither decoded nor shown after the sample. The
-    leading images of an open group, which are shown before their keyframe and lean on the group
-    before it, so start one keyframe further back.
 
     Args:
         samples: Wanted samples, in any order, with or without repeats.
-        keyframe: Whether decoding can start at each sample of the file, in decoding order; true
-            for the first.
-        pts: Presentation tick of each sample, in decoding order.
+        start: The keyframe at which decoding of each sample of the file starts.
 
     Returns:
         Runs with ascending starts.
     """
-    wanted = np.unique(samples)
-    keyframes = np.flatnonzero(keyframe)
-    group = np.searchsorted(keyframes, wanted, side="right") - 1
-    for step in range(_MAX_LOOK_BACK):
-        leading = (pts[keyframes[group]] > pts[wanted]) & (group > 0)
-        if not leading.any():
-            break
-        group[leading] = 0 if step == _MAX_LOOK_BACK - 1 else group[leading] - 1
-    starts = keyframes[group].tolist()
+    wanted = sorted(set(samples.tolist()))
     members: defaultdict[int, list[int]] = defaultdict(list)
-    for start, sample in zip(starts, wanted.tolist(), strict=True):
-        members[start].append(sample)
+    for sample, keyframe in zip(wanted, start[wanted].tolist(), strict=True):
+        members[keyframe].append(sample)
     # Sorted, since leading images start earlier than some samples decoded before them.
-    return [Run(start, of[-1] + 1, tuple(of)) for start, of in sorted(members.items())]
+    return [Run(keyframe, of[-1] + 1, tuple(of)) for keyframe, of in sorted(members.items())]
 
 
 def split_runs(runs: list[Run], target: int) -> list[list[Run]]:

@@ -59,22 +59,25 @@ class Decoder:
             CorruptFileError: The decoder reports damage, or a wanted image does not come out.
         """
         missing = set(run.wanted)
-        starts = np.flatnonzero(table.keyframe[: run.start + 1])[: -1 - _LOOK_BACK : -1]
-        for start in starts.tolist():
-            again = Run(start, max(missing) + 1, tuple(sorted(missing)))
-            for sample, image in self._images(packets, table, again):
+        for _ in range(_LOOK_BACK):
+            for image in self._images(packets, table, run):
+                sample = image.pts
                 if sample in missing:
                     missing.remove(sample)
                     self._image_bytes = self._image_bytes or _image_bytes(image)
                     yield sample, image
                     if not missing:
                         return
+            if run.start == 0:
+                break
+            start = int(np.flatnonzero(table.keyframe[: run.start])[-1])
+            run = Run(start, max(missing) + 1, tuple(sorted(missing)))
         raise CorruptFileError(f"Sample {min(missing)} of the video decodes to no image.")
 
     def _images(
         self, packets: PacketReader, table: SampleTable, run: Run
-    ) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Yield all images that come out of a run."""
+    ) -> Iterator[av.VideoFrame]:
+        """Yield all images that come out of a run; the time of each is the number of its sample."""
         wanted = frozenset(run.wanted)
         context = None
         for sample, data in packets.read(run.start, run.stop):
@@ -106,23 +109,22 @@ def _feed(
     sample: int,
     table: SampleTable,
     run: Run,
-) -> Iterator[tuple[int, av.VideoFrame]]:
-    """Give a packet to a decoder, or the end of all; yield the images that come out."""
-    first_tick = table.pts[run.start]
+) -> list[av.VideoFrame]:
+    """Give a packet to a decoder, or the end of all; return the images that come out."""
     try:
         images = context.decode(packet)
     except av.FFmpegError as error:
         # Images that are shown before the keyframe lean on what was not decoded.
-        if table.pts[sample] >= first_tick:
+        if table.pts[sample] >= table.pts[run.start]:
             raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
-        return
+        return []
     for image in images:
-        if image.pts is None:  # Made up by the decoder: no packet asked for it.
-            continue
         # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
-        if image.is_corrupt and table.pts[image.pts] >= first_tick:
+        # One without a time was made up by the decoder: no packet asked for it.
+        is_damaged = image.is_corrupt and image.pts is not None
+        if is_damaged and table.pts[image.pts] >= table.pts[run.start]:
             raise CorruptFileError(f"Sample {image.pts} is damaged, and was decoded in part.")
-        yield image.pts, image
+    return images
 
 
 def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:

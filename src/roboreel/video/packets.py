@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+import os
+from typing import TYPE_CHECKING, Protocol
 
 from roboreel.errors import CorruptFileError, MissingFileError
 
@@ -36,7 +37,7 @@ class FilePackets:
         # Opened for each piece of work: 10 µs beside milliseconds of decoding, and no handle is
         # ever left open, shared with a forked process, or stale.
         try:
-            self._file: BinaryIO = path.open("rb", buffering=0)
+            self._handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except FileNotFoundError as error:
             raise MissingFileError(f"There is no video file {str(path)!r}.") from error
 
@@ -49,7 +50,7 @@ class FilePackets:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        os.close(self._handle)
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
         """Yield the samples ``start … stop - 1`` with their bytes, which are valid until the next.
@@ -67,10 +68,9 @@ class FilePackets:
                 yield start + position, block[begin : begin + sizes[position]]
 
     def _read_bytes(self, start: int, stop: int) -> memoryview:
-        self._file.seek(start)
-        data = self._file.read(stop - start)
-        while len(data) < stop - start:  # A raw read may return less than was asked for.
-            more = self._file.read(stop - start - len(data))
+        data = _read_at(self._handle, start, stop - start)
+        while len(data) < stop - start:  # A read may return less than was asked for.
+            more = _read_at(self._handle, start + len(data), stop - start - len(data))
             if not more:
                 raise CorruptFileError(
                     f"The video ends at byte {start + len(data):,}, inside an image: "
@@ -78,6 +78,13 @@ class FilePackets:
                 )
             data += more
         return memoryview(data)
+
+
+def _read_at(handle: int, start: int, count: int) -> bytes:
+    if hasattr(os, "pread"):
+        return os.pread(handle, count, start)
+    os.lseek(handle, start, os.SEEK_SET)  # Windows. The handle is this thread's own.
+    return os.read(handle, count)
 
 
 def _spans(offsets: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:

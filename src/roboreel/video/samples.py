@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Coding", "Colour", "SampleTable", "reorder_depth"]
+__all__ = ["Coding", "Colour", "SampleTable", "decoding_starts", "reorder_depth"]
 
 # No decoder of FFmpeg holds back more images than this.
 _MAX_REORDER = 16
+# Keyframes to look back for one that is shown before the wanted image; the start of the file,
+# where decoding is always right, if none of them is.
+_MAX_LOOK_BACK = 16
 
 
 class Colour(NamedTuple):
@@ -69,12 +72,49 @@ class SampleTable:
     """The tick at which each of them is shown, ``(N,)``, ascending."""
     via: Literal["mp4", "ffmpeg"] = "mp4"
     """Who read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
+    start: NDArray[np.int32] = field(init=False)
+    """The keyframe at which decoding of each sample starts, ``(S,)``: see `decoding_starts`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "start", decoding_starts(self.keyframe, self.pts))
 
     @property
     def nbytes(self) -> int:
         """Memory that the table takes; arrays that stand for two columns count once."""
-        arrays = (self.offset, self.size, self.dts, self.pts, self.keyframe, self.shown, self.ticks)
+        arrays = (
+            *(self.offset, self.size, self.dts, self.pts),
+            *(self.keyframe, self.start, self.shown, self.ticks),
+        )
         return sum(array.nbytes for array in {id(array): array for array in arrays}.values())
+
+
+def decoding_starts(keyframe: NDArray[np.bool_], pts: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the sample at which decoding must start for each sample to come out right.
+
+    That is the last keyframe which is neither decoded nor shown after it. The leading images of an
+    open group, which are shown before their keyframe and lean on the group before it, so start one
+    keyframe further back.
+
+    Args:
+        keyframe: Whether decoding can start at each sample, in decoding order, ``(S,)``; true for
+            the first.
+        pts: Presentation tick of each sample, in decoding order, ``(S,)``.
+
+    Examples:
+        >>> decoding_starts(np.array([True, False, True, False]), np.array([0, 1, 3, 2]))
+        array([0, 0, 2, 0], dtype=int32)
+    """
+    keyframes = np.flatnonzero(keyframe)
+    group = np.cumsum(keyframe) - 1
+    leading = np.flatnonzero(pts[keyframes[group]] > pts)
+    for _ in range(_MAX_LOOK_BACK):
+        leading = leading[group[leading] > 0]
+        if len(leading) == 0:
+            return keyframes[group].astype(np.int32)
+        group[leading] -= 1
+        leading = leading[pts[keyframes[group[leading]]] > pts[leading]]
+    group[leading] = 0
+    return keyframes[group].astype(np.int32)
 
 
 def reorder_depth(pts: NDArray[np.int64]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,6 +70,24 @@ class _Target:
     out: NDArray[Any]
     layout: Layout
     depth: Depth | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a batch wants of one file."""
+
+    table: SampleTable
+    slots: dict[int, list[int]]
+    """Where the image of each wanted sample goes."""
+
+    def add(self, request: ClipRequest) -> None:
+        samples = _samples_of(request, self.table)
+        for sample, slot in zip(samples.tolist(), request.slots.tolist(), strict=True):
+            self.slots.setdefault(sample, []).append(slot)
+
+    def runs(self) -> list[Run]:
+        samples = np.fromiter(self.slots, np.int64, len(self.slots))
+        return plan_runs(samples, self.table.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +176,7 @@ class VideoSource:
         channels, dtype = (3, np.uint8) if depth is None else (1, np.float32)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
         samples = _samples_of(request, table)
-        runs = plan_runs(samples, table.keyframe, table.pts)
+        runs = plan_runs(samples, table.start)
         wanted = deque(samples.tolist())
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
         with (
@@ -205,27 +223,23 @@ class VideoSource:
 
     def _plan(self, requests: Sequence[ClipRequest]) -> list[_Job]:
         """Return the pieces of work for a batch, the largest first."""
-        tables: dict[Path, SampleTable] = {}
-        slots: dict[Path, dict[int, list[int]]] = {}
+        files: dict[Path, _Wanted] = {}
         for request in requests:
-            if request.path not in tables:
-                tables[request.path] = self.table(request.path)
-                slots[request.path] = defaultdict(list)
-            samples = _samples_of(request, tables[request.path])
-            for sample, slot in zip(samples.tolist(), request.slots.tolist(), strict=True):
-                slots[request.path][sample].append(slot)
-        runs = {
-            path: plan_runs(np.array([*slots[path]], np.int64), table.keyframe, table.pts)
-            for path, table in tables.items()
-        }
+            wanted = files.get(request.path)
+            if wanted is None:
+                wanted = files[request.path] = _Wanted(self.table(request.path), {})
+            wanted.add(request)
+        runs = {path: wanted.runs() for path, wanted in files.items()}
         total = sum(_cost(part) for part in runs.values())
         target = max(total // (self.threads * _PIECES_PER_THREAD), _MIN_SAMPLES)
         jobs = [
-            _Job(path, tables[path], part, slots[path])
-            for path in runs
+            _Job(path, wanted.table, part, wanted.slots)
+            for path, wanted in files.items()
             for part in split_runs(runs[path], total if self.threads == 1 else target)
         ]
-        return sorted(jobs, key=lambda job: _cost(job.runs), reverse=True)
+        if len(jobs) > 1:
+            jobs.sort(key=lambda job: _cost(job.runs), reverse=True)
+        return jobs
 
     def _run(self, job: _Job, target: _Target) -> None:
         with (
@@ -235,10 +249,10 @@ class VideoSource:
         ):
             for run in job.runs:
                 for sample, image in decoder.decode(packets, job.table, run):
-                    first, *others = (target.out[slot] for slot in job.slots[sample])
-                    decoder.converter.write(image, first, target.layout, target.depth)
+                    first, *others = job.slots[sample]
+                    decoder.converter.write(image, target.out[first], target.layout, target.depth)
                     for other in others:
-                        other[...] = first
+                        target.out[other] = target.out[first]
 
     @contextmanager
     def _decoder(self, table: SampleTable) -> Iterator[Decoder]:
