@@ -9,6 +9,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.image import decode_image, decode_images
+from roboreel.storage.batch_buffers import BatchBuffers
 from roboreel.storage.forking import after_fork
 from roboreel.storage.picture_columns import PictureColumns
 from roboreel.video.scale import scale_picture
@@ -17,7 +18,7 @@ from roboreel.video.source import ClipRequest, VideoSource
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from roboreel.dataset.cache import Cache
     from roboreel.schema import Manifest
@@ -44,6 +45,7 @@ class Images:
         self._pictures = PictureColumns(files, budget)
         self._videos = VideoSource(budget=budget, threads=threads)
         self._cache = cache
+        self._buffers = BatchBuffers(budget)
         self._pool: ThreadPoolExecutor | None = None
         after_fork(self, Images._after_fork)
 
@@ -152,14 +154,14 @@ class Images:
     ) -> NDArray[Any]:
         if not pictures:
             height, width, channels = self._manifest.features[camera].shape
-            return _batch(0, (*(size or (height, width)), channels), np.uint8, layout)
+            return self._batch(0, (*(size or (height, width)), channels), np.uint8, layout)
         first = decode_image(pictures[0])
         if size is None or size == first.shape[:2]:
-            images = _batch(len(pictures), first.shape, first.dtype, layout)
+            images = self._batch(len(pictures), first.shape, first.dtype, layout)
             images[0] = first if layout == "hwc" else first.transpose(2, 0, 1)
             decode_images(pictures[1:], images[1:], layout=layout, pool=self._executor())
             return images
-        images = _batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
+        images = self._batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
 
         def scale(picture: bytes, out: NDArray[Any]) -> None:
             scaled = scale_picture(decode_image(picture), size)
@@ -167,6 +169,13 @@ class Images:
 
         list(self._executor().map(scale, pictures, images))
         return images
+
+    def _batch(
+        self, count: int, shape: tuple[int, ...], dtype: DTypeLike, layout: Layout
+    ) -> NDArray[Any]:
+        height, width, channels = shape
+        axes = (channels, height, width) if layout == "chw" else shape
+        return self._buffers.empty((count, *axes), dtype)
 
     def _naming(
         self,
@@ -199,7 +208,7 @@ class Images:
         requests = self._requests(camera, rows, episodes)
         height, width = size or self._video_size(camera, requests)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
-        out = np.empty((len(rows), *shape), dtype)
+        out = self._buffers.empty((len(rows), *shape), dtype)
         self._videos.read(requests, out, layout=layout, depth=feature.depth)
         return out
 
@@ -262,10 +271,3 @@ class Images:
 
     def _after_fork(self) -> None:
         self._pool = None
-
-
-def _batch(
-    count: int, shape: tuple[int, ...], dtype: np.dtype[Any] | type, layout: Layout
-) -> NDArray[Any]:
-    height, width, channels = shape
-    return np.empty((count, channels, height, width) if layout == "chw" else (count, *shape), dtype)

@@ -112,7 +112,7 @@ def _feed(
 ) -> list[av.VideoFrame]:
     """Give a packet to a decoder, or the end of all; return the images that come out."""
     try:
-        images = context.decode(packet)
+        images: list[av.VideoFrame] = context.decode(packet)
     except av.FFmpegError as error:
         # Images that are shown before the keyframe lean on what was not decoded.
         if table.pts[sample] >= table.pts[run.start]:

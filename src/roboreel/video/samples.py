@@ -104,17 +104,18 @@ def decoding_starts(keyframe: NDArray[np.bool_], pts: NDArray[np.int64]) -> NDAr
         >>> decoding_starts(np.array([True, False, True, False]), np.array([0, 1, 3, 2]))
         array([0, 0, 2, 0], dtype=int32)
     """
-    keyframes = np.flatnonzero(keyframe)
+    keyframes = np.flatnonzero(keyframe).astype(np.int32)
     group = np.cumsum(keyframe) - 1
     leading = np.flatnonzero(pts[keyframes[group]] > pts)
     for _ in range(_MAX_LOOK_BACK):
         leading = leading[group[leading] > 0]
         if len(leading) == 0:
-            return keyframes[group].astype(np.int32)
+            break
         group[leading] -= 1
         leading = leading[pts[keyframes[group[leading]]] > pts[leading]]
     group[leading] = 0
-    return keyframes[group].astype(np.int32)
+    starts: NDArray[np.int32] = keyframes[group]
+    return starts
 
 
 def reorder_depth(pts: NDArray[np.int64]) -> int:
