@@ -289,7 +289,7 @@ def test_prefetching_changes_nothing_but_speed(tmp_path):
     column = ByteColumn(path, COLUMN, budget=Budget())
     rows = list(range(len(values)))
     for _ in range(2):
-        column._reads_are_slow = True
+        column._is_cold = True
         assert column.read(rows) == values
 
 
@@ -301,7 +301,7 @@ def test_a_row_outside_the_file_is_refused(tmp_path, row):
     path = write(tmp_path / "a.parquet", values_of("half", 30))
     column = ByteColumn(path, COLUMN, budget=Budget())
     for slow in (False, True):
-        column._reads_are_slow = slow
+        column._is_cold = slow
         with pytest.raises(RowNotFoundError, match=rf"Row {row} does not exist: there are 30 rows"):
             column.read([0, row])
 

@@ -80,9 +80,9 @@ class Images:
 
     def encoded(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the pictures of some rows as they are stored."""
-        distinct, places = np.unique(rows, return_inverse=True)
+        distinct, places = _distinct(rows)
         pictures = self._pictures.read(camera, distinct)
-        return [pictures[place] for place in places.reshape(-1).tolist()]
+        return pictures if places is None else [pictures[place] for place in places]
 
     def stream(
         self,
@@ -140,14 +140,13 @@ class Images:
         layout: Layout,
     ) -> NDArray[Any]:
         # A row that is asked for several times, as at the edge of an episode, is decoded once.
-        distinct, places = np.unique(rows, return_inverse=True)
+        distinct, places = _distinct(rows)
         pictures = self._pictures.read(camera, distinct)
         try:
             images = self._decode(camera, pictures, size, layout)
         except CorruptFileError as error:
             raise self._naming(camera, distinct, pictures, error) from error
-        in_order = len(distinct) == len(rows) and bool((np.diff(places) > 0).all())
-        return images if in_order else images[places]
+        return images if places is None else images[places]
 
     def _decode(
         self, camera: str, pictures: list[bytes], size: tuple[int, int] | None, layout: Layout
@@ -271,3 +270,12 @@ class Images:
 
     def _after_fork(self) -> None:
         self._pool = None
+
+
+def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:
+    """Return each row once, and where in that each row is; None if no row comes twice."""
+    place: dict[int, int] = {}
+    places = [place.setdefault(row, len(place)) for row in rows.tolist()]
+    if len(place) == len(places):
+        return rows, None
+    return np.fromiter(place, np.int64, len(place)), places

@@ -33,9 +33,8 @@ _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL,
 _CHECK_EVERY_S = 0.01
 """Asking for the size of the file takes as long as a tenth of a read."""
 _SLOW_S_PER_BYTE = 0.5e-9
-_SLOW_S_PER_VALUE = 10e-6
-_PREFETCH_GAIN = 1.5
-"""A read that was asked for beforehand must be this much faster to count as one from memory."""
+_SLOW_S_PER_VALUE = 40e-6
+"""A value that takes longer than these two allow did not come from memory."""
 
 
 class ByteColumn:
@@ -76,7 +75,7 @@ class ByteColumn:
         key = (str(path), self._identity, column)
         self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
         self._next_check_s = 0.0
-        self._reads_are_slow = True  # a file just opened is not often in memory
+        self._is_cold = True  # a file just opened is not often in memory
 
     @property
     def num_rows(self) -> int:
@@ -102,21 +101,22 @@ class ByteColumn:
         # In the order of the file, so that a page is unpacked once for all that need it.
         order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
-        started = perf_counter()
-        if started > self._next_check_s:
+        now = perf_counter()
+        if now > self._next_check_s:
             file.check_size()
-            self._next_check_s = started + _CHECK_EVERY_S
+            self._next_check_s = now + _CHECK_EVERY_S
         try:
-            if self._reads_are_slow:
+            for position in order[:1]:
+                values[position] = self._read_first(file, wanted[position])
+            if self._is_cold and len(order) > 1:
                 file.prefetch(self._ranges(wanted))
-            for position in order:
+            for position in order[1:]:
                 values[position] = self._read_one(file, wanted[position])
         except RowNotFoundError:
             raise
         except DatasetError as error:
             kind = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
             raise kind(self._describe(error)) from error
-        self._note_speed(perf_counter() - started, values)
         return values
 
     def rungs(self) -> dict[str, int]:
@@ -163,6 +163,21 @@ class ByteColumn:
                 )
             self._file = file
         return file
+
+    def _read_first(self, file: MappedFile, row: int) -> bytes | None:
+        """Return a value, and learn from it whether the file is in memory.
+
+        Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see
+        `MappedFile`), but costs 2 µs a value: so it is done only where the first was slow.
+        """
+        if self._is_cold:
+            file.prefetch(self._ranges([row]))
+        started = perf_counter()
+        value = self._read_one(file, row)
+        elapsed_s = perf_counter() - started
+        size_bytes = 0 if value is None else len(value)
+        self._is_cold = elapsed_s > _SLOW_S_PER_VALUE + _SLOW_S_PER_BYTE * size_bytes
+        return value
 
     def _read_one(self, file: MappedFile, row: int) -> bytes | None:
         index, inside = self._find(file, row)
@@ -249,17 +264,6 @@ class ByteColumn:
                 yield place, length
             elif rung == _JOINED:
                 yield index.piece_offset.item(place), length
-
-    def _note_speed(self, elapsed_s: float, values: list[bytes | None]) -> None:
-        # Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see `MappedFile`),
-        # but costs 2 µs a value: so it is done only while reads take longer than memory would.
-        if self._reads_are_slow:
-            elapsed_s *= _PREFETCH_GAIN
-        slow = elapsed_s > _SLOW_S_PER_VALUE * len(values)
-        if slow:
-            size_bytes = sum(len(value) for value in values if value is not None)
-            slow = elapsed_s > _SLOW_S_PER_VALUE * len(values) + _SLOW_S_PER_BYTE * size_bytes
-        self._reads_are_slow = slow
 
     def _describe(self, error: DatasetError) -> str:
         return f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}."

@@ -89,7 +89,7 @@ class FrameFiles:
 
     def episodes_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position of the episode that each row belongs to."""
-        return self._row_episodes[np.searchsorted(self._row_starts, rows, side="right") - 1]
+        return self._row_episodes[self._row_starts.searchsorted(rows, side="right") - 1]
 
     def locate(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the file of each row and its row inside that file; both as ``rows``.

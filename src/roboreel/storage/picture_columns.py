@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,18 +39,22 @@ class PictureColumns:
         Raises:
             MissingValueError: A row has no picture.
         """
-        files, file_rows = self._files.locate(rows)
+        files, file_rows = (places.tolist() for places in self._files.locate(rows))
         pictures: list[bytes | None] = [None] * len(rows)
-        for file in np.unique(files).tolist():
-            slots = np.flatnonzero(files == file)
-            values = self._column(camera, file).read(file_rows[slots])
-            for slot, value in zip(slots.tolist(), values, strict=True):
+        slots: defaultdict[int, list[int]] = defaultdict(list)
+        for slot, file in enumerate(files):
+            slots[file].append(slot)
+        for file, places in slots.items():
+            values = self._column(camera, file).read([file_rows[slot] for slot in places])
+            for slot, value in zip(places, values, strict=True):
                 pictures[slot] = value
         there = [picture for picture in pictures if picture is not None]
         if len(there) < len(rows):
-            row = int(rows[pictures.index(None)])
-            path = self._files.path(int(files[pictures.index(None)]))
-            raise MissingValueError(f"Row {row} has no picture of {camera!r} in {str(path)!r}.")
+            empty = pictures.index(None)
+            raise MissingValueError(
+                f"Row {int(rows[empty])} has no picture of {camera!r} in "
+                f"{str(self._files.path(files[empty]))!r}."
+            )
         return there
 
     def path_of(self, row: int) -> str:
