@@ -1,5 +1,6 @@
 """Training caches: the same dataset, decoded once."""
 
+import gc
 import json
 import os
 import subprocess
@@ -108,10 +109,23 @@ def test_an_interrupted_build_goes_on_where_it_stopped(dataset, tmp_path):
 
 def test_a_new_cache_takes_the_place_of_an_old_one(dataset, tmp_path):
     root = _built(dataset, tmp_path / "c")
-    old = reel.open_dataset(dataset.path, cache=root)
-    old.read([0])
     dataset.materialize(root, {"*": reel.Jpeg(size=(4, 6))})
     assert reel.open_dataset(dataset.path, cache=root).read([0])[CAMERA].shape == (1, 3, 4, 6)
+    assert len([p for p in root.iterdir() if p.is_dir()]) == 1
+
+
+def test_a_cache_that_is_being_read_outlives_its_successor_and_goes_with_a_later_one(
+    dataset, tmp_path
+):
+    root = _built(dataset, tmp_path / "c")
+    old = reel.open_dataset(dataset.path, cache=root)
+    dataset.materialize(root, {"*": reel.Jpeg(size=(4, 6))})
+    # Parts that it had not opened yet are there too.
+    assert np.array_equal(old.read(range(18))[CAMERA], dataset.read(range(18))[CAMERA])
+    assert "mapped" in old.memory.paths[CAMERA]
+    del old
+    gc.collect()
+    dataset.materialize(root, {"*": reel.Jpeg(size=(2, 3))})
     assert len([p for p in root.iterdir() if p.is_dir()]) == 1
 
 

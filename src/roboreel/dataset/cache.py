@@ -255,15 +255,14 @@ class Cache:
         self.root = root
         self.manifest = manifest
         self._folder = root / manifest.key
-        self._numbers: Store | None = None
+        # Opened at once: no build of another cache here removes what somebody holds.
+        self._numbers = open_shards(self._folder / "numbers")
         self._parts: OrderedDict[int, Store] = OrderedDict()
         self._lock = threading.Lock()
         after_fork(self, Cache._after_fork)
 
     def numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return the values of a feature of numbers at some rows, ``(N, …)``."""
-        if self._numbers is None:
-            self._numbers = open_shards(self._folder / "numbers")
         return np.asarray(self._numbers.take(rows, features=[name])[name])
 
     def images(

@@ -26,6 +26,7 @@ from roboreel.errors import CacheError
 from roboreel.image import encode_jpeg
 from roboreel.storage.files import write_atomically
 from roboreel.storage.shards import Array, Image, Value, write_shards
+from roboreel.storage.shards.publish import withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -153,7 +154,8 @@ def _build(
             on_rows(int(rows[-1]) + 1, total)
     write_atomically(root / CACHE_FILE, json.dumps(manifest.to_json(), indent=1))
     for old in root.iterdir():
-        if is_generation(old) and old.name != manifest.key:
+        # One that is being read goes with a later build: whoever opens a cache holds its numbers.
+        if is_generation(old) and old.name != manifest.key and withdraw(old / "numbers"):
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -167,8 +169,8 @@ def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> N
         _numbers(dataset, manifest),
         features,
         folder / "numbers",
-        # As few record batches as may be: a gather visits each that it needs.
-        batch_size=1 << 20,
+        # Few record batches, since a gather visits each that it needs; and few rows in memory.
+        batch_size=1 << 16,
         shard_size="1GB",
         source={"cache": manifest.key},
     )

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["META_FILE", "Hold", "current_generation", "hold_generation", "publishing"]
+__all__ = [
+    "META_FILE",
+    "Hold",
+    "current_generation",
+    "hold_generation",
+    "publishing",
+    "withdraw",
+]
 
 META_FILE = "meta.json"
 _CURRENT = "current"
@@ -174,14 +181,25 @@ class Publication:
                     path.unlink()
 
 
+def withdraw(root: Path) -> bool:
+    """Make what a folder holds unreadable, unless somebody reads it; return whether it is so now."""
+    generation = current_generation(root)
+    return generation is None or _withdraw(generation)
+
+
 def _remove_generation(generation: Path) -> None:
+    if _withdraw(generation):
+        shutil.rmtree(generation, ignore_errors=True)
+
+
+def _withdraw(generation: Path) -> bool:
     try:
         _remove_meta(generation / META_FILE)
     except FileNotFoundError:
         pass  # Never finished, so nobody can have opened it.
     except (BlockingIOError, PermissionError):
-        return  # Somebody reads it: a later writer will remove it.
-    shutil.rmtree(generation, ignore_errors=True)
+        return False  # Somebody reads it: a later writer will remove it.
+    return True
 
 
 def _remove_meta(meta: Path) -> None:
