@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, DatasetError, FeatureNotFoundError, RowNotFoundError
 from roboreel.storage.budget import Budget, process_budget
 from roboreel.storage.footer import BYTE_ARRAY, read_footer
+from roboreel.storage.heap import keep_freed_memory
 from roboreel.storage.index import ChunkIndex, Rung, index_chunk
 from roboreel.storage.mapped import MappedFile
 from roboreel.storage.page_reader import read_blocks
@@ -60,6 +61,7 @@ class ByteColumn:
     """
 
     def __init__(self, path: Path, column: tuple[str, ...], *, budget: Budget) -> None:
+        keep_freed_memory()
         self.path = path
         self.column = column
         self._budget = budget

@@ -15,6 +15,7 @@ from roboreel.errors import (
     RowNotFoundError,
 )
 from roboreel.image import decode_image
+from roboreel.storage.heap import keep_freed_memory
 from roboreel.storage.shards.features import (
     Image,
     Kind,
@@ -65,6 +66,7 @@ def open_shards(path: str | os.PathLike[str], *, max_open: int = 64) -> Store:
         MissingFileError: There is no store, or a part of it is missing.
         CorruptFileError: What lies there is not what was written.
     """
+    keep_freed_memory()
     root = Path(path)
     if max_open < 1:
         raise ValueError(f"At least one shard must be open to be read, not {max_open}.")
