@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.cases.loader import CONTENDER_ALONE
 from benchmarks.datasets import Shape, write_v30
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.loader_datasets import REAL, copy_as_v30, generate, with_keyframes_every
@@ -31,8 +32,10 @@ def cases(settings: Settings) -> list[Case]:
     shape = Shape(8, mean_length=30, cameras=0) if settings.quick else Shape(667, cameras=0)
     numbers = write_v30(settings.scratch / "numbers", shape)
     small = {"image_size": list(_SMALL)}
+    plain = "generated, AV1 g=2"
     listed = [
-        *_contest(settings, "generated, AV1 g=2", generated, 12),
+        *_contest(settings, plain, generated, 12),
+        Case(plain, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(generated)}),
         *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 12, small),
         *_contest(settings, "generated, AV1 g=30, local", apart, 12, {}, {"shuffle": "local"}),
         *_contest(settings, "numbers alone", numbers, 24),
@@ -40,7 +43,9 @@ def cases(settings: Settings) -> list[Case]:
     ]
     if REAL.is_dir():
         real = copy_as_v30(REAL, settings.scratch / "real")
-        listed += _contest(settings, "real footage, AV1 g=2", real, 16)
+        filmed = "real footage, AV1 g=2"
+        listed += _contest(settings, filmed, real, 16)
+        listed += [Case(filmed, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(real)})]
         listed += _contest(settings, "real footage, to 224x224", real, 16, small)
     return listed
 

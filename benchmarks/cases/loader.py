@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.workload import TRAIN_BATCH, train_frames
+from benchmarks.workload import TRAIN_BATCH, shuffled_rows, train_frames
 
 if TYPE_CHECKING:
     from benchmarks.meter import Meter
+
+CONTENDER_ALONE = "decoder alone, 2 threads"
+_DECODERS = 2
 
 
 def load(
@@ -20,11 +23,61 @@ def load(
     from roboreel import open_dataset
 
     loader = _loader(open_dataset(root), shuffle, image_size)
+    import roboreel.dataset.reader  # noqa: F401  # LeRobot, too, has imported all of itself by now.
+
     checksum = 0.0
     with meter.step("a sample", len(loader) * TRAIN_BATCH):
         for batch in loader:
             checksum += float(batch["action"].sum())
     meter.note(checksum=checksum)
+
+
+def decode_alone(meter: Meter, root: str) -> None:
+    """Feed a decoder what the batches of an epoch need, and drop the images: no loader is faster."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from roboreel import open_dataset
+    from roboreel.video.decode import Decoder
+    from roboreel.video.packets import FilePackets
+
+    dataset = open_dataset(root)
+    jobs = _decoding_jobs(dataset)
+
+    def decode(share: int) -> None:
+        decoders: dict[Any, Decoder] = {}
+        for job in jobs[share::_DECODERS]:
+            decoder = decoders.setdefault(job.table.coding, Decoder(job.table.coding))
+            with FilePackets(job.path, job.table) as packets:
+                for run in job.runs:
+                    for _ in decoder.decode(packets, job.table, run):
+                        pass
+
+    count = len(dataset) // TRAIN_BATCH * TRAIN_BATCH
+    with meter.step("a sample", count), ThreadPoolExecutor(_DECODERS) as pool:
+        list(pool.map(decode, range(_DECODERS)))
+
+
+def _decoding_jobs(dataset: Any) -> list[Any]:  # noqa: ANN401
+    """Return what the decoders of each batch of a shuffled epoch are asked for."""
+    import numpy as np
+
+    from roboreel.window import window_rows
+
+    images, table = dataset._reader._images, dataset.manifest.episodes
+    jobs: list[Any] = []
+    rows = np.asarray(shuffled_rows(len(dataset), 0))
+    for first in range(0, len(rows) - TRAIN_BATCH + 1, TRAIN_BATCH):
+        anchors = rows[first : first + TRAIN_BATCH]
+        episodes = dataset._reader._files.episodes_of(anchors)
+        starts = table.start[episodes]
+        for camera in dataset.cameras:
+            offsets = np.asarray(train_frames([camera])[camera])
+            wanted, _ = window_rows(anchors, offsets, starts, starts + table.length[episodes])
+            asked = images._requests(
+                camera, wanted.reshape(-1), np.repeat(episodes, wanted.shape[1])
+            )
+            jobs += images._videos._plan(asked)
+    return jobs
 
 
 def load_first(meter: Meter, root: str) -> None:
