@@ -59,3 +59,23 @@ def test_every_worker_of_a_dataloader_keeps_to_one_budget(samples):
     for batch in loader:
         assert (batch["held"] <= batch["limit"]).all()
         assert batch["limit"].unique().tolist() == [64 * MEGABYTE]
+
+
+def most_held(dataset):
+    """Return the most that four workers and this process hold in all."""
+    loader = torch.utils.data.DataLoader(dataset, batch_size=BATCH, num_workers=4, shuffle=True)
+    batches = iter(loader)
+    processes = [os.getpid(), *(worker.pid for worker in batches._workers)]
+    held = []
+    for _ in range(len(loader) - 8):  # While all workers live.
+        next(batches)
+        held.append(sum(anonymous_bytes(process) or 0 for process in processes))
+    return max(held)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes:UserWarning")
+def test_four_workers_hold_less_than_four_budgets_in_all(samples):
+    # Beyond what Python and torch take in workers that load nothing.
+    idle = torch.utils.data.TensorDataset(torch.zeros(len(samples)))
+    assert most_held(samples) - most_held(idle) < 4 * process_budget().limit_bytes
