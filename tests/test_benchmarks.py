@@ -18,6 +18,7 @@ from benchmarks.report import write
 from benchmarks.results import DEFAULT_PLOTS, Row, groups, ratio
 
 HERE = "tests.test_benchmarks"
+EXTRAS = {"epoch": "torch", "loader": "torch", "export": "rerun"}
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="anonymous memory is Linux's to tell")
 
 
@@ -50,6 +51,8 @@ def cache_once(meter: Meter) -> None:
 
 @pytest.mark.parametrize("benchmark", benchmarks(), ids=lambda benchmark: benchmark.name)
 def test_every_benchmark_runs_without_peers(benchmark, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip(EXTRAS.get(benchmark.name, "numpy"))
     rows = benchmark.run(quick=True, peers=None, out=tmp_path)
     assert OURS in {row.contender for row in rows}
     written = json.loads((tmp_path / f"{benchmark.name}.json").read_text(encoding="utf-8"))
@@ -58,6 +61,7 @@ def test_every_benchmark_runs_without_peers(benchmark, tmp_path):
 
 
 def test_results_name_neither_machine_nor_folders(tmp_path):
+    pytest.importorskip("matplotlib")
     case = Case("spend", OURS, HERE, "spend", watch=(tmp_path,))
     rows = measure([case], rounds=1, homes=tmp_path / "homes")
     write("spend", "Spending", rows, DEFAULT_PLOTS, tmp_path)

