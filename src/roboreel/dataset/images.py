@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,6 +19,7 @@ from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -214,15 +217,13 @@ class Images:
     def _requests(
         self, camera: str, rows: NDArray[np.int64], episodes: NDArray[np.int64]
     ) -> list[ClipRequest]:
-        starts = self._manifest.episodes.start
-        order = np.argsort(episodes, kind="stable")
-        borders = np.flatnonzero(np.diff(episodes[order])) + 1
+        slots: defaultdict[int, list[int]] = defaultdict(list)
+        for slot, episode in enumerate(episodes.tolist()):
+            slots[episode].append(slot)
+        frames = rows - self._manifest.episodes.start[episodes]
         return [
-            self._request(
-                camera, int(episodes[slots[0]]), rows[slots] - starts[episodes[slots]], slots
-            )
-            for slots in np.split(order, borders)
-            if len(slots)
+            self._request(camera, episode, frames[places], np.asarray(places))
+            for episode, places in slots.items()
         ]
 
     def _request(
@@ -237,7 +238,7 @@ class Images:
                 f"{str(manifest.root)!r}."
             )
         return ClipRequest(
-            path=manifest.root / manifest.video_files[camera][file],
+            path=_path(manifest.root, manifest.video_files[camera][file]),
             start_s=float(clips.start_s[episode]),
             stop_s=float(clips.stop_s[episode]),
             length=int(manifest.episodes.length[episode]),
@@ -270,6 +271,12 @@ class Images:
 
     def _after_fork(self) -> None:
         self._pool = None
+
+
+@lru_cache(maxsize=4096)
+def _path(root: Path, name: str) -> Path:
+    """Return where a file lies; the same files come with every batch."""
+    return root / name
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:
