@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from roboreel.cli.export import write_recordings
+from roboreel.cli.export import send_recordings, write_recordings
 
 __all__ = ["view"]
 
@@ -26,11 +26,16 @@ def view(
         raise typer.BadParameter("Name one --episode, or several --episodes.")
     from roboreel.rerun import viewer  # Needs the extra; other commands do not.
 
+    chosen = episodes or str(episode or 0)
     viewer.check_port(port)  # Before any work is done.
+    if web:
+        viewer.serve_viewer(
+            lambda address: send_recordings(path, chosen, address),
+            port=port,
+            web_port=web_port,
+            browse=browse,
+        )
+        return
     with tempfile.TemporaryDirectory(prefix="roboreel-view-") as folder:
-        recordings = write_recordings(path, episodes or str(episode or 0), Path(folder))
-        files = [*recordings, *Path(folder).glob("*.rbl")]
-        if web:
-            viewer.serve_viewer(files, port=port, web_port=web_port, browse=browse)
-        else:
-            viewer.open_viewer(files, port=port)
+        recordings = write_recordings(path, chosen, Path(folder))
+        viewer.open_viewer([*recordings, *Path(folder).glob("*.rbl")], port=port)

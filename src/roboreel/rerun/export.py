@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Dataset, Episode
 
-__all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id"]
+__all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id", "send_episodes"]
 
 BLUEPRINT_FILE = "blueprint.rbl"
 
@@ -82,11 +82,47 @@ def export_episodes(
         path = folder / f"{recording_id(episode)}.rrd"
         if overwrite or not path.exists():
             _write_episode(source, episode, path)
-        while source.problems:
-            on_problem(source.problems.pop(0))
+        _tell(source, on_problem)
         paths.append(path)
         on_episode(done)
     return paths
+
+
+def send_episodes(
+    dataset: Dataset,
+    address: str,
+    *,
+    on_episode: Callable[[int], object] = lambda _: None,
+    on_problem: Callable[[str], object] = lambda _: None,
+) -> None:
+    """Send every episode of a dataset or view to a viewer, or to the server of one.
+
+    Args:
+        dataset: What to send.
+        address: Where the viewer listens, such as ``rerun+http://127.0.0.1:9876/proxy``.
+        on_episode: Called with the number of episodes done, after each.
+        on_problem: Called with a sentence for each thing that could not be shown.
+
+    Raises:
+        MissingFileError: A data or video file is not there.
+    """
+    source, layout = Source(dataset.manifest), default_blueprint(dataset.manifest)
+    for done, episode in enumerate(dataset.episodes, start=1):
+        recording = rr.RecordingStream(
+            source.name, recording_id=recording_id(episode), send_properties=False
+        )
+        recording.connect_grpc(address, default_blueprint=layout)
+        with _own_errors(episode_chunks(source, episode)) as chunks:
+            rr.send_chunks(chunks, recording=recording)
+        recording.flush()
+        recording.disconnect()
+        _tell(source, on_problem)
+        on_episode(done)
+
+
+def _tell(source: Source, on_problem: Callable[[str], object]) -> None:
+    while source.problems:
+        on_problem(source.problems.pop(0))
 
 
 def recording_id(episode: Episode) -> str:

@@ -18,10 +18,18 @@ import rerun_cli
 from roboreel.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
 
-__all__ = ["LOOPBACK", "check_port", "open_viewer", "serve_viewer", "viewer_program", "web_address"]
+__all__ = [
+    "LOOPBACK",
+    "check_port",
+    "data_address",
+    "open_viewer",
+    "serve_viewer",
+    "viewer_program",
+    "web_address",
+]
 
 LOOPBACK = "127.0.0.1"
 _PATIENCE_S = 5.0
@@ -39,8 +47,17 @@ def open_viewer(files: Sequence[Path], *, port: int) -> int:
         return viewer.wait()
 
 
-def serve_viewer(files: Sequence[Path], *, port: int, web_port: int, browse: bool = True) -> int:
-    """Serve files to a browser until interrupted; return the server's exit code.
+def serve_viewer(
+    send: Callable[[str], object], *, port: int, web_port: int, browse: bool = True
+) -> int:
+    """Serve recordings to a browser until interrupted; return the server's exit code.
+
+    Args:
+        send: Sends the recordings to the server at an address, as `send_episodes` does. A server
+            that is given files instead keeps a core busy for as long as it runs.
+        port: Where the server takes recordings and gives them to the browser.
+        web_port: Where the browser finds the viewer.
+        browse: Open the browser.
 
     Raises:
         DatasetError: A port is taken, or the server did not start.
@@ -48,8 +65,10 @@ def serve_viewer(files: Sequence[Path], *, port: int, web_port: int, browse: boo
     check_port(port)
     check_port(web_port)
     ports = ["--port", str(port), "--web-viewer-port", str(web_port)]
-    with _running(["--serve-web", *ports, *map(str, files)]) as server:
-        _wait_for(web_port, server)
+    with _running(["--serve-web", *ports]) as server:
+        for awaited in (port, web_port):
+            _wait_for(awaited, server)
+        send(data_address(port))
         address = web_address(port, web_port)
         print(f"Look at {address}\nStop with Ctrl-C.", flush=True)  # noqa: T201  # for people
         if browse:
@@ -57,9 +76,14 @@ def serve_viewer(files: Sequence[Path], *, port: int, web_port: int, browse: boo
         return server.wait()
 
 
+def data_address(port: int) -> str:
+    """Return where a viewer, or the server of one, takes recordings."""
+    return f"rerun+http://{LOOPBACK}:{port}/proxy"
+
+
 def web_address(port: int, web_port: int) -> str:
     """Return where a browser finds the viewer."""
-    return f"http://{LOOPBACK}:{web_port}/?url=rerun%2Bhttp://{LOOPBACK}:{port}/proxy"
+    return f"http://{LOOPBACK}:{web_port}/?url={data_address(port).replace('+', '%2B')}"
 
 
 def check_port(port: int) -> None:
