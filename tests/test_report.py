@@ -15,6 +15,7 @@ from roboreel.report.doubts import doubt_feature
 from roboreel.report.survey import survey_dataset
 from roboreel.sample import Sample, make_sample
 from roboreel.schema import Feature
+from roboreel.storage.picture_columns import PictureColumns
 from tests import factory
 from tests.browser import Browser, needs_chromium
 
@@ -99,6 +100,24 @@ def test_of_a_huge_dataset_some_rows_are_read_and_the_page_says_so(tmp_path, mon
     monkeypatch.setattr("roboreel.report.survey._MOST_ROWS", 128)
     factory.write_dataset(tmp_path / "data", [500, 500])
     assert "From 128 of 1,000 frames" in page_of(tmp_path / "data", tmp_path)
+
+
+def test_of_a_thousand_episodes_a_handful_of_images_is_read(tmp_path, monkeypatch):
+    features = {**factory.NUMBERS, "top": Feature("image", (8, 12, 3))}
+    factory.write_dataset(tmp_path / "data", [3] * 1000, features=features, episodes_per_file=250)
+    rows: list[int] = []
+    plain = PictureColumns.read
+
+    def read(self, camera, wanted):
+        rows.extend(wanted.tolist())
+        return plain(self, camera, wanted)
+
+    monkeypatch.setattr(PictureColumns, "read", read)
+    page = page_of(tmp_path / "data", tmp_path)
+    assert "<b>1,000</b><span>episodes</span>" in page
+    assert page.count("data:image/jpeg;base64,") == 4 * 3
+    assert len(rows) == 4 * 3
+    assert {row // 3 for row in rows} == {0, 333, 666, 999}
 
 
 @given(arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6)))

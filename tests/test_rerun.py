@@ -1,7 +1,9 @@
 """Episodes as Rerun recordings: nothing is lost, nothing is encoded again."""
 
+import gc
 import io
 import json
+import os
 import re
 import runpy
 import shutil
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import av
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,12 +24,13 @@ rr = pytest.importorskip("rerun")
 pytest.importorskip("rerun.chunk")
 
 import roboreel as reel
+from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
 from roboreel.errors import CorruptFileError, EpisodeNotFoundError, MissingFileError
 from roboreel.image import decode_image, encode_png, encode_tiff
 from roboreel.rerun import default_blueprint, export_episodes, log_episode
 from roboreel.rerun.bitstream import stream_packer
-from roboreel.rerun.chunks import entity_path
+from roboreel.rerun.chunks import NOT_SHOWN, entity_path
 from roboreel.sample import Sample, make_sample
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
@@ -36,6 +41,7 @@ from tests.rrd_rows import rows_of
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
 
 CAMERA = "observation.images.top"
+MEGABYTE = 1_000_000
 STATE = {"observation.state": Feature("float32", (3,), names=("x", "y", "z"))}
 
 
@@ -76,6 +82,60 @@ def test_real_datasets_have_all_rows_of_reruns_reader(name, tmp_path):
     info["features"] = {k: f for k, f in info["features"].items() if k != "observation.tactile"}
     (root / "meta/info.json").write_text(json.dumps(info))
     assert_parity(root, tmp_path)
+
+
+@factory.needs_shared
+@pytest.mark.parametrize("root", sorted(factory.SHARED.glob("*")), ids=lambda root: root.name)
+def test_real_datasets_lose_no_feature_and_no_frame(root, tmp_path):
+    dataset = reel.open_dataset(root)
+    for episode, path in zip(dataset.episodes, export_episodes(dataset, tmp_path), strict=True):
+        rows = rows_of(path)
+        timed = {(entity, time) for entity, _, time in rows if time is not None}
+        for name, feature in dataset.features.items():
+            if name in NOT_SHOWN:
+                continue
+            shown = [time for entity, time in timed if entity == entity_path(name)]
+            assert sorted(shown) == list(range(episode.length))
+            if feature.kind == "number":
+                stored = episode.read([name])[name].reshape(episode.length, -1)
+                assert numbers_in(rows, name, episode.length) == stored.astype(float).tolist()
+
+
+def numbers_in(rows, name, length):
+    """Return what a feature is in each frame, as scalars or as a tensor."""
+    path = entity_path(name)
+    scalars = [rows.get((path, "Scalars:scalars", frame)) for frame in range(length)]
+    if scalars[0] is not None:
+        return scalars
+    return [list(rows[path, "Tensor:data", frame][0]["buffer"]) for frame in range(length)]
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["vector", "matrix"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "float32", "float64"),
+    ],
+)
+def test_numbers_of_every_type_and_shape_are_there(dtype, shape, tmp_path, monkeypatch):
+    values = (np.arange(4 * 6).reshape(4, 6)[:, : int(np.prod(shape))] % 5).astype(dtype)
+    features = {"value": Feature(dtype, shape)}
+    stored = {"value": values.reshape(4, *shape)}
+    write_pictures(tmp_path / "data", [4], features, stored, monkeypatch)
+    rows = rows_of(export(tmp_path / "data"))
+    assert numbers_in(rows, "value", 4) == values.astype(float).tolist()
+
+
+def test_subtasks_are_shown_in_words(tmp_path, monkeypatch):
+    features = {**STATE, "subtask_index": Feature("int64", (1,))}
+    stored = {"subtask_index": np.array([1, 1, 0, 7])}
+    write_pictures(tmp_path / "data", [4], features, stored, monkeypatch)
+    table = pa.table({"subtask_index": [1, 0], "subtask": ["reach", "grasp"]})
+    pq.write_table(table, tmp_path / "data/meta/subtasks.parquet")
+    rows = rows_of(export(tmp_path / "data"))
+    texts = [rows["/subtask", "TextDocument:text", frame] for frame in range(4)]
+    assert texts == [["reach"], ["reach"], ["grasp"], [""]]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +238,9 @@ def test_a_recording_says_what_it_is(tmp_path):
 def write_video_dataset(root, lengths, feature=None, **video):
     """Write a dataset whose one video file shows row numbers, all episodes one after another."""
     features = {**STATE, CAMERA: feature or Feature("video", (HEIGHT, WIDTH, 3))}
-    manifest = factory.write_dataset(root, lengths, features=features, episodes_per_file=99)
+    manifest = factory.write_dataset(
+        root, lengths, features=features, episodes_per_file=len(lengths)
+    )
     path = root / manifest.video_files[CAMERA][0]
     path.parent.mkdir(parents=True)
     if video:
@@ -306,6 +368,36 @@ def test_an_export_that_fails_leaves_no_file(tmp_path):
     with pytest.raises(MissingFileError, match="no video file"):
         export(tmp_path / "data", out=tmp_path / "out")
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["blueprint.rbl"]
+
+
+def test_a_dataset_with_a_training_cache_gives_the_rows_of_its_source(tmp_path):
+    root = make_sample(tmp_path / "arm", Sample(episodes=2, frames=8, cameras=1, size=(96, 128)))
+    plain = reel.open_dataset(root)
+    plain.materialize(tmp_path / "cache", {"*": reel.Raw()})
+    cached = reel.open_dataset(root, cache=tmp_path / "cache")
+    assert cached.memory.paths["action"] == "training cache, mapped"
+    ours = export_episodes(cached, tmp_path / "cached")
+    theirs = export_episodes(plain, tmp_path / "plain")
+    assert len(ours) == 2
+    for one, other in zip(ours, theirs, strict=True):
+        assert rows_of(one) == rows_of(other)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="anonymous memory is Linux's to tell")
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_memory_is_flat_over_many_episodes(count, tmp_path):
+    write_video_dataset(tmp_path / "data", [24] * count, codec="libx264", gop=24)
+    held: dict[int, int] = {}
+
+    def measure(done):
+        if done in (count // 2, count):
+            gc.collect()
+            held[done] = anonymous_bytes(os.getpid()) or 0
+
+    export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out", on_episode=measure)
+    written = sum(path.stat().st_size for path in (tmp_path / "out").glob("*.rrd"))
+    grown = held[count] - held[count // 2]
+    assert grown < MEGABYTE < written // 2
 
 
 def test_a_logged_episode_has_the_rows_of_an_exported_one(tmp_path):

@@ -80,6 +80,23 @@ def test_the_native_viewer_shows_the_image_of_each_frame(gop, tmp_path):
             assert np.abs(image.astype(int) - expected).mean() < 6
 
 
+@needs_vulkan
+def test_a_recording_alone_is_laid_out_by_the_viewer(tmp_path):
+    experimental = pytest.importorskip("rerun.experimental")
+    root = write_numbered(tmp_path / "data", [12], codec="libsvtav1", gop=4)
+    (path,) = export_episodes(reel.open_dataset(root), tmp_path)
+    with experimental.ViewerClient.spawn(
+        headless=True, port=free_port(), executable_path=str(viewer.viewer_program())
+    ) as client:
+        client.open([str(path)])
+        names: set[str] = set()
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and len(names) < 3:
+            time.sleep(1)
+            names = {view.name for view in client.get_state().views}
+    assert names == {CAMERA, "observation.state", "task"}
+
+
 def wait_for_number(client, number):
     """Return the camera's image once it shows a number, as a picture fades in slowly."""
     seen, deadline = None, time.monotonic() + 60

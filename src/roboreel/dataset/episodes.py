@@ -64,8 +64,9 @@ class Episode:
         layout: Layout = "chw",
     ) -> dict[str, Any]:
         """Return the whole episode, each feature as ``(T, …)``; see `Dataset.read`."""
-        rows = self.dataset._reader.rows_of(self.position)
-        return self.dataset._reader.read(rows, features, image_size=image_size, layout=layout)
+        return self.dataset._reader.read_episode(
+            self.position, features, image_size=image_size, layout=layout
+        )
 
     def stream(
         self,

@@ -86,6 +86,22 @@ class Reader:
         )
         return self._carry_out(plan, image_size, layout)
 
+    def read_episode(
+        self,
+        episode: int,
+        features: Sequence[str] | None = None,
+        *,
+        image_size: tuple[int, int] | None = None,
+        layout: Layout = "chw",
+    ) -> dict[str, Any]:
+        """Return the features of the episode at a position; see `read`."""
+        rows = self.rows_of(episode)
+        names = self._names(features, {})
+        cached = () if self._cache is None else self._cache.manifest.numbers
+        stored = ["task_index" if name == "task" else name for name in names]
+        self._columns.load([name for name in stored if name not in cached], rows)
+        return self.read(rows, names, image_size=image_size, layout=layout)
+
     def rows_of(self, episode: int) -> NDArray[np.int64]:
         """Return the rows of the episode at a position, once its data file bears them out."""
         table = self._manifest.episodes

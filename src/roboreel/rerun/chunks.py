@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +58,13 @@ def episode_chunks(source: Source, episode: Episode) -> Iterator[Chunk]:
     stored = {name: f for name, f in shown.items() if not f.is_camera}
     read = episode.read(["frame_index", "timestamp", "task", *stored])
     times = Times(read["frame_index"], read["timestamp"])
-    yield from make_chunks([*_properties(source, episode), *_series_names(stored)])
+    cameras = [_camera(source, episode, name, times) for name, f in shown.items() if f.is_camera]
+    static = [column for camera in cameras for column in camera.static]
+    yield from make_chunks([*_properties(source, episode), *_series_names(stored), *static])
     columns = [_value_column(name, f, read[name]) for name, f in stored.items()]
     yield from make_chunks([*columns, *_instructions(source, episode, read["task"])], times.at())
-    for name, feature in shown.items():
-        if feature.dtype == "video":
-            yield from _video_chunks(source, episode, name, feature, times)
-        elif feature.dtype == "image":
-            yield from _picture_chunks(source, episode, name, feature, times)
+    for camera in cameras:
+        yield from camera.chunks
 
 
 def entity_path(name: str) -> str:
@@ -127,26 +127,41 @@ def _instructions(source: Source, episode: Episode, tasks: list[str]) -> Iterato
         yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
 
 
-def _picture_chunks(
+@dataclass(frozen=True, slots=True)
+class _Camera:
+    """What Rerun shall know of a camera."""
+
+    static: list[Column]
+    """What holds at all times, to be sent with the like of others: a batch of its own costs more than this."""
+    chunks: Iterator[Chunk]
+
+
+def _camera(source: Source, episode: Episode, name: str, times: Times) -> _Camera:
+    feature = source.manifest.features[name]
+    if feature.dtype == "video":
+        return _video(source, episode, name, feature, times)
+    return _pictures(source, episode, name, feature, times)
+
+
+def _pictures(
     source: Source, episode: Episode, name: str, feature: Feature, times: Times
-) -> Iterator[Chunk]:
+) -> _Camera:
     path, wanted = entity_path(name), np.arange(episode.start, episode.stop)
-    component = rows.IMAGE
+    component, static = rows.IMAGE, []
     if feature.depth is not None or feature.shape[-1] == 1:
         component = rows.DEPTH_IMAGE
         in_mm = feature.depth is not None and feature.depth.unit == "mm"
-        yield from _meter_chunks(path, 1000.0 if in_mm else 1.0)
+        static = [_meter(path, 1000.0 if in_mm else 1.0)]
     pictures = (
         picture
         for first in range(0, len(wanted), _ROWS_AT_ONCE)
         for picture in source.pictures.read(name, wanted[first : first + _ROWS_AT_ONCE])
     )
-    yield from _blob_chunks(path, component, pictures, np.arange(episode.length), times)
+    frames = np.arange(episode.length)
+    return _Camera(static, _blob_chunks(path, component, pictures, frames, times))
 
 
-def _video_chunks(
-    source: Source, episode: Episode, name: str, feature: Feature, times: Times
-) -> Iterator[Chunk]:
+def _video(source: Source, episode: Episode, name: str, feature: Feature, times: Times) -> _Camera:
     clip = find_clip(source.manifest, episode.position, name, source.videos)
     if len(clip.frames) < episode.length:
         source.note_missing(episode, name, clip.frames)
@@ -158,21 +173,19 @@ def _video_chunks(
         except UnsupportedVideoError:
             pass  # Depth, but not in the 12 bits that mean metres: shown as any other video.
         else:
-            yield from _depth_chunks(path, clip, images, feature.depth.max_m, times)
-            return
+            return _depth(path, clip, images, feature.depth.max_m, times)
     pack = stream_packer(clip.table.coding) if clip.can_stream else None
     if pack is None:
-        yield from _asset_chunks(path, clip, times)
-    else:
-        yield from _stream_chunks(path, clip, pack, times)
+        return _Camera([], _asset_chunks(path, clip, times))
+    codec = rows.values(rows.VIDEO_CODEC, [_CODECS[clip.table.coding.codec].value])
+    static = [Column(path, rows.VIDEO_CODEC, codec)]
+    return _Camera(static, _stream_chunks(path, clip, pack, times))
 
 
 def _stream_chunks(
     path: str, clip: EpisodeClip, pack: Callable[[bytes, bool], bytes], times: Times
 ) -> Iterator[Chunk]:
     """Yield a video as its packets, each at its frame."""
-    codec = rows.values(rows.VIDEO_CODEC, [_CODECS[clip.table.coding.codec].value])
-    yield from make_chunks([Column(path, rows.VIDEO_CODEC, codec)])
     keyframes = clip.table.keyframe[clip.samples]
     packets = map(pack, read_packets(clip), keyframes.tolist())
     yield from _blob_chunks(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
@@ -195,28 +208,27 @@ def _asset_chunks(path: str, clip: EpisodeClip, times: Times) -> Iterator[Chunk]
     yield from make_chunks([shown], times.at(clip.frames))
 
 
-def _depth_chunks(
+def _depth(
     path: str,
     clip: EpisodeClip,
     images: Iterable[NDArray[np.float32]],
     max_m: float,
     times: Times,
-) -> Iterator[Chunk]:
-    """Yield depth video as pictures of distances: no video means distances to the viewer."""
+) -> _Camera:
+    """Return depth video as pictures of distances: no video means distances to the viewer."""
     # 16 bits up to the largest distance: much finer than the 12-bit codes of the video.
     per_metre = 65535 / max_m
-    yield from _meter_chunks(path, per_metre)
     pictures = (
         encode_png(np.rint(image[0] * per_metre).clip(0, 65535).astype(np.uint16))
         for image in images
     )
-    yield from _blob_chunks(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
+    chunks = _blob_chunks(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
+    return _Camera([_meter(path, per_metre)], chunks)
 
 
-def _meter_chunks(path: str, per_metre: float) -> list[Chunk]:
-    """Return the chunk that says how many units of a depth picture are a metre."""
-    meter = rows.values(rows.DEPTH_METER, [per_metre])
-    return make_chunks([Column(path, rows.DEPTH_METER, meter)])
+def _meter(path: str, per_metre: float) -> Column:
+    """Return how many units of a depth picture are a metre."""
+    return Column(path, rows.DEPTH_METER, rows.values(rows.DEPTH_METER, [per_metre]))
 
 
 def _blob_chunks(

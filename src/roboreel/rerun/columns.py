@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,11 +75,9 @@ def make_chunks(columns: Sequence[Column], times: dict[str, Any] | None = None) 
     if not columns:
         return []
     arrays = [*(times or {}).values(), *(column.rows for column in columns)]
-    indexes = [
-        pa.field(name, array.type, metadata={"rerun:kind": "index", "rerun:index_name": name})
-        for name, array in (times or {}).items()
-    ]
-    schema = pa.schema([*indexes, *map(_field, columns)])
+    indexes = [_index_field(name, array.type) for name, array in (times or {}).items()]
+    fields = [_field(column.path, column.component, column.rows.type) for column in columns]
+    schema = pa.schema([*indexes, *fields])
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     # Without times a batch must say that it has none on purpose.
     made: list[Chunk] = (
@@ -87,20 +86,26 @@ def make_chunks(columns: Sequence[Column], times: dict[str, Any] | None = None) 
     return made
 
 
-def _field(column: Column) -> Any:  # noqa: ANN401
-    component = column.component
+@lru_cache(maxsize=1024)
+def _field(path: str, component: Component, kind: Any) -> Any:  # noqa: ANN401
+    """Return the Arrow field of a column; the same ones come with every episode."""
     metadata = {
         "rerun:kind": "data",
-        "rerun:entity_path": column.path,
+        "rerun:entity_path": path,
         "rerun:component": component.name,
         "rerun:archetype": component.archetype,
         "rerun:component_type": component.kind,
     }
     return pa.field(
-        f"{column.path}:{component.name}",
-        column.rows.type,
+        f"{path}:{component.name}",
+        kind,
         metadata={key: value for key, value in metadata.items() if value is not None},
     )
+
+
+@lru_cache(maxsize=8)
+def _index_field(name: str, kind: Any) -> Any:  # noqa: ANN401
+    return pa.field(name, kind, metadata={"rerun:kind": "index", "rerun:index_name": name})
 
 
 def values(component: Component, items: Any, *, per_row: int = 1) -> Any:  # noqa: ANN401

@@ -13,7 +13,7 @@ import pyarrow as pa
 from roboreel.storage.dense import dense_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -25,6 +25,8 @@ __all__ = ["Columns"]
 
 _DENSE = "dense columns"
 _GROUPS = "row groups"
+# Features are read together where a row group of them is no larger: a call costs more than its data.
+_TOGETHER_BYTES = 2**22
 
 
 @dataclass(slots=True, eq=False)
@@ -71,8 +73,20 @@ class Columns:
                 *rows.shape, *feature.value_shape
             )
         if dense.missing[self._files.episodes_of(flat)].any():
-            self._fill(name, feature, dense, flat)
+            self._fill({name: dense}, flat)
         return dense.values.take(rows, axis=0)
+
+    def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
+        """Read what several features lack of some rows; quicker than when each is gathered."""
+        episodes = self._files.episodes_of(rows)
+        lacking = {}
+        for name in names:
+            feature = self._features[name]
+            dense = self._dense(name, feature) if feature.kind == "number" else None
+            if dense is not None and dense.missing[episodes].any():
+                lacking[name] = dense
+        if len(lacking) > 1:
+            self._fill(lacking, rows)
 
     def rung(self, name: str) -> str:
         """Return how a feature is held: as one array, or row group by row group."""
@@ -90,8 +104,10 @@ class Columns:
         return held + self._column_bytes(feature) <= self._budget.limit_bytes // 2
 
     def _column_bytes(self, feature: Feature) -> int:
-        per_row = int(np.prod(feature.value_shape, dtype=np.int64)) * feature.numpy_dtype.itemsize
-        return self._files.num_rows * per_row
+        return self._files.num_rows * self._row_bytes(feature)
+
+    def _row_bytes(self, feature: Feature) -> int:
+        return int(np.prod(feature.value_shape, dtype=np.int64)) * feature.numpy_dtype.itemsize
 
     def _dense(self, name: str, feature: Feature) -> _Dense | None:
         key = (self._files.token, name)
@@ -104,22 +120,32 @@ class Columns:
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
-    def _fill(self, name: str, feature: Feature, dense: _Dense, rows: NDArray[np.int64]) -> None:
+    def _fill(self, columns: Mapping[str, _Dense], rows: NDArray[np.int64]) -> None:
         for file, group, _ in self._groups(rows):
-            if (file, group) in dense.filled:
+            names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
+            if not names:
                 continue
-            opened = self._files.open(file)
-            values = dense_numbers(
-                name, opened.read(group, name), feature, place=opened.describe(group)
-            )
             to, source = self._files.rows_of_group(file, group)
-            dense.values[to] = values if len(source) == len(values) else values[source]
-            with dense.lock:
-                # Two threads may both have filled it, with the same values: counted once.
-                if (file, group) not in dense.filled:
-                    dense.filled.add((file, group))
-                    episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
-                    dense.missing[episodes] -= counts
+            episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
+            opened = self._files.open(file)
+            for together in self._portions(names, len(source)):
+                read = opened.read_together(group, together)
+                for name in together:
+                    values = dense_numbers(
+                        name, read[name], self._features[name], place=opened.describe(group)
+                    )
+                    dense = columns[name]
+                    dense.values[to] = values if len(source) == len(values) else values[source]
+                    with dense.lock:
+                        # Two threads may both have filled it, with the same values: counted once.
+                        if (file, group) not in dense.filled:
+                            dense.filled.add((file, group))
+                            dense.missing[episodes] -= counts
+
+    def _portions(self, names: list[str], count: int) -> list[list[str]]:
+        """Return which features are read together where a row group has so many rows."""
+        size_bytes = sum(self._row_bytes(self._features[name]) for name in names) * count
+        return [names] if size_bytes <= _TOGETHER_BYTES else [[name] for name in names]
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)

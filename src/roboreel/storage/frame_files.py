@@ -18,7 +18,7 @@ from roboreel.storage.dense import plain_array
 from roboreel.storage.forking import after_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -44,14 +44,20 @@ class FrameFile:
 
     def read(self, group: int, name: str) -> Any:  # noqa: ANN401  # pyarrow is untyped
         """Return one column of one row group as an Arrow array."""
-        if name not in self.parquet.schema_arrow.names:
-            raise CorruptFileError(
-                f"{name!r} is described in meta/info.json, but has no column: there are "
-                f"{', '.join(self.parquet.schema_arrow.names)}, in {str(self.path)!r}."
-            )
+        return self.read_together(group, [name])[name]
+
+    def read_together(self, group: int, names: Sequence[str]) -> dict[str, Any]:
+        """Return several columns of one row group as Arrow arrays, read in one go."""
+        there = self.parquet.schema_arrow.names
+        for name in names:
+            if name not in there:
+                raise CorruptFileError(
+                    f"{name!r} is described in meta/info.json, but has no column: there are "
+                    f"{', '.join(there)}, in {str(self.path)!r}."
+                )
         with self.lock, _named_errors(self.path):
-            table = self.parquet.read_row_group(group, columns=[name], use_threads=False)
-        return plain_array(table.column(0))
+            table = self.parquet.read_row_group(group, columns=list(names), use_threads=False)
+        return {name: plain_array(table.column(name)) for name in names}
 
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""
