@@ -132,7 +132,7 @@ class _Camera:
     """What Rerun shall know of a camera."""
 
     static: list[Column]
-    """What holds at all times, to be sent with the like of others: a batch of its own costs more than this."""
+    """What holds at all times: it is sent with the like of others, in one batch for all."""
     chunks: Iterator[Chunk]
 
 
