@@ -7,7 +7,7 @@ import pickle
 import shutil
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -558,6 +558,7 @@ class SmallDataset:
     features: dict[str, Feature]
     episodes: list[SmallEpisode]
     fps: float = 30.0
+    tasks: dict[int, str] = field(default_factory=dict)
 
 
 class TestDatasets:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Store = Literal["video", "image"]
     Encodings = Encoding | Mapping[str, Encoding]
 
-__all__ = ["Recorder", "create_dataset", "resume_dataset"]
+__all__ = ["Recorder", "check_free", "create_dataset", "resume_dataset"]
 
 
 def create_dataset(
@@ -74,7 +74,7 @@ def create_dataset(
         DatasetInUseError: Somebody else is making a dataset at this path.
     """
     root = Path(path).expanduser()
-    _check_free(root)
+    check_free(root)
     declared = _declare(features, store)
     encodings = _encodings(declared, encoding)
     for name, chosen in encodings.items():
@@ -296,7 +296,8 @@ class Recorder:
             )
 
 
-def _check_free(root: Path) -> None:
+def check_free(root: Path) -> None:
+    """Raise if a dataset cannot be made at a path, because there is something."""
     if not root.exists():
         return
     # A process that died while it made the dataset leaves these, and no info.json.
