@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +93,12 @@ def start_spoilt(folder: Path, call: int, kind: str) -> int:
         try:
             log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             write = os.write
+            # What goes wrong and is not an error is told at least.
+            warnings.simplefilter("error")
             reached = spoil(call, kind)
             try:
                 script(folder / "dataset", lambda word: write(log, f"{word}\n".encode()))
-            except (OSError, reel.DatasetError):
+            except (OSError, reel.DatasetError, UserWarning):
                 if not reached():
                     raise
             os._exit(DIED if reached() else 0)

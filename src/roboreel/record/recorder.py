@@ -252,9 +252,7 @@ class Recorder:
         if not self._lock.is_locked:
             return
         try:
-            if self._episode is not None:
-                self._episode.abandon()
-                self._episode = None
+            self._leave_open()
             if not self._failed:
                 self._totals.remember(self.path, self.num_episodes, self.num_frames, numbers=True)
                 if self._compact_on_close:
@@ -278,6 +276,16 @@ class Recorder:
             f"Recorder({str(self.path)!r}, {self.num_episodes} episodes, "
             f"{self.open_frames} frames of the next one)"
         )
+
+    def _leave_open(self) -> None:
+        episode, self._episode = self._episode, None
+        if episode is None:
+            return
+        try:
+            episode.abandon()
+        except RecordingError as error:
+            # Nobody may have asked since: this is the last moment to say so.
+            warnings.warn(f"The open episode lacks images. {error}", stacklevel=4)
 
     def _join_files(self) -> None:
         try:
