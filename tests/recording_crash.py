@@ -1,22 +1,29 @@
-"""Records in child processes that die at a chosen call to the system, or are killed.
+"""Records in child processes whose n-th call to the system is their last, or fails; or kills them.
 
 Run as a program, so that what is forked has no threads: ``python -m tests.recording_crash``.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 import time
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import roboreel as reel
 import roboreel.dataset
 import roboreel.record.recorder
 from tests.recordings import FPS, features, record
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DIED = 77
+AT_ONCE = 4
 CALLS = ("fsync", "replace", "rename", "unlink", "rmdir", "mkdir", "write", "ftruncate")
 
 
@@ -48,8 +55,12 @@ def script(root: Path, log: Any) -> None:
 LENGTHS = [3, 2, 2, 2, 1]
 
 
-def die_at(call: int) -> None:
-    """End this process at its n-th call that changes something on disk."""
+def spoil(call: int, kind: str) -> Callable[[], bool]:
+    """End this process at its n-th call that changes something on disk, or have that call fail.
+
+    Returns:
+        Whether that call has been made.
+    """
     left = call
 
     def wrap(name: str) -> None:
@@ -61,6 +72,8 @@ def die_at(call: int) -> None:
             if left == 0:
                 if name == "write":  # half of it reaches the disk
                     real(given[0], bytes(given[1])[: len(given[1]) // 2])
+                if kind == "fails":
+                    raise OSError(errno.EIO, "Input/output error")
                 os._exit(DIED)
             # What a sync is for cannot be seen by killing a process, only that it is called.
             return None if name == "fsync" else real(*given, **more)
@@ -69,24 +82,36 @@ def die_at(call: int) -> None:
 
     for name in CALLS:
         wrap(name)
+    return lambda: left <= 0
 
 
-def run(folder: Path, call: int) -> int:
-    """Let a child run the script until its n-th call; return its exit code."""
+def start_spoilt(folder: Path, call: int, kind: str) -> int:
+    """Let a child run the script, its n-th call spoilt; return its process."""
     folder.mkdir()
     child = os.fork()
     if child == 0:
         try:
             log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             write = os.write
-            die_at(call)
-            script(folder / "dataset", lambda word: write(log, f"{word}\n".encode()))
+            # What goes wrong and is not an error is told at least.
+            warnings.simplefilter("error")
+            reached = spoil(call, kind)
+            try:
+                script(folder / "dataset", lambda word: write(log, f"{word}\n".encode()))
+            except (OSError, reel.DatasetError, UserWarning):
+                if not reached():
+                    raise
+            os._exit(DIED if reached() else 0)
         except BaseException:  # noqa: BLE001  # the child must end here, whatever happens
             import traceback
 
             traceback.print_exc()
             os._exit(1)
-        os._exit(0)
+    return child
+
+
+def exit_code(child: int) -> int:
+    """Wait for a child to end."""
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
@@ -113,33 +138,49 @@ def record_one(recorder: reel.Recorder, episode: int, i: int) -> None:
     recorder.add_frame(values, task=f"task {episode % 2}")
 
 
-def kill(folder: Path, store: str, after_s: float) -> None:
-    """Let a child record, and kill it some time after it began."""
+def start_endless(folder: Path, store: str) -> int:
+    """Let a child record for ever; return its process."""
     folder.mkdir()
     child = os.fork()
     if child == 0:
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         endless(folder / "dataset", lambda word: os.write(log, f"{word}\n".encode()), store)
         os._exit(0)
-    time.sleep(after_s)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
+    return child
+
+
+def spoil_calls(folder: Path, kind: str, first: int, step: int) -> None:
+    """Spoil the first call, the one a step later, and so on until the script gets through."""
+    for wave in range(first, 100_000, step * AT_ONCE):
+        calls = range(wave, wave + step * AT_ONCE, step)
+        children = [start_spoilt(folder / str(call), call, kind) for call in calls]
+        codes = dict(zip(calls, map(exit_code, children), strict=True))
+        failed = [call for call, code in codes.items() if code not in (0, DIED)]
+        if failed:
+            sys.exit(f"The script failed at call {failed[0]}.")
+        if 0 in codes.values():
+            return
+
+
+def kill_after(folder: Path, store: str, times_s: list[float]) -> None:
+    """Kill recorders, each some time after it began."""
+    for wave in range(0, len(times_s), AT_ONCE):
+        numbers = range(wave, min(wave + AT_ONCE, len(times_s)))
+        start_s = time.monotonic()
+        children = {number: start_endless(folder / str(number), store) for number in numbers}
+        for number in sorted(children, key=times_s.__getitem__):
+            time.sleep(max(0.0, start_s + times_s[number] - time.monotonic()))
+            os.kill(children[number], signal.SIGKILL)
+            os.waitpid(children[number], 0)
 
 
 def main() -> None:
     """Make the remains of many crashes, a folder each."""
     mode, folder = sys.argv[1], Path(sys.argv[2])
-    if mode == "calls":
-        first, step = int(sys.argv[3]), int(sys.argv[4])
-        for call in range(first, 100_000, step):
-            code = run(folder / str(call), call)
-            if code == 0:
-                return
-            if code != DIED:
-                sys.exit(f"The script failed at call {call}.")
+    if mode in ("dies", "fails"):
+        spoil_calls(folder, mode, int(sys.argv[3]), int(sys.argv[4]))
     else:
-        for number, after_s in enumerate(sys.argv[3:]):
-            kill(folder / str(number), mode, float(after_s))
+        kill_after(folder, mode, list(map(float, sys.argv[3:])))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 
 import roboreel as reel
@@ -95,25 +96,30 @@ def check_remains(folder: Path, lengths: list[int]) -> None:
     assert check_dataset(root, [*lengths, 2]).problems == ()
 
 
+@pytest.mark.parametrize("kind", ["dies", "fails"])
 @pytest.mark.parametrize(
     ("first", "step"),
     [(7, 41), pytest.param(1, 1, marks=pytest.mark.slow)],
     ids=["some calls", "every call"],
 )
-def test_a_recorder_may_die_at_any_call_that_changes_the_disk(tmp_path, first, step):
-    remains = crash(tmp_path, "calls", first, step)
+def test_any_call_that_changes_the_disk_may_be_the_last_or_fail(tmp_path, kind, first, step):
+    remains = crash(tmp_path, kind, first, step)
     assert len(remains) > 300 / step
     for folder in remains:
         try:
             check_remains(folder, LENGTHS)
         except Exception as error:  # noqa: PERF203
-            raise AssertionError(f"after dying at call {folder.name}") from error
+            raise AssertionError(f"call {folder.name} {kind}") from error
 
 
 @pytest.mark.parametrize("store", ["image", "video"])
-def test_a_recorder_may_be_killed_at_any_time(tmp_path, store):
+@pytest.mark.parametrize(
+    "count", [4, pytest.param(150, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_a_recorder_may_be_killed_at_any_time(tmp_path, store, count):
     lengths = [3 + episode % 3 for episode in range(1000)]
-    remains = crash(tmp_path, store, 0.2, 0.6, 0.9, 1.2)
+    remains = crash(tmp_path, store, *np.linspace(1.2, 0.05, count).round(4))
+    assert len(remains) == count
     for folder in remains:
         check_remains(folder, lengths)
 

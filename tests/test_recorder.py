@@ -412,6 +412,18 @@ class TestBackPressure:
             recorder.save_episode()
         check_dataset(tmp_path / "d", [2, 2])
 
+    def test_a_camera_that_failed_is_told_of_when_its_episode_is_left_open(
+        self, tmp_path, monkeypatch
+    ):
+        recorder = create(tmp_path / "d", "video")
+        with monkeypatch.context() as patched:
+            patched.setattr(VideoStore, "write", _fail)
+            record(recorder, 0, 1)
+            with pytest.warns(UserWarning, match="lacks images.*the lens fell off"):
+                recorder.close()
+        with reel.resume_dataset(tmp_path / "d") as recorder:
+            assert recorder.num_episodes == 0
+
 
 def _fail(store: VideoStore, image: Any) -> None:
     raise EncodingError("the lens fell off.")

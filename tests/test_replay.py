@@ -6,7 +6,8 @@ import os
 import pickle
 import shutil
 import tempfile
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -498,25 +499,30 @@ class TestSeveral:
         assert held_numbers(copy)[-1] == [9]
 
     @pytest.mark.parametrize("method", ["fork", "spawn"])
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
     def test_another_process_samples_and_does_not_add(self, buffer, method):
         if method not in multiprocessing.get_all_start_methods():
             pytest.skip(f"no {method} here")
         buffer.add_episode(episode_of(range(5)))
-        with multiprocessing.get_context(method).Pool(2) as pool:
-            answers = pool.map(_try_both, [buffer, buffer])
+        # Not multiprocessing.Pool, which waits for ever when its children cannot start.
+        context = multiprocessing.get_context(method)
+        with ProcessPoolExecutor(2, mp_context=context) as pool:
+            answers = list(pool.map(_try_both, [buffer, buffer]))
         assert {refused for _, refused in answers} == {True}
         assert all(set(drawn) <= set(range(5)) for drawn, _ in answers)
         buffer.add_episode(episode_of([7]))
         assert held_numbers(buffer)[-1] == [7]
 
     @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
     def test_forked_children_draw_other_frames_than_their_parent(self, buffer):
         global _inherited
         buffer.add_episode(episode_of(range(10)))
         buffer.sample(1)
         _inherited = buffer
-        with multiprocessing.get_context("fork").Pool(1) as pool:
-            child = pool.apply(_draw_from_inherited)
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            child = pool.submit(_draw_from_inherited).result()
         assert child != buffer.sample(50)["number"].tolist()
 
 
@@ -552,6 +558,7 @@ class SmallDataset:
     features: dict[str, Feature]
     episodes: list[SmallEpisode]
     fps: float = 30.0
+    tasks: dict[int, str] = field(default_factory=dict)
 
 
 class TestDatasets:

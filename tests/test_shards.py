@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,10 @@ def test_a_source_is_what_json_can_say(tmp_path):
 
 
 def test_two_processes_that_want_the_same_store_write_it_once(tmp_path):
+    # Not multiprocessing.Pool, which waits for ever when its children cannot start.
     context = multiprocessing.get_context("spawn")
-    with context.Pool(2) as pool:
-        wrote = pool.starmap(_write_slowly, [(tmp_path / "s", tmp_path)] * 2)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        wrote = list(pool.map(_write_slowly, [tmp_path / "s"] * 2, [tmp_path] * 2))
     assert sorted(wrote) == [False, True]
     assert numbers(tmp_path / "s") == list(range(20))
 

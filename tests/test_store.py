@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 import threading
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -445,11 +446,14 @@ def test_a_folder_without_shards_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_another_process_reads_the_same_rows(folder, method):
     store = open_shards(folder).select(range(50, 0, -1))
     store[0]
-    with multiprocessing.get_context(method).Pool(1) as pool:
-        assert pool.apply(_numbers_of, (store,)) == list(range(50, 0, -1))
+    # Not multiprocessing.Pool, which waits for ever when its children cannot start.
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        assert pool.submit(_numbers_of, store).result() == list(range(50, 0, -1))
 
 
 def _numbers_of(store):

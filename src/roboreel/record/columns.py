@@ -38,8 +38,11 @@ class Column(Protocol):
         would end the process.
         """
 
-    def fetch(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a copy of what the slots hold now, in the shape of ``slots``, not yet decoded."""
+    def fetch(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a copy of what stands there now, in the shape of ``places``, not yet decoded.
+
+        After the last slot places go on with the first.
+        """
 
     def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
         """Return what was fetched as values."""
@@ -66,9 +69,9 @@ class NumberColumn:
         array = np.asarray(encoded)
         write_at(file, slot * self.values[0].nbytes, array.reshape(-1).view(np.uint8).data)
 
-    def fetch(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values in the slots."""
-        return self.values.take(slots, axis=0)
+    def fetch(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a copy of the values."""
+        return self.values.take(places, axis=0, mode="wrap")
 
     def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
         """Return what was fetched: it is already what was meant."""
@@ -106,15 +109,15 @@ class JpegColumn:
         for number, picture in enumerate(encoded, start=slot):
             write_at(file, number * self._slot_bytes, picture)
 
-    def fetch(self, slots: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the encoded pictures as an array of objects; equal slots share one."""
-        unique, inverse = np.unique(slots, return_inverse=True)
+    def fetch(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the encoded pictures as an array of objects; equal places share one."""
+        unique, inverse = np.unique(places % len(self._slots), return_inverse=True)
         pictures = np.empty(len(unique), dtype=object)
         for number, slot in enumerate(unique.tolist()):
             data = self._slots[slot]
             length = int(data[: _LENGTH.itemsize].view(_LENGTH)[0])
             pictures[number] = data[_LENGTH.itemsize :][:length].tobytes()
-        return pictures[inverse.reshape(slots.shape)]
+        return pictures[inverse.reshape(places.shape)]
 
     def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
         """Return the images; a picture that stands in several places is decoded once."""

@@ -67,8 +67,8 @@ class Commit:
         steps = self._folder / _STEPS
         steps.write_text(json.dumps(self._steps), encoding="utf-8")
         names = [name for name, _ in self._steps if name is not None]
-        _in_parallel(sync_file, [steps, *(self._folder / name for name in names)])
-        sync_directory(self._folder)
+        paths = [steps, *(self._folder / name for name in names), self._folder]
+        _in_parallel(_sync, paths)
         decided = self._folder.with_name(_DECIDED)
         self._folder.rename(decided)
         sync_directory(decided.parent)
@@ -139,6 +139,13 @@ def _read_steps(path: Path) -> list[tuple[str | None, str]]:
                 f"A step leads out of the dataset, to {target!r}: {str(path)!r}."
             )
     return steps
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir():
+        sync_directory(path)
+    else:
+        sync_file(path)
 
 
 def _in_parallel(work: Callable[[Path], None], paths: Iterable[Path]) -> None:

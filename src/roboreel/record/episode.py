@@ -133,7 +133,7 @@ class OpenEpisode:
 
     def discard(self) -> None:
         """Forget all of it."""
-        self.abandon()
+        self._stop()
         self.clear()
 
     def clear(self) -> None:
@@ -145,7 +145,15 @@ class OpenEpisode:
         shutil.rmtree(gone)
 
     def abandon(self) -> None:
-        """Stop, and leave on disk what can be recovered."""
+        """Stop, and leave on disk what can be recovered.
+
+        Raises:
+            RecordingError: A camera has failed: there are fewer images than frames.
+        """
+        self._stop()
+        self._cameras.check()
+
+    def _stop(self) -> None:
         self._cameras.stop()
         self._file.close()
 

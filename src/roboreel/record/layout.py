@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import numpy as np
@@ -36,6 +36,8 @@ class Layout:
     """Slots for frames."""
     features: Mapping[str, Feature]
     fps: float | None = None
+    tasks: Mapping[int, str] = field(default_factory=dict)
+    """Texts by the numbers that frames have as ``task_index``."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -53,6 +55,7 @@ class Layout:
             if name in reserved:
                 raise FrameError(f"A feature cannot be called {name!r}: samples use that key.")
             _check_feature(name, feature)
+        _check_tasks(self.tasks, self.features)
 
     @property
     def files(self) -> dict[str, str]:
@@ -96,6 +99,14 @@ def _check_feature(name: str, feature: Feature) -> None:
         raise FrameError(f"{name!r} cannot be stored: {feature.dtype} of shape {feature.shape}.")
 
 
+def _check_tasks(tasks: Mapping[Any, Any], features: Mapping[str, Feature]) -> None:
+    if tasks and ("task_index" not in features or features["task_index"].shape != (1,)):
+        raise FrameError("There are tasks: declare Feature('int64', (1,)) as 'task_index' too.")
+    for number, text in tasks.items():
+        if isinstance(number, bool) or not isinstance(number, int) or not isinstance(text, str):
+            raise FrameError(f"Task {number!r} is {text!r}: give texts by number.")
+
+
 def describe_difference(there: Layout, asked: Layout) -> str:
     """Return what differs between the buffer on disk and the one asked for; empty if nothing."""
     parts = []
@@ -103,6 +114,8 @@ def describe_difference(there: Layout, asked: Layout) -> str:
         parts.append(f"capacity is {there.capacity:,}, not {asked.capacity:,}")
     if asked.fps is not None and there.fps != asked.fps:
         parts.append(f"fps is {there.fps}, not {asked.fps}")
+    if asked.tasks and dict(there.tasks) != dict(asked.tasks):
+        parts.append(f"tasks are {dict(there.tasks)}, not {dict(asked.tasks)}")
     for name in there.features.keys() | asked.features.keys():
         left, right = (_spelled(layout.features.get(name)) for layout in (there, asked))
         if left != right:
@@ -125,6 +138,7 @@ def write_layout(layout: Layout, path: Path) -> None:
         "version": _VERSION,
         "capacity": layout.capacity,
         "fps": layout.fps,
+        "tasks": {str(number): text for number, text in layout.tasks.items()},
         "features": features,
     }
     write_atomically(path, json.dumps(description, indent=2) + "\n")
@@ -143,7 +157,8 @@ def read_layout(path: Path) -> Layout:
             name: Feature(f["dtype"], tuple(f["shape"]), f["names"] and tuple(f["names"]))
             for name, f in described["features"].items()
         }
-        layout = Layout(described["capacity"], features, described["fps"])
+        tasks = {int(number): text for number, text in described.get("tasks", {}).items()}
+        layout = Layout(described["capacity"], features, described["fps"], tasks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MetadataError(f"Not a replay buffer ({error}): {str(path)!r}.") from error
     if not known:

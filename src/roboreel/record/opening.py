@@ -22,31 +22,36 @@ _CREATION_TIMEOUT_S = 10.0
 
 
 def open_layout(
-    root: Path, capacity: int | None, features: Mapping[str, Feature] | None, fps: float | None
+    root: Path,
+    capacity: int | None,
+    features: Mapping[str, Feature] | None,
+    fps: float | None,
+    tasks: Mapping[int, str] | None,
 ) -> Layout:
     """Return what the buffer in a folder is made of, after making it if need be.
 
     Raises:
         MissingFileError: There is none, and too little is given to make one.
-        BufferMismatchError: There is one of other features, capacity or rate.
+        BufferMismatchError: There is one of other features, capacity, rate or tasks.
     """
     if not (root / DESCRIPTION).exists():
         if capacity is None or features is None:
             raise MissingFileError(
                 f"No replay buffer there: give capacity and features to make one, in {str(root)!r}."
             )
-        _create(root, Layout(capacity, dict(features), fps))
+        _create(root, Layout(capacity, dict(features), fps, dict(tasks or {})))
     there = read_layout(root / DESCRIPTION)
     asked = Layout(
         there.capacity if capacity is None else capacity,
         there.features if features is None else features,
         fps,
+        tasks or {},
     )
     difference = describe_difference(there, asked)
     if difference:
         raise BufferMismatchError(
             f"The buffer there is another one: {difference}. Open it as it is, without capacity, "
-            f"features and fps, or choose another folder than {str(root)!r}."
+            f"features, fps and tasks, or choose another folder than {str(root)!r}."
         )
     return there
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Store = Literal["video", "image"]
     Encodings = Encoding | Mapping[str, Encoding]
 
-__all__ = ["Recorder", "create_dataset", "resume_dataset"]
+__all__ = ["Recorder", "check_free", "create_dataset", "resume_dataset"]
 
 
 def create_dataset(
@@ -74,7 +74,7 @@ def create_dataset(
         DatasetInUseError: Somebody else is making a dataset at this path.
     """
     root = Path(path).expanduser()
-    _check_free(root)
+    check_free(root)
     declared = _declare(features, store)
     encodings = _encodings(declared, encoding)
     for name, chosen in encodings.items():
@@ -252,9 +252,7 @@ class Recorder:
         if not self._lock.is_locked:
             return
         try:
-            if self._episode is not None:
-                self._episode.abandon()
-                self._episode = None
+            self._leave_open()
             if not self._failed:
                 self._totals.remember(self.path, self.num_episodes, self.num_frames, numbers=True)
                 if self._compact_on_close:
@@ -279,6 +277,16 @@ class Recorder:
             f"{self.open_frames} frames of the next one)"
         )
 
+    def _leave_open(self) -> None:
+        episode, self._episode = self._episode, None
+        if episode is None:
+            return
+        try:
+            episode.abandon()
+        except RecordingError as error:
+            # Nobody may have asked since: this is the last moment to say so.
+            warnings.warn(f"The open episode lacks images. {error}", stacklevel=4)
+
     def _join_files(self) -> None:
         try:
             compact(self.path)
@@ -296,7 +304,8 @@ class Recorder:
             )
 
 
-def _check_free(root: Path) -> None:
+def check_free(root: Path) -> None:
+    """Raise if a dataset cannot be made at a path, because there is something."""
     if not root.exists():
         return
     # A process that died while it made the dataset leaves these, and no info.json.

@@ -6,52 +6,30 @@ import os
 import time
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from roboreel.errors import FeatureNotFoundError, FrameError, WindowError
+from roboreel.record.convert import Export, chosen_values, stored_features, write_dataset
 from roboreel.record.opening import open_layout
 from roboreel.record.ring import slot_spans
 from roboreel.record.sampling import draw_sample
 from roboreel.record.store import RingStore
 from roboreel.record.values import check_episode, check_frame
 from roboreel.record.writer import RingWriter
-from roboreel.schema import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from roboreel.record.convert import ReadableDataset
+    from roboreel.record.recorder import Encodings, Store
+    from roboreel.schema import Feature
     from roboreel.window import Window
 
 __all__ = ["ReplayBuffer"]
-
-
-class ReadableEpisode(Protocol):
-    """An episode that gives its values at once."""
-
-    def read(
-        self, features: Sequence[str] | None = None, *, layout: Literal["chw", "hwc"] = "chw"
-    ) -> Mapping[str, Any]:
-        """Return features as arrays ``(T, …)``, images in the given layout."""
-
-
-class ReadableDataset(Protocol):
-    """What a buffer can be filled from."""
-
-    @property
-    def features(self) -> Mapping[str, Feature]:
-        """The features that every frame has."""
-
-    @property
-    def fps(self) -> float:
-        """Frames per second."""
-
-    @property
-    def episodes(self) -> Iterable[ReadableEpisode]:
-        """The episodes in order."""
 
 
 @final
@@ -80,6 +58,7 @@ class ReplayBuffer:
         features: What every frame has. Needed for a new buffer. Images are stored as they are if
             declared ``uint8``, as JPEG if declared ``image``.
         fps: Frames per second, for windows in seconds.
+        tasks: What robots do, in words, by the number that frames have as ``task_index``.
         flush_every_s: See above; None leaves flushing to the caller.
 
     Raises:
@@ -93,12 +72,13 @@ class ReplayBuffer:
         capacity: int | None = None,
         features: Mapping[str, Feature] | None = None,
         fps: float | None = None,
+        tasks: Mapping[int, str] | None = None,
         flush_every_s: float | None = 10.0,
     ) -> None:
         self.path = Path(path)
         self._flush_every_s = flush_every_s
         self._flushed_s = time.monotonic()
-        self._layout = open_layout(self.path, capacity, features, fps)
+        self._layout = open_layout(self.path, capacity, features, fps, tasks)
         self._opened: RingStore | None = RingStore(self.path, self._layout)
         self._writer: RingWriter | None = None
         self._generator = np.random.default_rng()
@@ -122,16 +102,17 @@ class ReplayBuffer:
             features: What to store; those that the dataset lacks begin as zeros. Without it, all
                 features of the dataset, with video as JPEG.
         """
-        wanted = _stored_features(dataset.features) if features is None else features
+        wanted = stored_features(dataset.features) if features is None else features
         stored = [name for name in wanted if name in dataset.features]
         if not stored:
             raise FeatureNotFoundError(
                 f"The dataset has none of {list(wanted)}: it has {list(dataset.features)}."
             )
-        buffer = cls(path, capacity=capacity, features=wanted, fps=dataset.fps)
+        tasks = dataset.tasks if "task_index" in stored else None
+        buffer = cls(path, capacity=capacity, features=wanted, fps=dataset.fps, tasks=tasks)
         try:
             for episode in dataset.episodes:
-                buffer.add_episode(_chosen(wanted, episode.read(stored, layout="hwc")))
+                buffer.add_episode(chosen_values(wanted, episode.read(stored, layout="hwc")))
         except BaseException:
             buffer.close()
             raise
@@ -151,6 +132,11 @@ class ReplayBuffer:
     def fps(self) -> float | None:
         """Frames per second, if known."""
         return self._layout.fps
+
+    @property
+    def tasks(self) -> Mapping[int, str]:
+        """Tasks by the number that frames have as ``task_index``, if known."""
+        return self._layout.tasks
 
     @property
     def num_episodes(self) -> int:
@@ -277,6 +263,45 @@ class ReplayBuffer:
             if start >= store.header().tail:
                 yield {name: store.columns[name].decode(value) for name, value in fetched.items()}
 
+    def to_dataset(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        fps: float | None = None,
+        task: str | None = None,
+        robot_type: str | None = None,
+        store: Store = "video",
+        encoding: Encodings | None = None,
+        nan_allowed: Collection[str] = (),
+    ) -> int:
+        """Write the complete episodes as a LeRobot v3.0 dataset, entirely or not at all.
+
+        Images are decoded; those declared ``uint8 (height, width, 3)`` become cameras too. An
+        episode that leaves the ring before it is written down is left out.
+
+        Args:
+            path: A folder that does not exist yet, or is empty.
+            fps: Frames per second; needed if the buffer has no rate.
+            task: What the robot does in all frames, in words. Needed if the buffer has no tasks;
+                otherwise frames have those.
+            robot_type: What the robot is called.
+            store: Whether cameras are stored as ``"video"``, or exactly as they are, in Parquet,
+                as ``"image"``. Grey ones are stored as images always.
+            encoding: How images become video; see `create_dataset`.
+            nan_allowed: Features whose values may be NaN or infinite.
+
+        Returns:
+            How many episodes the dataset has.
+
+        Raises:
+            RecordingError: There is something at this path already.
+            EmptyBufferError: No episode is complete.
+            FrameError: There is no rate or no task, or a value is NaN where it may not be.
+            MetadataError: A dataset cannot have one of the features.
+        """
+        export = Export(fps, task, robot_type, store, encoding, nan_allowed)
+        return write_dataset(self._store, Path(path).expanduser(), export)
+
     def flush(self) -> None:
         """Wait until complete episodes and changes made in place are on the disk."""
         writer = self._own_writer()
@@ -346,22 +371,3 @@ class ReplayBuffer:
             if window.seconds is not None and self.fps is None:
                 raise WindowError(f"{window} is in seconds: give the buffer an fps, or use frames.")
         return {name: window.offsets(self.fps or 0) for name, window in windows.items()}
-
-
-def _stored_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
-    return {
-        name: Feature("image", feature.shape, feature.names, feature.depth)
-        if feature.dtype == "video"
-        else feature
-        for name, feature in features.items()
-    }
-
-
-def _chosen(features: Mapping[str, Feature], values: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    length = len(next(iter(values.values())))
-    return {
-        name: values[name]
-        if name in values
-        else np.zeros((length, *feature.value_shape), feature.numpy_dtype)
-        for name, feature in features.items()
-    }

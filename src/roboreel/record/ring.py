@@ -2,6 +2,10 @@
 
 Rows are counted from the first frame ever added and never start over; the slot of a row is its
 remainder by the ring's capacity. So "older" is "smaller", and a row says whether it was overwritten.
+
+All rows held at one moment are less than two turns of the ring apart. Counted from the turn in which
+the oldest was written they are places, ``[0, 2 * capacity)``: NumPy takes those from an array of slots
+by ``mode="wrap"``, without a division for each.
 """
 
 from __future__ import annotations

@@ -28,58 +28,58 @@ def draw_sample(
     generator: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Return frames drawn at random, and the windows around them; see `ReplayBuffer.sample`."""
-    drawn, anchors = _gather(store, batch, offsets, weights, generator)
-    # Episodes leave whole, so the anchor tells of its window too. What the writer took back while
-    # it was read is drawn anew; the rest stands.
-    while (lost := anchors < store.header().tail).any():
-        again, anchors[lost] = _gather(store, int(lost.sum()), offsets, weights, generator)
-        for key, values in again.items():
-            drawn[key][lost] = values
+    snapshot = store.snapshot()
+    places = _draw(store, snapshot, batch, weights, generator)
+    drawn = _gather(store, snapshot, places, offsets)
+    if store.header().tail != snapshot.tail:
+        _draw_lost_again(store, drawn, places + snapshot.turn, offsets, weights, generator)
     # Only now, since a picture that was half overwritten cannot be decoded.
-    for name, column in store.columns.items():
-        drawn[name] = column.decode(drawn[name])
+    for name in store.encoded:
+        drawn[name] = store.columns[name].decode(drawn[name])
     return drawn
+
+
+def _draw_lost_again(
+    store: RingStore,
+    drawn: dict[str, NDArray[Any]],
+    anchors: NDArray[np.int64],
+    offsets: Mapping[str, NDArray[np.int64]],
+    weights: str | None,
+    generator: np.random.Generator,
+) -> None:
+    """Replace what the writer took back while it was read; the rest stands.
+
+    Episodes leave whole, so the anchor tells of its window too.
+    """
+    while (lost := anchors < store.header().tail).any():
+        snapshot = store.snapshot()
+        places = _draw(store, snapshot, int(lost.sum()), weights, generator)
+        for key, values in _gather(store, snapshot, places, offsets).items():
+            drawn[key][lost] = values
+        anchors[lost] = places + snapshot.turn
 
 
 def _gather(
     store: RingStore,
-    count: int,
+    snapshot: Snapshot,
+    places: NDArray[np.int64],
     offsets: Mapping[str, NDArray[np.int64]],
-    weights: str | None,
-    generator: np.random.Generator,
-) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
-    """Return drawn values, not yet decoded, and the row each was drawn at."""
-    snapshot, capacity = store.snapshot(), store.layout.capacity
-    anchors = snapshot.tail + _draw(store, snapshot, count, weights, generator)
-    slots = anchors % capacity
+) -> dict[str, NDArray[Any]]:
+    """Return the values at these places, not yet decoded, and the windows around them."""
+    capacity = store.layout.capacity
+    slots = places if snapshot.stop <= capacity else places % capacity
     drawn: dict[str, NDArray[Any]] = {"row": slots}
     for name, column in store.columns.items():
         if name not in offsets:
-            drawn[name] = column.fetch(slots)
+            drawn[name] = column.fetch(places)
     if offsets:
-        _gather_windows(store, snapshot, anchors, offsets, drawn)
-    return drawn, anchors
-
-
-def _gather_windows(
-    store: RingStore,
-    snapshot: Snapshot,
-    anchors: NDArray[np.int64],
-    offsets: Mapping[str, NDArray[np.int64]],
-    drawn: dict[str, NDArray[Any]],
-) -> None:
-    capacity = store.layout.capacity
-    episodes = snapshot.starts.searchsorted(anchors, side="right")
-    starts, stops = snapshot.starts[episodes - 1], snapshot.starts[episodes]
-    # Windows are found among slots: there is one turn to take off for each anchor, not each row.
-    turns = starts - starts % capacity
-    anchors, starts, stops = anchors - turns, starts - turns, stops - turns
-    # One episode at most lies across the end of the ring, so most batches have none to wrap.
-    crosses = bool((stops > capacity).any())
-    for name, around in offsets.items():
-        slots, mask = window_rows(anchors, around, starts, stops)
-        drawn[name] = store.columns[name].fetch(slots % capacity if crosses else slots)
-        drawn[f"{name}_is_pad"] = mask
+        episodes = snapshot.starts.searchsorted(places + snapshot.turn, side="right")
+        starts = snapshot.starts[episodes - 1] - snapshot.turn
+        stops = snapshot.starts[episodes] - snapshot.turn
+        for name, around in offsets.items():
+            wanted, drawn[f"{name}_is_pad"] = window_rows(places, around, starts, stops)
+            drawn[name] = store.columns[name].fetch(wanted)
+    return drawn
 
 
 def _draw(
@@ -89,16 +89,16 @@ def _draw(
     weights: str | None,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Return how far behind the oldest row each drawn one lies."""
-    if not len(snapshot):
+    """Return the places that were drawn."""
+    start, stop = snapshot.start, snapshot.stop
+    if start == stop:
         raise EmptyBufferError(f"No complete episode to draw from, in {str(store.root)!r}.")
     if weights is None:
-        return generator.integers(0, snapshot.num_rows, size=count)
-    stop = snapshot.tail + snapshot.num_rows
-    spans = slot_spans(snapshot.tail, stop, store.layout.capacity)
-    parts = [store.array(weights)[start:end] for start, end in spans]
+        return generator.integers(start, stop, size=count)
+    spans = slot_spans(start, stop, store.layout.capacity)
+    parts = [store.array(weights)[first:end] for first, end in spans]
     held = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return draw_weighted(held, _checked_sums(held, weights), count, generator)
+    return start + draw_weighted(held, _checked_sums(held, weights), count, generator)
 
 
 def _checked_sums(weights: NDArray[Any], name: str) -> NDArray[np.float64]:

@@ -41,19 +41,29 @@ class Snapshot:
     first_episode: int
     starts: NDArray[np.int64]
     """First row of each, and after them the row where the last one ends, ``(E + 1,)``."""
+    tail: int
+    """The oldest row."""
+    turn: int
+    """The row in the first slot, in the turn of the ring in which the oldest row was written."""
+    start: int
+    """Place of the oldest row: rows counted from `turn`."""
+    stop: int
+    """The place after the newest row."""
+
+    @classmethod
+    def of(cls, first_episode: int, starts: NDArray[np.int64], capacity: int) -> Snapshot:
+        """Return the snapshot of episodes that start at these rows."""
+        tail, end = int(starts[0]), int(starts[-1])
+        turn = tail - tail % capacity
+        return cls(first_episode, starts, tail, turn, tail - turn, end - turn)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     @property
-    def tail(self) -> int:
-        """The oldest row."""
-        return int(self.starts[0])
-
-    @property
     def num_rows(self) -> int:
         """Frames of all complete episodes."""
-        return int(self.starts[-1]) - self.tail
+        return self.stop - self.start
 
 
 class RingStore:
@@ -74,11 +84,14 @@ class RingStore:
             )
             for name, file in layout.files.items()
         }
+        self.encoded = [n for n, c in self.columns.items() if not isinstance(c, NumberColumn)]
+        """Features whose values are decoded after they are fetched."""
         with (root / HEADER).open("rb") as file:
             mapped = mmap.mmap(file.fileno(), HEADER_BYTES, access=mmap.ACCESS_READ)
         self._header = HeaderReader(mapped)
         self._starts = np.memmap(root / EPISODES, np.int64, mode="r", shape=(layout.capacity + 1,))
-        self._snapshot = Snapshot(0, np.zeros(1, np.int64))
+        empty = Snapshot.of(0, np.zeros(1, np.int64), layout.capacity)
+        self._held: tuple[Header | None, Snapshot] = None, empty
 
     def header(self) -> Header:
         """Return where the ring stands; after a loss of power, where it stood when last synced.
@@ -109,20 +122,25 @@ class RingStore:
 
     def snapshot(self) -> Snapshot:
         """Return the complete episodes of this moment."""
-        header, held = self.header(), self._snapshot
-        stop = int(held.starts[-1])
-        if (held.first_episode, stop) == (header.first_episode, header.open_start):
+        header, (seen, held) = self.header(), self._held
+        if header is seen:
             return held
-        starts = self._read_starts(header.first_episode, header.next_episode)
-        starts = np.append(starts, header.open_start)
-        # Entries of episodes that left while they were read may be those of newer ones.
-        gone = max(0, min(self.header().first_episode - header.first_episode, len(starts) - 1))
-        self._snapshot = Snapshot(header.first_episode + gone, starts[gone:])
-        return self._snapshot
+        if (held.first_episode, int(held.starts[-1])) != (header.first_episode, header.open_start):
+            held = self._read_snapshot(header)
+        # Both at once, since several threads may sample.
+        self._held = header, held
+        return held
 
     def start_of(self, episode: int) -> int:
         """Return the first row of a complete episode."""
         return int(self._starts[episode % len(self._starts)])
+
+    def _read_snapshot(self, header: Header) -> Snapshot:
+        starts = self._read_starts(header.first_episode, header.next_episode)
+        starts = np.append(starts, header.open_start)
+        # Entries of episodes that left while they were read may be those of newer ones.
+        gone = max(0, min(self.header().first_episode - header.first_episode, len(starts) - 1))
+        return Snapshot.of(header.first_episode + gone, starts[gone:], self.layout.capacity)
 
     def _read_starts(self, first: int, stop: int) -> NDArray[np.int64]:
         spans = slot_spans(first, stop, len(self._starts))
