@@ -589,3 +589,11 @@ def test_damaged_metadata_gives_an_error_of_ours_or_opens(tmp_path_factory, data
         [episode.tasks for episode in dataset.episodes[:10]]
     except DatasetError:
         pass
+
+
+def test_a_task_that_is_no_text_is_refused_with_its_line(tmp_path):
+    write_dataset_v2(tmp_path, [3, 2], features={"action": Feature("float32", (2,))})
+    path = tmp_path / "meta" / "episodes.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"open the", b"open \x80he"))
+    with pytest.raises(CorruptFileError, match="Line 2 is not JSON"):
+        reel.open_dataset(tmp_path)

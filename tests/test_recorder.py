@@ -451,3 +451,11 @@ def test_an_episode_without_cameras_needs_no_thread(tmp_path):
         assert threading.active_count() == threads
         recorder.save_episode()
     assert set(NUMBERS) < set(reel.open_dataset(tmp_path / "d").features)
+
+
+def test_video_of_one_colour_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(MetadataError, match=r"three colours, not the 1 of shape \(8, 8, 1\)"):
+        reel.create_dataset(
+            tmp_path / "d", fps=10, features={"grey": reel.Feature("video", (8, 8, 1))}
+        )
+    assert not (tmp_path / "d").exists()

@@ -333,6 +333,11 @@ def _declare(
             feature = replace(feature, dtype=store)
         if feature.dtype == "image" and feature.depth is not None:
             raise MetadataError(f"Depth camera {name!r} is recorded as video: use store='video'.")
+        if feature.dtype == "video" and feature.depth is None and feature.shape[-1] != 3:
+            raise MetadataError(
+                f"Video of {name!r} has three colours, not the {feature.shape[-1]} of shape "
+                f"{feature.shape}: use store='image', or Depth for distances."
+            )
         declared[name] = feature
     return {**declared, **DEFAULT_FEATURES}
 

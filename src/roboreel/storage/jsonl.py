@@ -74,7 +74,8 @@ def read_episode_lines(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]
                 explicit_schema=_EPISODE_SCHEMA, unexpected_field_behavior="ignore"
             ),
         )
-    except (pa.ArrowException, OSError):
+        tasks = TextLists.from_arrow(table.column("tasks"))
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         # Arrow is 20 times faster, but knows neither oddities nor line numbers.
         return _read_episode_lines_slowly(path)
     if table.column("episode_index").null_count or table.column("length").null_count:
@@ -82,7 +83,7 @@ def read_episode_lines(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return (
         table.column("episode_index").to_numpy(),
         table.column("length").to_numpy(),
-        TextLists.from_arrow(table.column("tasks")),
+        tasks,
     )
 
 

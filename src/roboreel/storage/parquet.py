@@ -295,7 +295,7 @@ def _named_errors(path: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise MissingFileError(f"There is no file {str(path)!r}.") from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptFileError(
             f"Not a readable Parquet file ({str(error).splitlines()[0]}): {str(path)!r}."
         ) from error
