@@ -38,7 +38,7 @@ def cases(settings: Settings) -> list[Case]:
         Case(plain, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(generated)}),
         *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 12, small),
         *_contest(settings, "generated, AV1 g=30, local", apart, 12, {}, {"shuffle": "local"}),
-        *_contest(settings, "numbers alone", numbers, 24),
+        *_contest(settings, "numbers alone", numbers, 24, {}, {"epochs": 1}),
         *_firsts(settings, generated),
     ]
     if REAL.is_dir():
@@ -58,9 +58,9 @@ def _contest(
     both: dict[str, Any] | None = None,
     ours_alone: dict[str, Any] | None = None,
 ) -> list[Case]:
-    """Return a whole epoch of ours, and of LeRobot, which takes its time, so many batches."""
+    """Return two epochs of ours, and of LeRobot, which takes its time, so many batches."""
     given = {"root": str(root), **(both or {})}
-    ours = Case(scenario, OURS, _OURS, "load", {**given, **(ours_alone or {})})
+    ours = Case(scenario, OURS, _OURS, "load", {**given, "epochs": 2, **(ours_alone or {})})
     theirs = {**given, "batches": 2 if settings.quick else batches}
     return [ours, *_lerobot(settings, ours, "load", theirs)]
 

@@ -18,17 +18,19 @@ def load(
     root: str,
     shuffle: str = "uniform",
     image_size: list[int] | None = None,
+    epochs: int = 1,
 ) -> None:
-    """Load the batches of an epoch: to its end, so that nothing is read ahead in vain."""
+    """Load the batches of epochs: to their ends, so that nothing is read ahead in vain."""
     from roboreel import open_dataset
 
     loader = _loader(open_dataset(root), shuffle, image_size)
     import roboreel.dataset.reader  # noqa: F401  # LeRobot, too, has imported all of itself by now.
 
     checksum = 0.0
-    with meter.step("a sample", len(loader) * TRAIN_BATCH):
-        for batch in loader:
-            checksum += float(batch["action"].sum())
+    with meter.step("a sample", epochs * len(loader) * TRAIN_BATCH):
+        for _ in range(epochs):
+            for batch in loader:
+                checksum += float(batch["action"].sum())
     meter.note(checksum=checksum)
 
 

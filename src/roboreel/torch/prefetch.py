@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -40,13 +40,16 @@ class Prefetcher(Generic[Task, Result]):
     def __iter__(self) -> Iterator[tuple[Task, Result]]:
         """Yield tasks with their results, in order; an error of the work is raised here."""
         try:
-            self._begin()
+            # The first alone: whoever waits for it waits for no other.
+            self._begin(1)
+            wait([future for _, future in self._begun])
+            self._begin(self._ahead)
             while self._begun:
                 task, future = self._begun.popleft()
                 result = future.result()
                 assert result is not None  # Only after it was stopped.
                 del future
-                self._begin()
+                self._begin(self._ahead)
                 yield task, result
                 del result  # The next one may be waiting for its memory.
         finally:
@@ -60,8 +63,8 @@ class Prefetcher(Generic[Task, Result]):
         self._begun.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _begin(self) -> None:
-        while len(self._begun) < self._ahead:
+    def _begin(self, ahead: int) -> None:
+        while len(self._begun) < ahead:
             task = next(self._tasks, None)
             if task is None:
                 return
