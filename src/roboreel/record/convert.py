@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import uuid
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -15,7 +13,7 @@ from roboreel.format.features import DEFAULT_FEATURES
 from roboreel.record.compact import compact_dataset
 from roboreel.record.recorder import check_free, create_dataset
 from roboreel.schema import Feature
-from roboreel.storage.files import sync_directory
+from roboreel.storage.files import atomic_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -108,9 +106,7 @@ def write_dataset(store: RingStore, root: Path, export: Export) -> int:
     fps, tasks = _rate(store, export), _Tasks.of(store, export)
     # Known before anything is made: no reader opens a dataset without episodes.
     _check_filled(len(store.snapshot()), store)
-    root.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = root.with_name(f".{uuid.uuid4().hex[:12]}.tmp-{root.name}")
-    try:
+    with atomic_folder(root) as unfinished:
         with create_dataset(
             unfinished,
             fps=fps,
@@ -124,13 +120,6 @@ def write_dataset(store: RingStore, root: Path, export: Export) -> int:
             _record(store, recorder, tasks)
         _check_filled(recorder.num_episodes, store)
         compact_dataset(unfinished)
-        if root.exists():
-            root.rmdir()
-        unfinished.rename(root)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    sync_directory(root.parent)
     return recorder.num_episodes
 
 

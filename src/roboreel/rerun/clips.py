@@ -11,10 +11,8 @@ import numpy as np
 
 from roboreel.errors import MissingFileError, MissingImageError
 from roboreel.video.clip import Clip, images_of, plan_runs
-from roboreel.video.demux import DemuxedPackets
-from roboreel.video.packets import FilePackets
 from roboreel.video.remux import decoding_ticks
-from roboreel.video.source import ClipRequest
+from roboreel.video.source import ClipRequest, open_packets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,8 +86,8 @@ def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoSourc
     frames, images = _frames_with_images(clip, table)
     if not len(frames):
         raise MissingImageError(
-            f"The video has no image of episode {number}, camera {camera!r}. Run `roboreel check` "
-            f"to compare the table with the video {str(path)!r}."
+            f"The video has no image of episode {number}, camera {camera!r}. Leave the "
+            f"episode out with select(), or restore its video {str(path)!r}."
         )
     request = ClipRequest(
         path=path,
@@ -129,7 +127,7 @@ def _image_of(frame: int, clip: Clip, table: SampleTable) -> int | None:
 def read_packets(clip: EpisodeClip) -> Iterator[bytes]:
     """Yield the packet of each frame; no other byte of the file is read."""
     start, stop = int(clip.samples[0]), int(clip.samples[-1]) + 1
-    with _open_packets(clip) as packets:
+    with open_packets(clip.path, clip.table) as packets:
         for _, data in packets.read(start, stop):
             yield bytes(data)
 
@@ -173,7 +171,7 @@ def _mux(
     with (
         av.open(str(clip.path)) as source,  # For the codec's parameters: it reads headers only.
         av.open(out, "w", format="mp4", options=options) as target,
-        _open_packets(clip) as packets,
+        open_packets(clip.path, clip.table) as packets,
     ):
         stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
         for sample, data in packets.read(start, stop):
@@ -186,8 +184,3 @@ def _mux(
             packet.is_keyframe = bool(table.keyframe[sample])
             target.mux(packet)
     return out.getvalue()
-
-
-def _open_packets(clip: EpisodeClip) -> FilePackets | DemuxedPackets:
-    reader = FilePackets if clip.table.via == "mp4" else DemuxedPackets
-    return reader(clip.path, clip.table)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from roboreel.sample.arm import ACTION_NAMES, STATE_NAMES, TASKS, simulate_episo
 from roboreel.sample.render import CAMERAS, render
 from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
+from roboreel.storage.files import atomic_folder
 from roboreel.video.encode import Encoding, VideoWriter
 from roboreel.video.remux import join_videos
 
@@ -103,17 +102,8 @@ def make_sample(
     root = Path(path)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise DatasetError(f"There is something already: choose a new folder, not {str(root)!r}.")
-    root.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=f".{root.name}-", dir=root.parent))
-    try:
-        workshop.chmod(0o755)
+    with atomic_folder(root) as workshop:
         _Maker(workshop, sample or Sample()).run(on_episode)
-        if root.exists():
-            root.rmdir()
-        workshop.rename(root)
-    except BaseException:
-        shutil.rmtree(workshop, ignore_errors=True)
-        raise
     return root
 
 

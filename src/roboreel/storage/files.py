@@ -1,8 +1,9 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["atomic_file", "sync_directory", "sync_file", "write_atomically"]
+__all__ = ["atomic_file", "atomic_folder", "sync_directory", "sync_file", "write_atomically"]
 
 
 @contextmanager
@@ -26,8 +27,7 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         A path in the same folder. If the block raises, nothing is left there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The ending stays, since writers choose a container format by it.
-    temporary = path.with_name(f".{uuid.uuid4().hex[:12]}.tmp-{path.name}")
+    temporary = _unfinished(path)
     try:
         yield temporary
         if sync:
@@ -38,6 +38,36 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Give an empty folder to fill; move it to ``path`` when the block ends well.
+
+    Args:
+        path: Where the folder shall appear; nothing is there, or an empty folder. What is in it
+            must be on the disk when the block ends: see `sync_file`.
+
+    Yields:
+        A folder beside it. If the block raises, nothing is left there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _unfinished(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            path.rmdir()
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_directory(path.parent)
+
+
+def _unfinished(path: Path) -> Path:
+    # The ending stays, since writers choose a container format by it.
+    return path.with_name(f".{uuid.uuid4().hex[:12]}.tmp-{path.name}")
 
 
 def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:

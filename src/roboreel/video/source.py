@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from roboreel.video.convert import Layout
     from roboreel.video.samples import SampleTable
 
-__all__ = ["ClipRequest", "VideoSource"]
+__all__ = ["ClipRequest", "VideoSource", "open_packets"]
 
 # Smaller pieces of work than this many samples are not worth handing to a thread.
 _MIN_SAMPLES = 8
@@ -181,7 +181,7 @@ class VideoSource:
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
         with (
             _naming(request.path),
-            _open_packets(request.path, table) as packets,
+            open_packets(request.path, table) as packets,
             self._decoder(table) as decoder,
         ):
             for run in chain.from_iterable(split_runs(runs, _STREAM_SAMPLES)):
@@ -237,14 +237,12 @@ class VideoSource:
             for path, wanted in files.items()
             for part in split_runs(runs[path], total if self.threads == 1 else target)
         ]
-        if len(jobs) > 1:
-            jobs.sort(key=lambda job: _cost(job.runs), reverse=True)
-        return jobs
+        return sorted(jobs, key=lambda job: _cost(job.runs), reverse=True)
 
     def _run(self, job: _Job, target: _Target) -> None:
         with (
             _naming(job.path),
-            _open_packets(job.path, job.table) as packets,
+            open_packets(job.path, job.table) as packets,
             self._decoder(job.table) as decoder,
         ):
             for run in job.runs:
@@ -288,13 +286,14 @@ def _samples_of(request: ClipRequest, table: SampleTable) -> NDArray[np.int64]:
         images = images_of(request.frames, clip, table.ticks, table.time_base)
     except MissingImageError as error:
         raise MissingImageError(
-            f"{error} Episode {request.episode}, camera {request.camera!r}. Run `roboreel check` "
-            f"to compare the table with the video {str(request.path)!r}."
+            f"{error} Episode {request.episode}, camera {request.camera!r}. Leave the "
+            f"episode out with select(), or restore its video {str(request.path)!r}."
         ) from error
     return table.shown[images].astype(np.int64)
 
 
-def _open_packets(path: Path, table: SampleTable) -> FilePackets | DemuxedPackets:
+def open_packets(path: Path, table: SampleTable) -> FilePackets | DemuxedPackets:
+    """Return what reads the packets of a file, in the way in which its table was read."""
     return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
 
 
