@@ -21,12 +21,17 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 rr = pytest.importorskip("rerun")
-pytest.importorskip("rerun.chunk")
+ChunkStore = pytest.importorskip("rerun.chunk").ChunkStore
 
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
-from roboreel.errors import CorruptFileError, EpisodeNotFoundError, MissingFileError
+from roboreel.errors import (
+    CorruptFileError,
+    EpisodeNotFoundError,
+    MissingFileError,
+    MissingValueError,
+)
 from roboreel.image import decode_image, encode_png, encode_tiff
 from roboreel.rerun import default_blueprint, export_episodes, log_episode
 from roboreel.rerun.bitstream import stream_packer
@@ -368,6 +373,69 @@ def test_an_export_that_fails_leaves_no_file(tmp_path):
     with pytest.raises(MissingFileError, match="no video file"):
         export(tmp_path / "data", out=tmp_path / "out")
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["blueprint.rbl"]
+
+
+def write_pictured(root, monkeypatch, lengths=(40, 40, 6)):
+    """Write a dataset with pictures of noise; return them."""
+    noise = np.random.default_rng(0).integers(0, 256, (sum(lengths), 24, 32, 3), dtype=np.uint8)
+    pictures = [encode_png(image) for image in noise]
+    features = {CAMERA: Feature("image", (24, 32, 3)), **STATE}
+    write_pictures(root, list(lengths), features, {CAMERA: pictures}, monkeypatch)
+    return pictures
+
+
+def test_long_episodes_are_exported_piece_by_piece_with_the_rows_of_short_ones(
+    tmp_path, monkeypatch
+):
+    pictures = write_pictured(tmp_path / "data", monkeypatch)
+    dataset = reel.open_dataset(tmp_path / "data")
+    whole = export_episodes(dataset, tmp_path / "whole")
+    monkeypatch.setattr("roboreel.rerun.chunks._PIECE_BYTES", 1)
+    monkeypatch.setattr("roboreel.rerun.chunks._LARGEST_PIECE_BYTES", 1)
+    stored: list[int] = []
+    from_chunks = ChunkStore.from_chunks
+
+    def count(chunks):
+        stored.append(len(chunks))
+        return from_chunks(chunks)
+
+    monkeypatch.setattr(ChunkStore, "from_chunks", count)
+    pieces = export_episodes(dataset, tmp_path / "pieces")
+    assert len(stored) == 1  # The last: the others have a chunk for each of their 40 pictures.
+    for one, other in zip(whole, pieces, strict=True):
+        assert rows_of(one) == rows_of(other)
+    rows = rows_of(pieces[1])
+    shown = [rows[entity_path(CAMERA), "EncodedImage:blob", frame] for frame in range(40)]
+    assert shown == pictures[40:80]
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 2**17], ids=["piece by piece", "whole"])
+def test_an_export_that_fails_midway_keeps_what_is_done(piece_bytes, tmp_path, monkeypatch):
+    write_pictured(tmp_path / "data", monkeypatch)
+    path = min((tmp_path / "data/data").rglob("*.parquet"))
+    table = pq.read_table(path)
+    place, column = table.schema.get_field_index(CAMERA), table[CAMERA].to_pylist()
+    column[75] = None
+    table = table.set_column(place, CAMERA, pa.array(column, table.schema.field(place).type))
+    pq.write_table(table, path)
+    monkeypatch.setattr("roboreel.rerun.chunks._PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr("roboreel.rerun.chunks._LARGEST_PIECE_BYTES", piece_bytes)
+    with pytest.raises(MissingValueError, match="Row 75 has no picture"):
+        export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out")
+    there = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert there == ["blueprint.rbl", "episode_000000.rrd"]
+    assert len(rows_of(tmp_path / "out/episode_000000.rrd")) > 80
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_recording_that_cannot_be_written_is_an_error(place, tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4, 5])
+    (tmp_path / f"out/episode_00000{place}.rrd/in the way").mkdir(parents=True)
+    with pytest.raises(OSError, match="episode_00000"):
+        export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out", overwrite=True)
+    there = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert there[:place] == ["blueprint.rbl", "episode_000000.rrd", "episode_000001.rrd"][:place]
+    assert not [name for name in there if "tmp" in name]
 
 
 def test_a_dataset_with_a_training_cache_gives_the_rows_of_its_source(tmp_path):

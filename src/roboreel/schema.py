@@ -257,6 +257,17 @@ class Manifest:
         """Names of the features whose values are images."""
         return tuple(name for name, feature in self.features.items() if feature.is_camera)
 
+    def task_text(self, task: int, episode: int) -> str:
+        """Return a task in words; where its number is not defined, that of the episode.
+
+        Args:
+            task: The task's number.
+            episode: The position of the episode.
+        """
+        if task in self.tasks:
+            return self.tasks[task]
+        return " ".join(self.episodes.tasks_of(episode)[:1])
+
 
 def _equal_columns(
     left: Mapping[str, NDArray[np.int64]], right: Mapping[str, NDArray[np.int64]]

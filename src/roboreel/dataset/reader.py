@@ -191,9 +191,8 @@ class Reader:
     def _tasks(self, plan: Plan) -> list[str]:
         """Return each anchor's task; where its number is not defined, the episode's."""
         codes = self._gather("task_index", plan.anchors).tolist()
-        table, tasks = self._manifest.episodes, self._manifest.tasks
         return [
-            tasks[code] if code in tasks else " ".join(table.tasks_of(episode)[:1])
+            self._manifest.task_text(code, episode)
             for code, episode in zip(codes, plan.episodes.tolist(), strict=True)
         ]
 

@@ -52,7 +52,8 @@ def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
             f"The configuration record of the {coding.codec} video is cut off."
         ) from error
     is_sps = _is_avc_sps if coding.codec == "h264" else _is_hevc_sps
-    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, sets, is_sps)
+    joined = b"".join(_START_CODE + item for item in sets)
+    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, joined, is_sps)
 
 
 def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
@@ -85,25 +86,21 @@ def _pack_units(
     packet: bytes,
     keyframe: bool,
     length_size: int,
-    sets: list[bytes],
-    is_sps: Callable[[bytes], bool],
+    sets: bytes,
+    is_sps: Callable[[int], bool],
 ) -> bytes:
-    units = list(_units(packet, length_size))
-    if keyframe and not any(is_sps(unit) for unit in units):
-        units = [*sets, *units]
-    return b"".join([part for unit in units for part in (_START_CODE, unit)])
-
-
-def _units(packet: bytes, length_size: int) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    needs_sets = keyframe
     position = 0
     while position < len(packet):
         start = position + length_size
-        length = int.from_bytes(packet[position:start], "big")
-        if start + length > len(packet):
+        position = start + int.from_bytes(packet[position:start], "big")
+        if position > len(packet):
             raise CorruptFileError("A unit of an image is longer than the image.")
-        if length:
-            yield packet[start : start + length]
-        position = start + length
+        if position > start:
+            parts += (_START_CODE, packet[start:position])
+            needs_sets = needs_sets and not is_sps(packet[start])
+    return b"".join([sets, *parts] if needs_sets else parts)
 
 
 def _avc_record(record: bytes) -> tuple[int, list[bytes]]:
@@ -140,9 +137,9 @@ def _read_sets(record: bytes, position: int, count: int, sets: list[bytes]) -> i
     return position
 
 
-def _is_avc_sps(unit: bytes) -> bool:
-    return unit[0] & 31 == _AVC_SPS
+def _is_avc_sps(head: int) -> bool:
+    return head & 31 == _AVC_SPS
 
 
-def _is_hevc_sps(unit: bytes) -> bool:
-    return unit[0] >> 1 & 63 == _HEVC_SPS
+def _is_hevc_sps(head: int) -> bool:
+    return head >> 1 & 63 == _HEVC_SPS

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Episode
     from roboreel.rerun.source import Source
-    from roboreel.schema import Feature
+    from roboreel.schema import Feature, Manifest
 
-__all__ = ["NOT_SHOWN", "entity_path", "episode_chunks"]
+__all__ = ["NOT_SHOWN", "EpisodeChunks", "entity_path"]
 
 NOT_SHOWN = frozenset(
     ["timestamp", "frame_index", "episode_index", "index", "task_index", "subtask_index"]
@@ -43,28 +43,53 @@ _CODECS = {
     "vp9": rr.VideoCodec.VP9,
 }
 _PROPERTIES = "/__properties"
+_EPISODE = {
+    name: Component(name, type=kind)
+    for name, kind in {
+        "dataset": pa.string(),
+        "number": pa.int64(),
+        "tasks": pa.string(),
+        "length": pa.int64(),
+        "rows": pa.int64(),
+        "fps": pa.float64(),
+        "robot": pa.string(),
+    }.items()
+}
 _ROWS_AT_ONCE = 16
-# Encoded images are sent in pieces of this size: large enough that their number does not matter
-# to the viewer, small enough that an episode of any length passes through little memory.
+# Encoded images are sent in pieces: a short episode, in small ones, takes little memory; a long one
+# takes fewer, each of an eighth of what has been sent, so that their number costs little time.
 _PIECE_BYTES = 2**17
+_LARGEST_PIECE_BYTES = 2**20
 
 
-def episode_chunks(source: Source, episode: Episode) -> Iterator[Chunk]:
-    """Yield all that Rerun shall know of an episode.
+class EpisodeChunks:
+    """Tells Rerun of the episodes of one dataset, one after another."""
 
-    Every chunk has both timelines: ``frame_index``, and ``timestamp`` in seconds.
-    """
-    shown = {name: f for name, f in source.manifest.features.items() if name not in NOT_SHOWN}
-    stored = {name: f for name, f in shown.items() if not f.is_camera}
-    read = episode.read(["frame_index", "timestamp", "task", *stored])
-    times = Times(read["frame_index"], read["timestamp"])
-    cameras = [_camera(source, episode, name, times) for name, f in shown.items() if f.is_camera]
-    static = [column for camera in cameras for column in camera.static]
-    yield from make_chunks([*_properties(source, episode), *_series_names(stored), *static])
-    columns = [_value_column(name, f, read[name]) for name, f in stored.items()]
-    yield from make_chunks([*columns, *_instructions(source, episode, read["task"])], times.at())
-    for camera in cameras:
-        yield from camera.chunks
+    def __init__(self, source: Source) -> None:
+        self.source, manifest = source, source.manifest
+        shown = {name: f for name, f in manifest.features.items() if name not in NOT_SHOWN}
+        self._stored = {name: f for name, f in shown.items() if not f.is_camera}
+        self._cameras = [name for name, f in shown.items() if f.is_camera]
+        subtasks = ["subtask_index"] if "subtask_index" in manifest.features else []
+        self._read = ["frame_index", "timestamp", "task_index", *subtasks, *self._stored]
+        self._constants = [*_facts(source), *_series_names(self._stored)]
+
+    def of(self, episode: Episode) -> Iterator[Chunk]:
+        """Yield all that Rerun shall know of an episode.
+
+        Every chunk has both timelines: ``frame_index``, and ``timestamp`` in seconds.
+        """
+        source = self.source
+        read = source.read(episode, self._read)
+        times = Times(read["frame_index"], read["timestamp"])
+        cameras = [_camera(source, episode, name, times) for name in self._cameras]
+        static = [column for camera in cameras for column in camera.static]
+        yield from make_chunks([*_properties(episode), *self._constants, *static])
+        columns = [_value_column(name, f, read[name]) for name, f in self._stored.items()]
+        columns += _instructions(source.manifest, episode, read)
+        yield from make_chunks(columns, times.at())
+        for camera in cameras:
+            yield from camera.chunks
 
 
 def entity_path(name: str) -> str:
@@ -77,22 +102,32 @@ def entity_path(name: str) -> str:
     return "".join("/" + rr.escape_entity_path_part(part) for part in name.split("/") if part)
 
 
-def _properties(source: Source, episode: Episode) -> Iterator[Column]:
-    """Yield what describes the recording as a whole."""
+def _facts(source: Source) -> list[Column]:
+    """Return what describes all recordings of a dataset."""
     manifest = source.manifest
+    return [
+        _property("dataset", [source.name]),
+        _property("fps", [float(manifest.fps)]),
+        _property("robot", [manifest.robot_type or ""]),
+    ]
+
+
+def _properties(episode: Episode) -> list[Column]:
+    """Return what describes a recording as a whole."""
     name = rows.values(rows.RECORDING_NAME, [f"episode {episode.number}"])
-    yield Column(_PROPERTIES, rows.RECORDING_NAME, name)
-    properties: dict[str, list[Any]] = {
-        "dataset": [source.name],
-        "number": [episode.number],
-        "tasks": list(episode.tasks) or [""],
-        "length": [episode.length],
-        "rows": [episode.start, episode.stop],
-        "fps": [float(manifest.fps)],
-        "robot": [manifest.robot_type or ""],
-    }
-    for key, items in properties.items():
-        yield Column(f"{_PROPERTIES}/episode", Component(key), pa.array([items]))
+    return [
+        Column(_PROPERTIES, rows.RECORDING_NAME, name),
+        _property("number", [episode.number]),
+        _property("tasks", list(episode.tasks) or [""]),
+        _property("length", [episode.length]),
+        _property("rows", [episode.start, episode.stop]),
+    ]
+
+
+def _property(name: str, items: list[Any]) -> Column:
+    component = _EPISODE[name]
+    listed = rows.values(component, items, per_row=len(items))
+    return Column(f"{_PROPERTIES}/episode", component, listed)
 
 
 def _series_names(features: dict[str, Feature]) -> Iterator[Column]:
@@ -117,13 +152,14 @@ def _value_column(name: str, feature: Feature, read: NDArray[Any]) -> Column:
     return Column(path, rows.TEXT, rows.values(rows.TEXT, texts))
 
 
-def _instructions(source: Source, episode: Episode, tasks: list[str]) -> Iterator[Column]:
+def _instructions(
+    manifest: Manifest, episode: Episode, read: dict[str, NDArray[Any]]
+) -> Iterator[Column]:
     """Yield the task and, where there is one, the subtask of every frame in words."""
-    manifest = source.manifest
+    tasks = [manifest.task_text(task, episode.position) for task in read["task_index"].tolist()]
     yield Column("/task", rows.TEXT, rows.values(rows.TEXT, tasks))
-    if "subtask_index" in manifest.features and manifest.subtasks:
-        numbers = episode.read(["subtask_index"])["subtask_index"].tolist()
-        texts = [manifest.subtasks.get(number, "") for number in numbers]
+    if "subtask_index" in read and manifest.subtasks:
+        texts = [manifest.subtasks.get(number, "") for number in read["subtask_index"].tolist()]
         yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
 
 
@@ -241,10 +277,12 @@ def _blob_chunks(
 ) -> Iterator[Chunk]:
     """Yield encoded images, each at its frame, in pieces that begin at borders if there are any."""
     piece: list[bytes] = []
-    start, size_bytes = 0, 0
+    start, size_bytes, sent_bytes, enough_bytes = 0, 0, 0, _PIECE_BYTES
     for place, item in enumerate(items):
-        if size_bytes >= _PIECE_BYTES and (borders is None or borders[place]):
+        if size_bytes >= enough_bytes and (borders is None or borders[place]):
             yield from _blob_chunk(path, component, piece, frames[start:place], times)
+            sent_bytes += size_bytes
+            enough_bytes = min(max(_PIECE_BYTES, sent_bytes // 8), _LARGEST_PIECE_BYTES)
             piece, start, size_bytes = [], place, 0
         piece.append(item)
         size_bytes += len(item)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Component", "Times", "blobs", "make_chunks", "numbers", "tensors", "values"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Component:
-    """What Rerun calls a value of some kind, and the Arrow type it wants."""
+    """What Rerun calls a value of some kind, and the Arrow type it wants; made once for each."""
 
     name: str
     archetype: str | None = None
@@ -37,32 +38,47 @@ class Component:
         return cls(described.component, described.archetype, described.component_type, kind)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column:
     """Values of one component of one entity, a list for each row."""
 
     path: str
     component: Component
     rows: Any
-    """An Arrow list array."""
+    """An Arrow list array of the component's type."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """The timelines of an episode."""
+    """The timelines of an episode.
 
-    frame_index: NDArray[np.int64]
-    timestamp: NDArray[Any]
-    """Seconds."""
+    Args:
+        frame_index: Numbers of the frames, ``(T,)`` int64.
+        timestamp: Seconds, ``(T,)``. Left out where one of them is no number.
+    """
 
-    def at(self, frames: slice | NDArray[np.int64] = slice(None)) -> dict[str, Any]:
-        """Return the times of some frames, as Arrow arrays by timeline."""
-        arrays = {"frame_index": pa.array(self.frame_index[frames], pa.int64())}
-        seconds = self.timestamp[frames].astype(np.float64)
+    def __init__(self, frame_index: NDArray[np.int64], timestamp: NDArray[Any]) -> None:
+        self._ticks = {"frame_index": np.ascontiguousarray(frame_index)}
+        seconds = timestamp.astype(np.float64)
         if np.isfinite(seconds).all():
-            nanoseconds = np.rint(seconds * 1e9).astype("timedelta64[ns]")
-            arrays["timestamp"] = pa.array(nanoseconds)
-        return arrays
+            self._ticks["timestamp"] = np.rint(seconds * 1e9).astype(np.int64)
+        self._all = {name: _indexes(name, ticks) for name, ticks in self._ticks.items()}
+
+    def at(self, frames: NDArray[np.int64] | None = None) -> dict[str, Any]:
+        """Return the times of some frames, ascending, or of all, as Arrow arrays by timeline."""
+        if frames is None:
+            return self._all
+        count = len(frames)
+        first = int(frames[0]) if count else 0
+        if count and int(frames[-1]) - first == count - 1:
+            return {name: array.slice(first, count) for name, array in self._all.items()}
+        return {name: _indexes(name, ticks[frames]) for name, ticks in self._ticks.items()}
+
+
+_TIMELINES = {"frame_index": pa.int64(), "timestamp": pa.duration("ns")}
+
+
+def _indexes(name: str, ticks: NDArray[np.int64]) -> Any:  # noqa: ANN401  # pyarrow is untyped
+    return _flat(_TIMELINES[name], ticks)
 
 
 def make_chunks(columns: Sequence[Column], times: dict[str, Any] | None = None) -> list[Chunk]:
@@ -74,21 +90,28 @@ def make_chunks(columns: Sequence[Column], times: dict[str, Any] | None = None) 
     """
     if not columns:
         return []
-    arrays = [*(times or {}).values(), *(column.rows for column in columns)]
-    indexes = [_index_field(name, array.type) for name, array in (times or {}).items()]
-    fields = [_field(column.path, column.component, column.rows.type) for column in columns]
-    schema = pa.schema([*indexes, *fields])
+    at = times or {}
+    schema = _schema(tuple(at), tuple((column.path, column.component) for column in columns))
+    arrays = [*at.values(), *(column.rows for column in columns)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     # Without times a batch must say that it has none on purpose.
     made: list[Chunk] = (
-        Chunk.from_record_batch(batch, index=None) if not times else Chunk.from_record_batch(batch)
+        Chunk.from_record_batch(batch) if at else Chunk.from_record_batch(batch, index=None)
     )
     return made
 
 
-@lru_cache(maxsize=1024)
-def _field(path: str, component: Component, kind: Any) -> Any:  # noqa: ANN401
-    """Return the Arrow field of a column; the same ones come with every episode."""
+@lru_cache(maxsize=256)
+def _schema(timelines: tuple[str, ...], columns: tuple[tuple[str, Component], ...]) -> Any:  # noqa: ANN401
+    """Return the Arrow schema of a batch; the same ones come with every episode."""
+    indexes = [
+        pa.field(name, _TIMELINES[name], metadata={"rerun:kind": "index", "rerun:index_name": name})
+        for name in timelines
+    ]
+    return pa.schema([*indexes, *(_field(path, component) for path, component in columns)])
+
+
+def _field(path: str, component: Component) -> Any:  # noqa: ANN401
     metadata = {
         "rerun:kind": "data",
         "rerun:entity_path": path,
@@ -98,14 +121,9 @@ def _field(path: str, component: Component, kind: Any) -> Any:  # noqa: ANN401
     }
     return pa.field(
         f"{path}:{component.name}",
-        kind,
+        pa.list_(component.type),
         metadata={key: value for key, value in metadata.items() if value is not None},
     )
-
-
-@lru_cache(maxsize=8)
-def _index_field(name: str, kind: Any) -> Any:  # noqa: ANN401
-    return pa.field(name, kind, metadata={"rerun:kind": "index", "rerun:index_name": name})
 
 
 def values(component: Component, items: Any, *, per_row: int = 1) -> Any:  # noqa: ANN401
@@ -118,24 +136,38 @@ def values(component: Component, items: Any, *, per_row: int = 1) -> Any:  # noq
     """
     flat = items if isinstance(items, pa.Array) else pa.array(items, component.type)
     count = len(flat) // per_row if per_row else 0
-    offsets = np.arange(count + 1, dtype=np.int32) * per_row
-    return pa.ListArray.from_arrays(pa.array(offsets), flat)
+    return _lists(pa.list_(component.type), _even_offsets(count, per_row), flat)
 
 
 def numbers(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
     """Return rows of the numbers ``(T,)`` or ``(T, D)``."""
     flat = np.ascontiguousarray(array, dtype=component.type.to_pandas_dtype()).reshape(-1)
-    return values(component, pa.array(flat), per_row=array.shape[1] if array.ndim > 1 else 1)
+    return values(
+        component, _flat(component.type, flat), per_row=array.shape[1] if array.ndim > 1 else 1
+    )
 
 
 def blobs(component: Component, items: Sequence[bytes]) -> Any:  # noqa: ANN401
     """Return rows of one byte string each."""
-    offsets = np.zeros(len(items) + 1, np.int32)
-    np.cumsum([len(item) for item in items], out=offsets[1:])
+    offsets = np.fromiter(accumulate(map(len, items), initial=0), np.int32, len(items) + 1)
     joined = pa.py_buffer(b"".join(items))
-    flat = pa.Array.from_buffers(pa.uint8(), int(offsets[-1]), [None, joined])
-    lists = pa.ListArray.from_arrays(pa.array(offsets), flat, type=component.type)
-    return values(component, lists)
+    flat = pa.Array.from_buffers(pa.uint8(), joined.size, [None, joined])
+    return values(component, _lists(component.type, offsets, flat))
+
+
+def _flat(kind: Any, array: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Return contiguous numbers as an Arrow array that shares their memory."""
+    return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(array)])
+
+
+def _lists(kind: Any, offsets: NDArray[np.int32], flat: Any) -> Any:  # noqa: ANN401
+    """Return the lists that begin and end at offsets."""
+    buffers = [None, pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers, children=[flat])
+
+
+def _even_offsets(count: int, length: int) -> NDArray[np.int32]:
+    return np.arange(count + 1, dtype=np.int32) * np.int32(length)
 
 
 # The members of Rerun's union of tensor buffers, in its order; the first stands for null.
@@ -153,12 +185,12 @@ def tensors(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
     count, kind = len(array), component.type
     union, member = kind.field("buffer").type, _TENSOR_TYPES.index(array.dtype.type)
     children = [pa.array([], union.field(place).type) for place in range(union.num_fields)]
-    children[member] = _lists(array.reshape(-1), count, union.field(member).type)
+    children[member] = _even_lists(array.reshape(-1), count, union.field(member).type)
     members, places = np.full(count, member, np.int8), np.arange(count, dtype=np.int32)
     buffers = pa.UnionArray.from_buffers(
         union, count, [None, pa.py_buffer(members), pa.py_buffer(places)], children=children
     )
-    shapes = _lists(
+    shapes = _even_lists(
         np.tile(np.array(array.shape[1:], np.uint64), count), count, kind.field("shape").type
     )
     names = pa.nulls(count, kind.field("names").type)
@@ -166,11 +198,10 @@ def tensors(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
     return values(component, pa.StructArray.from_arrays([shapes, names, buffers], fields=fields))
 
 
-def _lists(flat: NDArray[Any], count: int, kind: Any) -> Any:  # noqa: ANN401
+def _even_lists(flat: NDArray[Any], count: int, kind: Any) -> Any:  # noqa: ANN401
     """Return numbers as ``count`` lists of equal length."""
-    offsets = np.arange(count + 1, dtype=np.int32) * (len(flat) // count if count else 0)
-    items = pa.array(np.ascontiguousarray(flat), kind.value_type)
-    return pa.ListArray.from_arrays(pa.array(offsets), items, type=kind)
+    items = _flat(kind.value_type, np.ascontiguousarray(flat))
+    return _lists(kind, _even_offsets(count, len(flat) // count if count else 0), items)
 
 
 SCALARS = Component.of(rr.Scalars.columns(scalars=[0.0]))

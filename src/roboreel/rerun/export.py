@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rerun as rr
-from rerun.chunk import LazyChunkStream
 
 from roboreel.rerun.blueprint import default_blueprint
-from roboreel.rerun.chunks import episode_chunks
+from roboreel.rerun.chunks import EpisodeChunks
+from roboreel.rerun.recording import RecordingWriter
 from roboreel.rerun.source import Source
 from roboreel.storage.files import atomic_file
 
@@ -42,7 +42,7 @@ def log_episode(
         MissingFileError: A data or video file is not there.
     """
     chosen = dataset.select([episode]).episodes[0]
-    with _own_errors(episode_chunks(Source(dataset.manifest), chosen)) as chunks:
+    with _own_errors(EpisodeChunks(Source(dataset.manifest)).of(chosen)) as chunks:
         rr.send_chunks(chunks, recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
@@ -77,14 +77,22 @@ def export_episodes(
     folder = Path(out)
     source = Source(dataset.manifest)
     _write_blueprint(source, folder / BLUEPRINT_FILE)
-    paths = []
-    for done, episode in enumerate(dataset.episodes, start=1):
-        path = folder / f"{recording_id(episode)}.rrd"
-        if overwrite or not path.exists():
-            _write_episode(source, episode, path)
-        _tell(source, on_problem)
-        paths.append(path)
-        on_episode(done)
+    chunks = EpisodeChunks(source)
+    paths: list[Path] = []
+    with RecordingWriter(source.name) as writer:
+        for episode in dataset.episodes:
+            path = folder / f"{recording_id(episode)}.rrd"
+            if not overwrite and path.exists():
+                writer.finish()
+            else:
+                with _own_errors(chunks.of(episode)) as lent:
+                    writer.write(lent, path, recording_id(episode))
+            _tell(source, on_problem)
+            if paths:  # The one before this is there now.
+                on_episode(len(paths))
+            paths.append(path)
+    if paths:
+        on_episode(len(paths))
     return paths
 
 
@@ -107,13 +115,14 @@ def send_episodes(
         MissingFileError: A data or video file is not there.
     """
     source, layout = Source(dataset.manifest), default_blueprint(dataset.manifest)
+    chunks = EpisodeChunks(source)
     for done, episode in enumerate(dataset.episodes, start=1):
         recording = rr.RecordingStream(
             source.name, recording_id=recording_id(episode), send_properties=False
         )
         recording.connect_grpc(address, default_blueprint=layout)
-        with _own_errors(episode_chunks(source, episode)) as chunks:
-            rr.send_chunks(chunks, recording=recording)
+        with _own_errors(chunks.of(episode)) as lent:
+            rr.send_chunks(lent, recording=recording)
         recording.flush()
         recording.disconnect()
         _tell(source, on_problem)
@@ -133,16 +142,6 @@ def recording_id(episode: Episode) -> str:
 def _write_blueprint(source: Source, path: Path) -> None:
     with atomic_file(path, sync=False) as temporary:
         default_blueprint(source.manifest).save(source.name, temporary)
-
-
-def _write_episode(source: Source, episode: Episode, path: Path) -> None:
-    with (
-        atomic_file(path, sync=False) as temporary,
-        _own_errors(episode_chunks(source, episode)) as chunks,
-    ):
-        LazyChunkStream.from_iter(chunks).write_rrd(
-            temporary, application_id=source.name, recording_id=recording_id(episode)
-        )
 
 
 @contextmanager

@@ -1,17 +1,20 @@
-"""Where the encoded images of a dataset come from."""
+"""Where the values and the encoded images of a dataset come from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.storage.budget import process_budget
+from roboreel.storage.columns import Columns
 from roboreel.storage.frame_files import FrameFiles
 from roboreel.storage.picture_columns import PictureColumns
 from roboreel.video.source import VideoSource
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from roboreel.dataset import Episode
@@ -21,7 +24,7 @@ __all__ = ["Source"]
 
 
 class Source:
-    """Reads encoded images; one serves all episodes that are exported together."""
+    """Reads values and encoded images; one serves all episodes that are exported together."""
 
     def __init__(self, manifest: Manifest) -> None:
         budget = process_budget()
@@ -29,10 +32,15 @@ class Source:
         self.manifest = manifest
         self.name = manifest.root.resolve().name or "dataset"
         """What recordings of one dataset share, so that the viewer gives them one layout."""
+        self.columns = Columns(files, manifest.features, budget)
         self.pictures = PictureColumns(files, budget)
         self.videos = VideoSource(budget=budget, threads=1)
         self.problems: list[str] = []
         """What could not be shown, one sentence each."""
+
+    def read(self, episode: Episode, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return features of all frames of an episode, each ``(T, …)``; texts as objects."""
+        return self.columns.read_span(names, episode.start, episode.stop)
 
     def note_missing(self, episode: Episode, camera: str, frames: NDArray[np.int64]) -> None:
         """Note that only some frames of an episode have an image."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from roboreel.storage.dense import dense_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +54,8 @@ class Columns:
         self._files = files
         self._features = features
         self._budget = budget
+        self._last: tuple[tuple[tuple[str, ...], int, int] | None, dict[str, NDArray[Any]]]
+        self._last = (None, {})
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
     def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -88,6 +90,17 @@ class Columns:
         if len(lacking) > 1:
             self._fill(lacking, rows)
 
+    def read_span(self, names: Sequence[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """Return the values of several features at rows ``[start, stop)`` of one episode.
+
+        For a single pass: numbers are not held, but for the last row group, since the next episode
+        may lie in it too. What is in large row groups, and texts, is held as by `gather`.
+        """
+        rows = np.arange(start, stop, dtype=np.int64)
+        numbers = [name for name in names if self._features[name].kind == "number"]
+        read = self._read_span(tuple(numbers), rows) if len(rows) else {}
+        return {name: read[name] if name in read else self.gather(name, rows) for name in names}
+
     def rung(self, name: str) -> str:
         """Return how a feature is held: as one array, or row group by row group."""
         feature = self._features[name]
@@ -98,6 +111,37 @@ class Columns:
         if self._fits(feature):
             return "one dense array, once read"
         return "row groups: read in order, or raise `memory=`"
+
+    def _read_span(
+        self, names: tuple[str, ...], rows: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """Return the numbers of an episode's rows; of none, where a row group is large."""
+        files, file_rows = self._files.locate(rows[[0, -1]])
+        file, (first, last) = int(files[0]), file_rows.tolist()
+        bounds = self._files.group_bounds(file)
+        touched = np.searchsorted(bounds, [first, last], side="right") - 1
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+        for group in range(int(touched[0]), int(touched[1]) + 1):
+            begin, end = bounds[group : group + 2].tolist()
+            if self._group_bytes(names, end - begin) > _TOGETHER_BYTES:
+                return {}
+            inside = slice(max(first - begin, 0), min(last + 1, end) - begin)
+            for name, values in self._read_group(names, file, group).items():
+                parts[name].append(values[inside])
+        return {name: np.concatenate(some) for name, some in parts.items()}
+
+    def _read_group(self, names: tuple[str, ...], file: int, group: int) -> dict[str, NDArray[Any]]:
+        key = (names, file, group)
+        last_key, values = self._last
+        if key != last_key:
+            opened = self._files.open(file)
+            place = opened.describe(group)
+            values = {
+                name: dense_numbers(name, column, self._features[name], place=place)
+                for name, column in opened.read_together(group, names).items()
+            }
+            self._last = (key, values)
+        return values
 
     def _fits(self, feature: Feature) -> bool:
         held = self._budget.held_by(_DENSE)
@@ -144,8 +188,12 @@ class Columns:
 
     def _portions(self, names: list[str], count: int) -> list[list[str]]:
         """Return which features are read together where a row group has so many rows."""
-        size_bytes = sum(self._row_bytes(self._features[name]) for name in names) * count
-        return [names] if size_bytes <= _TOGETHER_BYTES else [[name] for name in names]
+        small = self._group_bytes(names, count) <= _TOGETHER_BYTES
+        return [names] if small else [[name] for name in names]
+
+    def _group_bytes(self, names: Iterable[str], count: int) -> int:
+        """Return the size of several features of so many rows."""
+        return sum(self._row_bytes(self._features[name]) for name in names) * count
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
