@@ -129,8 +129,10 @@ def _environment(python: str | Path, home: Path, further: Mapping[str, str]) -> 
     inherited = os.environ.get("PYTHONPATH", "") if str(python) == sys.executable else ""
     temporary = home / "tmp"
     temporary.mkdir(exist_ok=True)
+    # Bytecode is kept, as for any installed package, whatever is the custom here.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
-        **os.environ,
+        **kept,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(PROJECT), inherited))),
         "HF_HOME": str(home / "huggingface"),
         "HF_HUB_OFFLINE": "1",

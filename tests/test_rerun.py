@@ -357,12 +357,15 @@ def test_an_export_goes_on_where_it_stopped(tmp_path):
     dataset, out = reel.open_dataset(tmp_path / "data"), tmp_path / "out"
     (first,) = export_episodes(dataset.select([1]), out)
     first.write_bytes(b"kept")
+    (out / "blueprint.rbl").write_bytes(b"kept too")
     done: list[int] = []
     paths = export_episodes(dataset, out, on_episode=done.append)
     assert [path.name for path in paths] == [f"episode_00000{n}.rrd" for n in range(3)]
     assert first.read_bytes() == b"kept"
+    assert (out / "blueprint.rbl").read_bytes() == b"kept too"
     assert done == [1, 2, 3]
     export_episodes(dataset, out, overwrite=True)
+    assert (out / "blueprint.rbl").stat().st_size > 1000
     assert ("/task", "TextDocument:text", 3) in rows_of(first)
     assert sorted(p.name for p in out.iterdir()) == ["blueprint.rbl", *(p.name for p in paths)]
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 import rerun as rr
 from rerun.chunk import Chunk
 
+from roboreel.storage.arrow_types import numpy_type
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -141,7 +143,7 @@ def values(component: Component, items: Any, *, per_row: int = 1) -> Any:  # noq
 
 def numbers(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
     """Return rows of the numbers ``(T,)`` or ``(T, D)``."""
-    flat = np.ascontiguousarray(array, dtype=component.type.to_pandas_dtype()).reshape(-1)
+    flat = np.ascontiguousarray(array, dtype=numpy_type(component.type)).reshape(-1)
     return values(
         component, _flat(component.type, flat), per_row=array.shape[1] if array.ndim > 1 else 1
     )

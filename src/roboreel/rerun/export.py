@@ -76,7 +76,9 @@ def export_episodes(
     """
     folder = Path(out)
     source = Source(dataset.manifest)
-    _write_blueprint(source, folder / BLUEPRINT_FILE)
+    # Once, not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
+    if overwrite or not (folder / BLUEPRINT_FILE).exists():
+        _write_blueprint(source, folder / BLUEPRINT_FILE)
     chunks = EpisodeChunks(source)
     paths: list[Path] = []
     with RecordingWriter(source.name) as writer:

@@ -1,20 +1,43 @@
-"""Arrow's types of numbers by NumPy's names."""
+"""Arrow's numbers as NumPy's.
+
+By the buffers: pyarrow's own conversions need pandas, or import it where it is installed, which
+takes longer than most reads.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
-__all__ = ["numpy_type"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["numpy_type", "plain_numbers"]
 
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def numpy_type(kind: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
-    """Return the NumPy dtype of an Arrow type of numbers or booleans.
-
-    pyarrow's own ``to_pandas_dtype`` needs pandas, which roboreel does not.
-    """
+    """Return the NumPy dtype of an Arrow type of numbers or booleans."""
     name = str(kind)
     return np.dtype(_OTHER_NAMES.get(name, name))
+
+
+def plain_numbers(array: Any) -> NDArray[Any]:  # noqa: ANN401
+    """Return an Arrow array or column of numbers or booleans, none of them null.
+
+    The memory may be shared.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        parts = [plain_numbers(chunk) for chunk in array.chunks]
+        return np.concatenate(parts) if parts else np.empty(0, numpy_type(array.type))
+    start, stop = array.offset, array.offset + len(array)
+    buffer = array.buffers()[1]
+    if buffer is None:  # no values
+        return np.empty(0, numpy_type(array.type))
+    if pa.types.is_boolean(array.type):
+        bits = np.frombuffer(buffer, np.uint8)[: -(-stop // 8)]
+        return np.unpackbits(bits, count=stop, bitorder="little")[start:].view(np.bool_)
+    return np.frombuffer(buffer, numpy_type(array.type))[start:stop]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from roboreel.storage.dense import dense_numbers
 
@@ -220,7 +219,7 @@ class Columns:
                 lambda array: int(array.nbytes),
                 owner=_GROUPS,
             )
-            out[places.slots] = values.take(pa.array(places.rows)).to_pylist()
+            out[places.slots] = [values[row].as_py() for row in places.rows.tolist()]
         return out
 
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:

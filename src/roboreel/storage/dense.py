@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from roboreel.errors import CorruptFileError, MissingValueError
+from roboreel.storage.arrow_types import plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
     while _is_list(array.type):
         _check_nulls(name, array, place)
         shape.append(_common_length(name, array, feature, place))
-        array = array.flatten()
+        array = _items(array)
     _check_nulls(name, array, place)
     if not _is_number(array.type):
         raise CorruptFileError(
@@ -60,7 +60,7 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
             f"{name!r} holds {array.type} values, which would lose their fractions as the "
             f"{feature.dtype} that meta/info.json declares, in {place}."
         )
-    values: NDArray[Any] = np.asarray(array.to_numpy(zero_copy_only=False), feature.numpy_dtype)
+    values: NDArray[Any] = np.asarray(plain_numbers(array), feature.numpy_dtype)
     return values.reshape(count, *feature.value_shape)
 
 
@@ -80,24 +80,35 @@ def _is_number(kind: Any) -> bool:  # noqa: ANN401
     )
 
 
+def _items(array: Any) -> Any:  # noqa: ANN401
+    """Return what is in the lists of an array, one after another; none of them is null."""
+    if pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        return array.values.slice(array.offset * size, len(array) * size)
+    if len(array) == 0:
+        return array.values.slice(0, 0)
+    offsets = plain_numbers(array.offsets)
+    return array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
 def _common_length(name: str, array: Any, feature: Feature, place: str) -> int:  # noqa: ANN401
     if pa.types.is_fixed_size_list(array.type):
         return int(array.type.list_size)
     if len(array) == 0:
         return 0
-    lengths = pc.min_max(array.value_lengths())
-    shortest, longest = lengths["min"].as_py(), lengths["max"].as_py()
+    lengths = np.diff(plain_numbers(array.offsets))
+    shortest, longest = int(lengths.min()), int(lengths.max())
     if shortest != longest:
         raise CorruptFileError(
             f"{name!r} has values of different lengths, {shortest} to {longest}: shape "
             f"{feature.shape} is declared in meta/info.json, in {place}."
         )
-    return int(longest)
+    return longest
 
 
 def _check_nulls(name: str, array: Any, place: str) -> None:  # noqa: ANN401
     if array.null_count:
-        first = pc.index(array.is_null(), True).as_py()
+        first = int(plain_numbers(array.is_null()).argmax())
         raise MissingValueError(
             f"{name!r} has {array.null_count} nulls, the first at element {first}, where every "
             f"frame needs a value, in {place}."

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.dense import plain_array
 from roboreel.storage.forking import after_fork
 
@@ -58,6 +59,14 @@ class FrameFile:
         with self.lock, _named_errors(self.path):
             table = self.parquet.read_row_group(group, columns=list(names), use_threads=False)
         return {name: plain_array(table.column(name)) for name in names}
+
+    def episode_numbers(self, group: int) -> NDArray[np.int64]:
+        """Return the episode that each row of a row group says it belongs to; -1 if none."""
+        stored = self.read(group, "episode_index")
+        if stored.type != pa.int64():
+            with _named_errors(self.path):
+                stored = stored.cast(pa.int64())
+        return plain_numbers(stored.fill_null(-1) if stored.null_count else stored)
 
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""
@@ -217,16 +226,14 @@ class FrameFiles:
             if expected[0] == expected[-1] and statistics is not None and statistics.has_min_max:
                 if statistics.min != expected[0] or statistics.max != expected[0]:
                     return False
-            elif not np.array_equal(
-                file.read(group, "episode_index").to_numpy(zero_copy_only=False), expected
-            ):
+            elif not np.array_equal(file.episode_numbers(group), expected):
                 return False
         return True
 
     def _find_by_number(self, file: FrameFile, positions: NDArray[np.int64]) -> None:
         groups = range(len(file.group_bounds) - 1)
-        parts = [file.read(g, "episode_index") for g in groups]
-        stored = pa.concat_arrays(parts).to_numpy(zero_copy_only=False) if parts else np.empty(0)
+        parts = [file.episode_numbers(group) for group in groups]
+        stored = np.concatenate(parts) if parts else np.empty(0)
         change = np.flatnonzero(np.diff(stored)) + 1
         starts = np.concatenate([[0], change]).astype(np.int64) if len(stored) else change
         stops = np.concatenate([change, [len(stored)]]).astype(np.int64) if len(stored) else change

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def read_episode_lines(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]
     if table.column("episode_index").null_count or table.column("length").null_count:
         return _read_episode_lines_slowly(path)
     return (
-        table.column("episode_index").to_numpy(),
-        table.column("length").to_numpy(),
+        plain_numbers(table.column("episode_index")),
+        plain_numbers(table.column("length")),
         tasks,
     )
 

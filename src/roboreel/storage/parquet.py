@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.storage.arrow_types import numpy_type
+from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.files import atomic_file
 from roboreel.storage.ragged import TextLists
 
@@ -275,17 +275,15 @@ def _is_number(kind: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
 
 
 def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
-    # By the buffers: pyarrow's own conversions import pandas first, where it is installed.
     parts = [_chunk_numbers(chunk, null) for chunk in column.chunks]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _chunk_numbers(chunk: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
-    if chunk.null_count or pa.types.is_boolean(chunk.type):
+    if chunk.null_count:
         missing = np.nan if pa.types.is_floating(chunk.type) else null
         return np.array([missing if value is None else value for value in chunk.to_pylist()])
-    values = np.frombuffer(chunk.buffers()[1], numpy_type(chunk.type))
-    return values[chunk.offset : chunk.offset + len(chunk)]
+    return plain_numbers(chunk)
 
 
 @contextmanager

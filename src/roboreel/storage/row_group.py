@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, DatasetError
@@ -69,5 +68,5 @@ def read_whole_column(
 def _leaf(batch: pa.RecordBatch, column: tuple[str, ...]) -> pa.Array:
     values = batch.column(column[0])
     for name in column[1:]:
-        values = pc.struct_field(values, name)  # a null struct has null fields
+        values = values.flatten()[values.type.get_field_index(name)]  # null where the struct is
     return values.cast(pa.large_binary())
