@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.cases.loader import CONTENDER_ALONE
+from benchmarks.cases.loader import CONTENDER_ALONE, CONTENDER_IMPORT
 from benchmarks.datasets import Shape, write_v30
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.loader_datasets import REAL, copy_as_v30, generate, with_keyframes_every
@@ -67,7 +67,8 @@ def _contest(
 
 def _firsts(settings: Settings, root: Path) -> list[Case]:
     ours = Case("a fresh process", OURS, _OURS, "load_first", {"root": str(root)})
-    return [ours, *_lerobot(settings, ours, "load_first", {"root": str(root)})]
+    alone = Case(ours.scenario, CONTENDER_IMPORT, _OURS, "import_torch")
+    return [ours, *_lerobot(settings, ours, "load_first", {"root": str(root)}), alone]
 
 
 def _lerobot(settings: Settings, ours: Case, function: str, given: dict[str, Any]) -> list[Case]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from benchmarks.meter import Meter
 
 CONTENDER_ALONE = "decoder alone, 2 threads"
+CONTENDER_IMPORT = "import torch, nothing else"
 _DECODERS = 2
 
 
@@ -90,6 +91,12 @@ def load_first(meter: Meter, root: str) -> None:
         running = iter(_loader(open_dataset(root), "uniform", None))
         next(running)
     del running  # Outside: what is read ahead is no part of the first batch.
+
+
+def import_torch(meter: Meter) -> None:
+    """Import what every batch of tensors needs: no loader is sooner."""
+    with meter.step("the first batch"):
+        import torch  # noqa: F401
 
 
 def _loader(dataset: Any, shuffle: str, image_size: list[int] | None) -> Any:  # noqa: ANN401
