@@ -132,7 +132,7 @@ def load(meter: Meter, root: str, batches: int, image_size: list[int] | None = N
     # Workers are started and ended inside: their time counts once they have ended.
     with meter.step("a sample", batches * TRAIN_BATCH):
         for batch in loader:
-            checksum += float(batch["action"].sum())
+            checksum += float(batch["action"].numpy().sum())
     meter.note(checksum=checksum)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.dataset.images import Layout
     from roboreel.dataset.order import Order
+    from roboreel.schema import Feature
     from roboreel.window import Window
 
 __all__ = ["Shuffle", "Source", "Weights", "make_order", "weigh_episodes"]
@@ -34,6 +35,10 @@ class Source(Protocol):
     """Where samples come from: a `Dataset`, a view of one, or a `Mixture` of several."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """What every sample has, by name."""
 
     @property
     def episode_bounds(self) -> NDArray[np.int64]:

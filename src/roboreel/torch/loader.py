@@ -50,7 +50,8 @@ class Loader:
         prefetch: Batches that are begun or ready ahead of the one in use. Memory is that of as
             many batches and one more. With ``"local"``, half of them are read at a time, so that
             an image that several need is decoded once: more of them mean less decoding. Those
-            stay together in memory until the last of them is taken: half as much again.
+            stay together in memory until the last of them is taken: half as much again. So are
+            batches without images, which are cheaper to read than to hand over.
         rank: Which share of each step is this process's.
         world_size: Processes that share each step.
         drop_last: Leave out the samples at the end of an epoch that do not fill a batch on every
@@ -121,7 +122,10 @@ class Loader:
     def __iter__(self) -> Generator[Any, None, None]:
         """Yield the batches that are left of this epoch."""
         self._stop()
-        together = max(1, self.prefetch // 2) if isinstance(self.order, Local) else 1
+        # Several at a time where they share images, and where reading them costs less than handing
+        # each over from one thread to another.
+        several = isinstance(self.order, Local) or not self.samples.has_images
+        together = max(1, self.prefetch // 2) if several else 1
         running = Prefetcher(
             self._load,
             _grouped(self._steps(), together),

@@ -66,6 +66,13 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
     def __len__(self) -> int:
         return self.anchors.num_samples
 
+    @property
+    def has_images(self) -> bool:
+        """Whether any feature that is read is a camera."""
+        known = self.dataset.features
+        names = known if self.features is None else [*self.features, *self.windows]
+        return any(name in known and known[name].is_camera for name in names)
+
     def __getitem__(self, sample: int) -> Sample:
         return self.__getitems__([sample])[0]
 
