@@ -141,6 +141,14 @@ def test_what_is_there_already_is_not_touched(tmp_path, buffer):
     assert left_behind(tmp_path) == {"d"}
 
 
+def test_beginnings_of_a_dataset_are_named_and_not_touched(tmp_path, buffer):
+    (tmp_path / "d/meta").mkdir(parents=True)
+    with pytest.raises(RecordingError, match="remove the folder"):
+        buffer.to_dataset(tmp_path / "d", task="push", store="image")
+    assert [path.name for path in (tmp_path / "d").rglob("*")] == ["meta"]
+    assert left_behind(tmp_path) == {"d"}
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -307,6 +307,32 @@ class TestLoader:
             time.sleep(0.002)
             assert len(read) <= taken + 3
 
+    @pytest.mark.parametrize(
+        ("options", "transform", "sizes"),
+        [
+            ({"features": ["index"]}, None, {4, 2}),
+            ({"features": ["index"]}, lambda batch: batch, {2}),
+            ({"features": ["index"], "transform": lambda sample: sample}, None, {2}),
+            ({}, None, {2}),
+        ],
+        ids=["numbers", "transformed batches", "transformed samples", "images"],
+    )
+    def test_only_numbers_are_read_several_batches_at_a_time(
+        self, tmp_path, monkeypatch, options, transform, sizes
+    ):
+        write_dataset(tmp_path, [5, 6], features=IMAGES)
+        samples = SampleDataset(reel.open_dataset(tmp_path), **options)
+        read, counts = samples.read, set()
+
+        def count(numbers):
+            counts.add(len(numbers))
+            return read(numbers)
+
+        monkeypatch.setattr(samples, "read", count)
+        loader = Loader(samples, 2, transform=transform)
+        assert rows_of(loader) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+        assert counts == sizes
+
     def test_an_error_is_raised_in_the_loop_after_the_batches_before_it(self, dataset):
         def refuse(sample):
             if sample["index"] == 6:

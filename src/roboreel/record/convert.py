@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from roboreel.errors import EmptyBufferError, FrameError, MetadataError
+from roboreel.errors import EmptyBufferError, FrameError, MetadataError, RecordingError
 from roboreel.format.features import DEFAULT_FEATURES
 from roboreel.record.compact import compact_dataset
 from roboreel.record.recorder import check_free, create_dataset
@@ -103,6 +103,11 @@ def write_dataset(store: RingStore, root: Path, export: Export) -> int:
     there entirely, or not at all.
     """
     check_free(root)
+    if root.exists() and any(root.iterdir()):
+        raise RecordingError(
+            "A process that died has left the beginnings of a dataset there: remove the folder, or "
+            f"choose a new one: {str(root)!r}."
+        )
     fps, tasks = _rate(store, export), _Tasks.of(store, export)
     # Known before anything is made: no reader opens a dataset without episodes.
     _check_filled(len(store.snapshot()), store)

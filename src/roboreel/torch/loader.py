@@ -51,7 +51,7 @@ class Loader:
             many batches and one more. With ``"local"``, half of them are read at a time, so that
             an image that several need is decoded once: more of them mean less decoding. Those
             stay together in memory until the last of them is taken: half as much again. So are
-            batches without images, which are cheaper to read than to hand over.
+            batches without images and transforms, which are cheaper to read than to hand over.
         rank: Which share of each step is this process's.
         world_size: Processes that share each step.
         drop_last: Leave out the samples at the end of an epoch that do not fill a batch on every
@@ -122,10 +122,7 @@ class Loader:
     def __iter__(self) -> Generator[Any, None, None]:
         """Yield the batches that are left of this epoch."""
         self._stop()
-        # Several at a time where they share images, and where reading them costs less than handing
-        # each over from one thread to another.
-        several = isinstance(self.order, Local) or not self.samples.has_images
-        together = max(1, self.prefetch // 2) if several else 1
+        together = max(1, self.prefetch // 2) if self._reads_several() else 1
         running = Prefetcher(
             self._load,
             _grouped(self._steps(), together),
@@ -180,6 +177,15 @@ class Loader:
                 )
         self._stop()
         self._epoch, self._consumed = int(state["epoch"]), int(state["consumed"])
+
+    def _reads_several(self) -> bool:
+        """Whether batches are read several at a time.
+
+        They are where they share images, and where reading one costs less than handing it over
+        from one thread to another.
+        """
+        work = (self.samples.has_images, self.samples.transform, self.transform)
+        return isinstance(self.order, Local) or not any(work)
 
     def _stop(self) -> None:
         if self._running is not None:

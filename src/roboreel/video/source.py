@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MissingImageError, UnsupportedVideoError
+from roboreel.storage.cores import usable_cores
 from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
 from roboreel.video.decode import Decoder
 from roboreel.video.demux import DemuxedPackets, demux_sample_table
@@ -112,7 +113,7 @@ class VideoSource:
     """
 
     def __init__(self, *, budget: Budget, threads: int | None = None) -> None:
-        self.threads = threads or _usable_cores()
+        self.threads = threads or usable_cores()
         self.demuxed: set[Path] = set()
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
@@ -320,9 +321,3 @@ def _finish(futures: list[Future[None]]) -> None:
     for future in futures:
         if not future.cancelled():
             future.result()
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from roboreel.errors import DatasetError
 from roboreel.storage.budget import parse_size
+from roboreel.storage.cores import usable_cores
 from roboreel.storage.files import write_atomically
 from roboreel.storage.shards.examples import ExampleEncoder
 from roboreel.storage.shards.features import Kind, arrow_schema, normalize_features
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["write_shards"]
 
 _MAX_BATCH_BYTES = 64 * 1024**2
+_MOST_THREADS = 8
 """A batch of large examples ends here, whatever its rows: what is written is held in memory."""
 
 
@@ -84,7 +86,13 @@ def write_shards(
         if reusable and (found := _find(root, fingerprint)):
             return found
         with publication.generation() as folder:
-            batches = _batches(examples, kinds, batch_size, limit_bytes, threads or _cores())
+            batches = _batches(
+                examples,
+                kinds,
+                batch_size,
+                limit_bytes,
+                threads or min(usable_cores(), _MOST_THREADS),
+            )
             shards = _write_batches(batches, arrow_schema(kinds), folder, limit_bytes)
             manifest = ShardManifest(kinds, shards, fingerprint, source)
             write_atomically(folder / META_FILE, manifest.to_json())
@@ -96,10 +104,6 @@ def _checked_limits(shard_size: int | str, batch_size: int) -> int:
     if limit_bytes < 1 or batch_size < 1:
         raise ValueError(f"A shard of {shard_size!r} and batches of {batch_size!r} hold nothing.")
     return limit_bytes
-
-
-def _cores() -> int:
-    return min(8, os.cpu_count() or 1)
 
 
 def _find(root: Path, fingerprint: str) -> ShardManifest | None:
