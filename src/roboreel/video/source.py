@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, MissingImageError, UnsupportedVideoError
-from roboreel.storage.cores import usable_cores
 from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
 from roboreel.video.decode import Decoder
 from roboreel.video.demux import DemuxedPackets, demux_sample_table

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from roboreel.cores import usable_cores
 from roboreel.errors import DatasetError
 from roboreel.storage.budget import parse_size
-from roboreel.storage.cores import usable_cores
 from roboreel.storage.files import write_atomically
 from roboreel.storage.shards.examples import ExampleEncoder
 from roboreel.storage.shards.features import Kind, arrow_schema, normalize_features
