@@ -7,8 +7,10 @@ import os
 import re
 import runpy
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import av
@@ -395,6 +397,7 @@ def test_long_episodes_are_exported_piece_by_piece_with_the_rows_of_short_ones(
     whole = export_episodes(dataset, tmp_path / "whole")
     monkeypatch.setattr("roboreel.rerun.chunks._PIECE_BYTES", 1)
     monkeypatch.setattr("roboreel.rerun.chunks._LARGEST_PIECE_BYTES", 1)
+    monkeypatch.setattr("roboreel.rerun.recording._SMALL_BYTES", 40_000)
     stored: list[int] = []
     from_chunks = ChunkStore.from_chunks
 
@@ -404,7 +407,7 @@ def test_long_episodes_are_exported_piece_by_piece_with_the_rows_of_short_ones(
 
     monkeypatch.setattr(ChunkStore, "from_chunks", count)
     pieces = export_episodes(dataset, tmp_path / "pieces")
-    assert len(stored) == 1  # The last: the others have a chunk for each of their 40 pictures.
+    assert len(stored) == 1  # The last: the others have 40 pictures each, 90 KB.
     for one, other in zip(whole, pieces, strict=True):
         assert rows_of(one) == rows_of(other)
     rows = rows_of(pieces[1])
@@ -412,8 +415,8 @@ def test_long_episodes_are_exported_piece_by_piece_with_the_rows_of_short_ones(
     assert shown == pictures[40:80]
 
 
-@pytest.mark.parametrize("piece_bytes", [1, 2**17], ids=["piece by piece", "whole"])
-def test_an_export_that_fails_midway_keeps_what_is_done(piece_bytes, tmp_path, monkeypatch):
+@pytest.mark.parametrize("small_bytes", [1, 2**22], ids=["piece by piece", "whole"])
+def test_an_export_that_fails_midway_keeps_what_is_done(small_bytes, tmp_path, monkeypatch):
     write_pictured(tmp_path / "data", monkeypatch)
     path = min((tmp_path / "data/data").rglob("*.parquet"))
     table = pq.read_table(path)
@@ -421,10 +424,13 @@ def test_an_export_that_fails_midway_keeps_what_is_done(piece_bytes, tmp_path, m
     column[75] = None
     table = table.set_column(place, CAMERA, pa.array(column, table.schema.field(place).type))
     pq.write_table(table, path)
-    monkeypatch.setattr("roboreel.rerun.chunks._PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr("roboreel.rerun.chunks._LARGEST_PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr("roboreel.rerun.recording._SMALL_BYTES", small_bytes)
+    done: list[int] = []
     with pytest.raises(MissingValueError, match="Row 75 has no picture"):
-        export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out")
+        export_episodes(
+            reel.open_dataset(tmp_path / "data"), tmp_path / "out", on_episode=done.append
+        )
+    assert done == [1]
     there = sorted(file.name for file in (tmp_path / "out").iterdir())
     assert there == ["blueprint.rbl", "episode_000000.rrd"]
     assert len(rows_of(tmp_path / "out/episode_000000.rrd")) > 80
@@ -436,9 +442,41 @@ def test_a_recording_that_cannot_be_written_is_an_error(place, tmp_path):
     (tmp_path / f"out/episode_00000{place}.rrd/in the way").mkdir(parents=True)
     with pytest.raises(OSError, match="episode_00000"):
         export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out", overwrite=True)
-    there = sorted(file.name for file in (tmp_path / "out").iterdir())
-    assert there[:place] == ["blueprint.rbl", "episode_000000.rrd", "episode_000001.rrd"][:place]
-    assert not [name for name in there if "tmp" in name]
+    there = {file.name for file in (tmp_path / "out").iterdir()}
+    before = {f"episode_00000{number}.rrd" for number in range(place + 1)}
+    assert there == {"blueprint.rbl", *before}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are not Windows's")
+def test_an_interrupt_leaves_no_unfinished_file(tmp_path, monkeypatch):
+    factory.write_dataset(tmp_path / "data", [3])
+    write_rrd = ChunkStore.write_rrd
+
+    def slowly(self, path, **names):
+        time.sleep(0.2)  # By now the main thread waits for this one,
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)  # and is interrupted before there is a file.
+        write_rrd(self, path, **names)
+
+    monkeypatch.setattr(ChunkStore, "write_rrd", slowly)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not [file.name for file in (tmp_path / "out").iterdir() if "tmp" in file.name]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float64"])
+def test_frames_may_be_numbered_in_any_type(dtype, tmp_path):
+    factory.write_dataset(tmp_path / "data", [3, 4])
+    info = json.loads((tmp_path / "data/meta/info.json").read_text())
+    info["features"]["frame_index"]["dtype"] = dtype
+    (tmp_path / "data/meta/info.json").write_text(json.dumps(info))
+    rows = rows_of(export(tmp_path / "data", 1))
+    assert [rows["/task", "TextDocument:text", frame] for frame in range(4)]
+    assert {time for _, _, time in rows} == {None, 0, 1, 2, 3}
 
 
 def test_a_dataset_with_a_training_cache_gives_the_rows_of_its_source(tmp_path):

@@ -15,14 +15,13 @@ from roboreel.image import encode_png
 from roboreel.rerun import columns as rows
 from roboreel.rerun.bitstream import stream_packer
 from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
-from roboreel.rerun.columns import Column, Component, Times, make_chunks
+from roboreel.rerun.columns import Column, Component, Piece, Times, make_piece
 from roboreel.rerun.text import describe_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
-    from rerun.chunk import Chunk
 
     from roboreel.dataset import Episode
     from roboreel.rerun.source import Source
@@ -74,22 +73,23 @@ class EpisodeChunks:
         self._read = ["frame_index", "timestamp", "task_index", *subtasks, *self._stored]
         self._constants = [*_facts(source), *_series_names(self._stored)]
 
-    def of(self, episode: Episode) -> Iterator[Chunk]:
+    def of(self, episode: Episode) -> Iterator[Piece]:
         """Yield all that Rerun shall know of an episode.
 
-        Every chunk has both timelines: ``frame_index``, and ``timestamp`` in seconds.
+        What does not hold at all times has two timelines: ``frame_index``, and, where it is
+        sound, ``timestamp`` in seconds.
         """
         source = self.source
         read = source.read(episode, self._read)
         times = Times(read["frame_index"], read["timestamp"])
         cameras = [_camera(source, episode, name, times) for name in self._cameras]
         static = [column for camera in cameras for column in camera.static]
-        yield from make_chunks([*_properties(episode), *self._constants, *static])
+        yield make_piece([*_properties(episode), *self._constants, *static])
         columns = [_value_column(name, f, read[name]) for name, f in self._stored.items()]
         columns += _instructions(source.manifest, episode, read)
-        yield from make_chunks(columns, times.at())
+        yield make_piece(columns, times.at())
         for camera in cameras:
-            yield from camera.chunks
+            yield from camera.pieces
 
 
 def entity_path(name: str) -> str:
@@ -169,7 +169,7 @@ class _Camera:
 
     static: list[Column]
     """What holds at all times: it is sent with the like of others, in one batch for all."""
-    chunks: Iterator[Chunk]
+    pieces: Iterator[Piece]
 
 
 def _camera(source: Source, episode: Episode, name: str, times: Times) -> _Camera:
@@ -194,7 +194,7 @@ def _pictures(
         for picture in source.pictures.read(name, wanted[first : first + _ROWS_AT_ONCE])
     )
     frames = np.arange(episode.length)
-    return _Camera(static, _blob_chunks(path, component, pictures, frames, times))
+    return _Camera(static, _blob_pieces(path, component, pictures, frames, times))
 
 
 def _video(source: Source, episode: Episode, name: str, feature: Feature, times: Times) -> _Camera:
@@ -212,36 +212,36 @@ def _video(source: Source, episode: Episode, name: str, feature: Feature, times:
             return _depth(path, clip, images, feature.depth.max_m, times)
     pack = stream_packer(clip.table.coding) if clip.can_stream else None
     if pack is None:
-        return _Camera([], _asset_chunks(path, clip, times))
+        return _Camera([], _asset_pieces(path, clip, times))
     codec = rows.values(rows.VIDEO_CODEC, [_CODECS[clip.table.coding.codec].value])
     static = [Column(path, rows.VIDEO_CODEC, codec)]
-    return _Camera(static, _stream_chunks(path, clip, pack, times))
+    return _Camera(static, _stream_pieces(path, clip, pack, times))
 
 
-def _stream_chunks(
+def _stream_pieces(
     path: str, clip: EpisodeClip, pack: Callable[[bytes, bool], bytes], times: Times
-) -> Iterator[Chunk]:
+) -> Iterator[Piece]:
     """Yield a video as its packets, each at its frame."""
     keyframes = clip.table.keyframe[clip.samples]
     packets = map(pack, read_packets(clip), keyframes.tolist())
-    yield from _blob_chunks(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
+    yield from _blob_pieces(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
     # Apart from the packets, so that a viewer can find keyframes without fetching those.
     marks = rows.values(rows.VIDEO_KEYFRAME, np.ones(int(keyframes.sum()), dtype=bool))
     column = Column(path, rows.VIDEO_KEYFRAME, marks)
-    yield from make_chunks([column], times.at(clip.frames[keyframes]))
+    yield make_piece([column], times.at(clip.frames[keyframes]))
 
 
-def _asset_chunks(path: str, clip: EpisodeClip, times: Times) -> Iterator[Chunk]:
+def _asset_pieces(path: str, clip: EpisodeClip, times: Times) -> Iterator[Piece]:
     """Yield a video as a file of its own, and the moment of it that each frame shows."""
     file, moments = copy_clip(clip)
-    yield from make_chunks(
+    yield make_piece(
         [
             Column(path, rows.ASSET_VIDEO, rows.blobs(rows.ASSET_VIDEO, [file])),
             Column(path, rows.ASSET_TYPE, rows.values(rows.ASSET_TYPE, ["video/mp4"])),
         ]
     )
     shown = Column(path, rows.VIDEO_TIME, rows.values(rows.VIDEO_TIME, moments))
-    yield from make_chunks([shown], times.at(clip.frames))
+    yield make_piece([shown], times.at(clip.frames))
 
 
 def _depth(
@@ -258,8 +258,8 @@ def _depth(
         encode_png(np.rint(image[0] * per_metre).clip(0, 65535).astype(np.uint16))
         for image in images
     )
-    chunks = _blob_chunks(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
-    return _Camera([_meter(path, per_metre)], chunks)
+    pieces = _blob_pieces(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
+    return _Camera([_meter(path, per_metre)], pieces)
 
 
 def _meter(path: str, per_metre: float) -> Column:
@@ -267,31 +267,31 @@ def _meter(path: str, per_metre: float) -> Column:
     return Column(path, rows.DEPTH_METER, rows.values(rows.DEPTH_METER, [per_metre]))
 
 
-def _blob_chunks(
+def _blob_pieces(
     path: str,
     component: Component,
     items: Iterable[bytes],
     frames: NDArray[np.int64],
     times: Times,
     borders: NDArray[np.bool_] | None = None,
-) -> Iterator[Chunk]:
+) -> Iterator[Piece]:
     """Yield encoded images, each at its frame, in pieces that begin at borders if there are any."""
     piece: list[bytes] = []
     start, size_bytes, sent_bytes, enough_bytes = 0, 0, 0, _PIECE_BYTES
     for place, item in enumerate(items):
         if size_bytes >= enough_bytes and (borders is None or borders[place]):
-            yield from _blob_chunk(path, component, piece, frames[start:place], times)
+            yield _blob_piece(path, component, piece, frames[start:place], times)
             sent_bytes += size_bytes
             enough_bytes = min(max(_PIECE_BYTES, sent_bytes // 8), _LARGEST_PIECE_BYTES)
             piece, start, size_bytes = [], place, 0
         piece.append(item)
         size_bytes += len(item)
     if piece:
-        yield from _blob_chunk(path, component, piece, frames[start:], times)
+        yield _blob_piece(path, component, piece, frames[start:], times)
 
 
-def _blob_chunk(
+def _blob_piece(
     path: str, component: Component, items: list[bytes], frames: NDArray[np.int64], times: Times
-) -> list[Chunk]:
+) -> Piece:
     column = Column(path, component, rows.blobs(component, items))
-    return make_chunks([column], times.at(frames))
+    return make_piece([column], times.at(frames))

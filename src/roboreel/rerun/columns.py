@@ -12,6 +12,7 @@ import pyarrow as pa
 import rerun as rr
 from rerun.chunk import Chunk
 
+from roboreel.errors import DatasetError
 from roboreel.storage.arrow_types import numpy_type
 
 if TYPE_CHECKING:
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Component", "Times", "blobs", "make_chunks", "numbers", "tensors", "values"]
+__all__ = [
+    "Column",
+    "Component",
+    "Piece",
+    "Times",
+    "blobs",
+    "make_piece",
+    "numbers",
+    "tensors",
+    "values",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,14 +65,14 @@ class Times:
     """The timelines of an episode.
 
     Args:
-        frame_index: Numbers of the frames, ``(T,)`` int64.
-        timestamp: Seconds, ``(T,)``. Left out where one of them is no number.
+        frame_index: Numbers of the frames, ``(T,)``.
+        timestamp: Seconds, ``(T,)``. Left out where one of them is no number, or no time.
     """
 
     def __init__(self, frame_index: NDArray[np.int64], timestamp: NDArray[Any]) -> None:
-        self._ticks = {"frame_index": np.ascontiguousarray(frame_index)}
+        self._ticks = {"frame_index": np.ascontiguousarray(frame_index, np.int64)}
         seconds = timestamp.astype(np.float64)
-        if np.isfinite(seconds).all():
+        if (np.abs(seconds) < _MOST_SECONDS).all():
             self._ticks["timestamp"] = np.rint(seconds * 1e9).astype(np.int64)
         self._all = {name: _indexes(name, ticks) for name, ticks in self._ticks.items()}
 
@@ -76,6 +87,8 @@ class Times:
         return {name: _indexes(name, ticks[frames]) for name, ticks in self._ticks.items()}
 
 
+# Beyond, nanoseconds do not fit in 64 bits.
+_MOST_SECONDS = 9e9
 _TIMELINES = {"frame_index": pa.int64(), "timestamp": pa.duration("ns")}
 
 
@@ -83,24 +96,29 @@ def _indexes(name: str, ticks: NDArray[np.int64]) -> Any:  # noqa: ANN401  # pya
     return _flat(_TIMELINES[name], ticks)
 
 
-def make_chunks(columns: Sequence[Column], times: dict[str, Any] | None = None) -> list[Chunk]:
-    """Return a chunk for each entity.
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What goes to Rerun at once."""
+
+    chunks: list[Chunk]
+    """One for each entity."""
+    size_bytes: int
+
+
+def make_piece(columns: Sequence[Column], times: dict[str, Any] | None = None) -> Piece:
+    """Return columns as chunks.
 
     Args:
         columns: What to show; several of one entity have as many rows.
         times: When, as `Times.at` gives it; None for what holds at all times.
     """
-    if not columns:
-        return []
     at = times or {}
     schema = _schema(tuple(at), tuple((column.path, column.component) for column in columns))
     arrays = [*at.values(), *(column.rows for column in columns)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     # Without times a batch must say that it has none on purpose.
-    made: list[Chunk] = (
-        Chunk.from_record_batch(batch) if at else Chunk.from_record_batch(batch, index=None)
-    )
-    return made
+    chunks = Chunk.from_record_batch(batch) if at else Chunk.from_record_batch(batch, index=None)
+    return Piece(chunks, batch.nbytes)
 
 
 @lru_cache(maxsize=256)
@@ -159,6 +177,7 @@ def blobs(component: Component, items: Sequence[bytes]) -> Any:  # noqa: ANN401
 
 def _flat(kind: Any, array: NDArray[Any]) -> Any:  # noqa: ANN401
     """Return contiguous numbers as an Arrow array that shares their memory."""
+    assert array.itemsize * 8 == kind.bit_width
     return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(array)])
 
 
@@ -169,6 +188,11 @@ def _lists(kind: Any, offsets: NDArray[np.int32], flat: Any) -> Any:  # noqa: AN
 
 
 def _even_offsets(count: int, length: int) -> NDArray[np.int32]:
+    if count * length > np.iinfo(np.int32).max:
+        raise DatasetError(
+            f"{count:,} frames of {length:,} values each are more than Rerun takes at once. Show "
+            "fewer features, or shorter episodes."
+        )
     return np.arange(count + 1, dtype=np.int32) * np.int32(length)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rerun.chunk import Chunk
 
     from roboreel.dataset import Dataset, Episode
+    from roboreel.rerun.columns import Piece
 
 __all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id", "send_episodes"]
 
@@ -42,8 +44,8 @@ def log_episode(
         MissingFileError: A data or video file is not there.
     """
     chosen = dataset.select([episode]).episodes[0]
-    with _own_errors(EpisodeChunks(Source(dataset.manifest)).of(chosen)) as chunks:
-        rr.send_chunks(chunks, recording=recording)
+    with _own_errors(EpisodeChunks(Source(dataset.manifest)).of(chosen)) as pieces:
+        rr.send_chunks(_chunks_of(pieces), recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
 
@@ -79,22 +81,23 @@ def export_episodes(
     # Once, not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
         _write_blueprint(source, folder / BLUEPRINT_FILE)
-    chunks = EpisodeChunks(source)
+    made, done = EpisodeChunks(source), count(1)
     paths: list[Path] = []
-    with RecordingWriter(source.name) as writer:
+
+    def tell() -> None:
+        on_episode(next(done))
+
+    with RecordingWriter(source.name, on_written=tell) as writer:
         for episode in dataset.episodes:
             path = folder / f"{recording_id(episode)}.rrd"
             if not overwrite and path.exists():
                 writer.finish()
+                tell()
             else:
-                with _own_errors(chunks.of(episode)) as lent:
+                with _own_errors(made.of(episode)) as lent:
                     writer.write(lent, path, recording_id(episode))
             _tell(source, on_problem)
-            if paths:  # The one before this is there now.
-                on_episode(len(paths))
             paths.append(path)
-    if paths:
-        on_episode(len(paths))
     return paths
 
 
@@ -117,14 +120,14 @@ def send_episodes(
         MissingFileError: A data or video file is not there.
     """
     source, layout = Source(dataset.manifest), default_blueprint(dataset.manifest)
-    chunks = EpisodeChunks(source)
+    made = EpisodeChunks(source)
     for done, episode in enumerate(dataset.episodes, start=1):
         recording = rr.RecordingStream(
             source.name, recording_id=recording_id(episode), send_properties=False
         )
         recording.connect_grpc(address, default_blueprint=layout)
-        with _own_errors(chunks.of(episode)) as lent:
-            rr.send_chunks(lent, recording=recording)
+        with _own_errors(made.of(episode)) as pieces:
+            rr.send_chunks(_chunks_of(pieces), recording=recording)
         recording.flush()
         recording.disconnect()
         _tell(source, on_problem)
@@ -146,14 +149,18 @@ def _write_blueprint(source: Source, path: Path) -> None:
         default_blueprint(source.manifest).save(source.name, temporary)
 
 
+def _chunks_of(pieces: Iterable[Piece]) -> Iterator[Chunk]:
+    return (chunk for piece in pieces for chunk in piece.chunks)
+
+
 @contextmanager
-def _own_errors(chunks: Iterable[Chunk]) -> Iterator[Iterator[Chunk]]:
+def _own_errors(pieces: Iterable[Piece]) -> Iterator[Iterator[Piece]]:
     """Lend chunks to Rerun, which makes a RuntimeError of whatever is raised between them."""
     raised: list[Exception] = []
 
-    def lent() -> Iterator[Chunk]:
+    def lent() -> Iterator[Piece]:
         try:
-            yield from chunks
+            yield from pieces
         except Exception as error:
             raised.append(error)
             raise

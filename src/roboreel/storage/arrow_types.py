@@ -40,4 +40,4 @@ def plain_numbers(array: Any) -> NDArray[Any]:  # noqa: ANN401
     if pa.types.is_boolean(array.type):
         bits = np.frombuffer(buffer, np.uint8)[: -(-stop // 8)]
         return np.unpackbits(bits, count=stop, bitorder="little")[start:].view(np.bool_)
-    return np.frombuffer(buffer, numpy_type(array.type))[start:stop]
+    return np.frombuffer(buffer, numpy_type(array.type), count=stop)[start:]

@@ -68,5 +68,8 @@ def read_whole_column(
 def _leaf(batch: pa.RecordBatch, column: tuple[str, ...]) -> pa.Array:
     values = batch.column(column[0])
     for name in column[1:]:
-        values = values.flatten()[values.type.get_field_index(name)]  # null where the struct is
+        place = values.type.get_field_index(name)
+        if place < 0:
+            raise KeyError(name)
+        values = values.flatten()[place]  # null where the struct is
     return values.cast(pa.large_binary())

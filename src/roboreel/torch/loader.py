@@ -13,7 +13,7 @@ import torch
 from roboreel.dataset.order import Local, Weighted
 from roboreel.dataset.sampling import make_order
 from roboreel.dataset.split import Split
-from roboreel.errors import DatasetError, SampleError
+from roboreel.errors import SampleError
 from roboreel.torch.prefetch import Prefetcher
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ class Loader:
             own ``decode_threads``.
         prefetch: Batches that are begun or ready ahead of the one in use. Memory is that of as
             many batches and one more. With ``"local"``, half of them are read at a time, so that
-            an image that several need is decoded once: more of them mean less decoding. Those
-            stay together in memory until the last of them is taken: half as much again. So are
+            an image that several need is decoded once: more of them mean less decoding. So are
             batches without images and transforms, which are cheaper to read than to hand over.
+            Those stay together in memory until the last of them is taken: half as much again.
         rank: Which share of each step is this process's.
         world_size: Processes that share each step.
         drop_last: Leave out the samples at the end of an epoch that do not fill a batch on every
@@ -184,8 +184,8 @@ class Loader:
         They are where they share images, and where reading one costs less than handing it over
         from one thread to another.
         """
-        work = (self.samples.has_images, self.samples.transform, self.transform)
-        return isinstance(self.order, Local) or not any(work)
+        plain = self.transform is None and self.samples.transform is None
+        return isinstance(self.order, Local) or (plain and not self.samples.has_images)
 
     def _stop(self) -> None:
         if self._running is not None:
@@ -204,7 +204,7 @@ class Loader:
         """Return the batches of some steps, or in their places the errors that they ended with."""
         try:
             whole = self.samples.read(np.concatenate([step.samples for step in steps]))
-        except DatasetError as error:
+        except Exception as error:  # noqa: BLE001  # raised in the loop, in its place
             if len(steps) == 1:
                 return [_Failed(error)]
             # One by one, so that the error comes in the place of its own batch.
@@ -248,7 +248,7 @@ class _Step:
 class _Failed:
     """Stands in the place of a batch that could not be loaded."""
 
-    error: DatasetError
+    error: Exception
 
 
 def _raised(batch: Any) -> Any:  # noqa: ANN401  # a batch

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["write_shards"]
 
-_MAX_BATCH_BYTES = 64 * 1024**2
 _MOST_THREADS = 8
+_MAX_BATCH_BYTES = 64 * 1024**2
 """A batch of large examples ends here, whatever its rows: what is written is held in memory."""
 
 
