@@ -103,6 +103,11 @@ def test_a_dataset_without_episodes_is_a_dataset(tmp_path):
     check_dataset(tmp_path / "d", [2])
 
 
+def test_cameras_without_any_video_yet_are_no_problem(tmp_path):
+    create(tmp_path / "d", "video").close()
+    assert check_dataset(tmp_path / "d", []).problems == ()
+
+
 def test_a_discarded_episode_leaves_nothing(tmp_path):
     with create(tmp_path / "d", "video") as recorder:
         record(recorder, 7, 3)

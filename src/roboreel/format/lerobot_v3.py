@@ -195,7 +195,9 @@ def _clips(
         )
         unknown = np.full(len(nowhere), np.nan)
         problem = f"The episode table does not say where the images of {camera!r} lie."
-        return empty, ClipTable(nowhere, unknown, unknown), (problem,)
+        # Where nothing has been recorded yet, there is no table, and nothing to say.
+        problems = (problem,) if len(nowhere) else ()
+        return empty, ClipTable(nowhere, unknown, unknown), problems
     files, file = _files(template, columns, prefix, info.path, constants)
     absent = columns[f"{prefix}/file_index"] < 0
     clips = ClipTable(
