@@ -28,7 +28,7 @@ def spend(meter: Meter, megabytes: int = 0, file: str = "") -> None:
     with meter.step("work", count=10):
         block = bytearray(megabytes * 1_000_000)
         block[::4096] = b"x" * len(block[::4096])
-        time.sleep(0.5 if megabytes else 0)  # so that a busy machine takes its samples too
+        time.sleep(2 if megabytes else 0)  # so that a busy machine takes its samples too
         del block
         if file:
             Path(file).write_bytes(bytes(1000))
