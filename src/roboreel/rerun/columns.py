@@ -16,7 +16,7 @@ from roboreel.errors import DatasetError
 from roboreel.storage.arrow_types import numpy_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ __all__ = [
     "Piece",
     "Times",
     "blobs",
+    "chunks_of",
     "make_piece",
     "numbers",
     "tensors",
@@ -103,6 +104,11 @@ class Piece:
     chunks: list[Chunk]
     """One for each entity."""
     size_bytes: int
+
+
+def chunks_of(pieces: Iterable[Piece]) -> Iterator[Chunk]:
+    """Yield the chunks of pieces, one after another, as they are made."""
+    return (chunk for piece in pieces for chunk in piece.chunks)
 
 
 def make_piece(columns: Sequence[Column], times: dict[str, Any] | None = None) -> Piece:
@@ -190,8 +196,8 @@ def _lists(kind: Any, offsets: NDArray[np.int32], flat: Any) -> Any:  # noqa: AN
 def _even_offsets(count: int, length: int) -> NDArray[np.int32]:
     if count * length > np.iinfo(np.int32).max:
         raise DatasetError(
-            f"{count:,} frames of {length:,} values each are more than Rerun takes at once. Show "
-            "fewer features, or shorter episodes."
+            f"{count:,} frames of {length:,} values each are more than Rerun takes at once. Leave "
+            "the episode out with select()."
         )
     return np.arange(count + 1, dtype=np.int32) * np.int32(length)
 

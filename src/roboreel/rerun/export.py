@@ -11,6 +11,7 @@ import rerun as rr
 
 from roboreel.rerun.blueprint import default_blueprint
 from roboreel.rerun.chunks import EpisodeChunks
+from roboreel.rerun.columns import chunks_of
 from roboreel.rerun.recording import RecordingWriter
 from roboreel.rerun.source import Source
 from roboreel.storage.files import atomic_file
@@ -18,8 +19,6 @@ from roboreel.storage.files import atomic_file
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator
-
-    from rerun.chunk import Chunk
 
     from roboreel.dataset import Dataset, Episode
     from roboreel.rerun.columns import Piece
@@ -45,7 +44,7 @@ def log_episode(
     """
     chosen = dataset.select([episode]).episodes[0]
     with _own_errors(EpisodeChunks(Source(dataset.manifest)).of(chosen)) as pieces:
-        rr.send_chunks(_chunks_of(pieces), recording=recording)
+        rr.send_chunks(chunks_of(pieces), recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
 
@@ -127,7 +126,7 @@ def send_episodes(
         )
         recording.connect_grpc(address, default_blueprint=layout)
         with _own_errors(made.of(episode)) as pieces:
-            rr.send_chunks(_chunks_of(pieces), recording=recording)
+            rr.send_chunks(chunks_of(pieces), recording=recording)
         recording.flush()
         recording.disconnect()
         _tell(source, on_problem)
@@ -147,10 +146,6 @@ def recording_id(episode: Episode) -> str:
 def _write_blueprint(source: Source, path: Path) -> None:
     with atomic_file(path, sync=False) as temporary:
         default_blueprint(source.manifest).save(source.name, temporary)
-
-
-def _chunks_of(pieces: Iterable[Piece]) -> Iterator[Chunk]:
-    return (chunk for piece in pieces for chunk in piece.chunks)
 
 
 @contextmanager

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rerun.chunk import ChunkStore, LazyChunkStream
 
+from roboreel.rerun.columns import chunks_of
 from roboreel.storage.files import atomic_file
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class RecordingWriter:
             temporary = stack.enter_context(atomic_file(path, sync=False))
             self.finish()
             if size_bytes > _SMALL_BYTES:
-                further = chain.from_iterable(map(attrgetter("chunks"), pieces))
-                stream = LazyChunkStream.from_iter(chain(first, self._made_ahead(further)))
+                further = self._made_ahead(chunks_of(pieces))
+                stream = LazyChunkStream.from_iter(chain(first, further))
                 stream.write_rrd(temporary, **names)
             else:
                 store = ChunkStore.from_chunks(first)

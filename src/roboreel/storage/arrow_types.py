@@ -14,9 +14,15 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["numpy_type", "plain_numbers"]
+__all__ = ["is_number", "numpy_type", "plain_numbers"]
 
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
+def is_number(kind: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
+    """Return whether an Arrow type is one of numbers or booleans."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def numpy_type(kind: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped

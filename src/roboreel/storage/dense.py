@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
-from roboreel.storage.arrow_types import plain_numbers
+from roboreel.storage.arrow_types import is_number, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
         shape.append(_common_length(name, array, feature, place))
         array = _items(array)
     _check_nulls(name, array, place)
-    if not _is_number(array.type):
+    if not is_number(array.type):
         raise CorruptFileError(
             f"{name!r} holds {array.type} values where {feature.dtype} is declared, in {place}."
         )
@@ -71,12 +71,6 @@ def _without_ones(shape: Sequence[int]) -> list[int]:
 def _is_list(kind: Any) -> bool:  # noqa: ANN401
     return bool(
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
-
-
-def _is_number(kind: Any) -> bool:  # noqa: ANN401
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.storage.arrow_types import plain_numbers
+from roboreel.storage.arrow_types import is_number, plain_numbers
 from roboreel.storage.files import atomic_file
 from roboreel.storage.ragged import TextLists
 
@@ -62,7 +62,7 @@ class ParquetTable:
         """Return columns of numbers; a null is ``null`` among integers and NaN among floats."""
         table = self._read(list(names))
         for field in table.schema:
-            if not _is_number(field.type):
+            if not is_number(field.type):
                 raise CorruptFileError(
                     f"Column {field.name!r} holds {field.type} where numbers were expected: "
                     f"{str(self._path)!r}."
@@ -267,11 +267,6 @@ def _leaf_names(schema: pa.Schema) -> list[str]:
         writer.write_table(schema.empty_table())
     columns = pq.ParquetFile(pa.BufferReader(buffer.getvalue())).schema
     return [columns.column(i).path for i in range(len(columns))]
-
-
-def _is_number(kind: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
-    types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
