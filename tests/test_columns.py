@@ -1,10 +1,12 @@
 """Values of episodes, read for a single pass."""
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
+from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.storage import columns as module
 from roboreel.storage.budget import Budget
 from roboreel.storage.columns import Columns
@@ -47,13 +49,13 @@ def test_a_pass_gives_what_any_read_gives(root, together_bytes, monkeypatch):
 
 
 def test_a_pass_holds_no_numbers_and_reads_each_row_group_once(root, monkeypatch):
-    reads = []
+    reads: list[tuple[object, int]] = []
     read_together = FrameFile.read_together
 
-    def count(self, group, names):
+    def count(self, groups, names):
         if "action" in names:
-            reads.append((self.path, group))
-        return read_together(self, group, names)
+            reads.extend((self.path, group) for group in groups)
+        return read_together(self, groups, names)
 
     monkeypatch.setattr(FrameFile, "read_together", count)
     columns, manifest = open_columns(root)
@@ -68,3 +70,70 @@ def test_no_rows_have_values_of_the_right_shape(tmp_path):
     columns, _ = open_columns(tmp_path)
     read = columns.read_span(["observation.state", "note"], 3, 3)
     assert [values.shape for values in read.values()] == [(0, 3), (0,)]
+
+
+def rewrite(root, *, rows):
+    (path,) = sorted((root / "data").rglob("*.parquet"))
+    pq.write_table(pq.read_table(path), path, row_group_size=rows)
+    return path
+
+
+@pytest.mark.parametrize(("ahead_bytes", "calls"), [(1, 40), (2**20, 2)], ids=["one", "many"])
+def test_small_row_groups_in_a_row_are_read_several_at_a_time(
+    ahead_bytes, calls, tmp_path, monkeypatch
+):
+    write_dataset(tmp_path, [4] * 40, episodes_per_file=40)
+    rewrite(tmp_path, rows=4)
+    monkeypatch.setattr(module, "_AHEAD_BYTES", ahead_bytes)
+    reads = []
+    read_together = FrameFile.read_together
+
+    def count(self, groups, names):
+        if "action" in names:
+            reads.append(groups)
+        return read_together(self, groups, names)
+
+    monkeypatch.setattr(FrameFile, "read_together", count)
+    columns, manifest = open_columns(tmp_path)
+    for start, stop in spans(manifest):
+        columns.read_span(["action"], start, stop)
+    assert len(reads) == calls
+    columns.read_span(["action"], 0, 4)
+    assert reads[-1] == range(1)  # Not in a row: alone.
+
+
+def test_a_damaged_row_group_is_told_of_when_it_is_asked_for(tmp_path):
+    write_dataset(tmp_path, [4] * 6, episodes_per_file=6)
+    path = rewrite(tmp_path, rows=4)
+    table = pq.read_table(path)
+    place, values = table.schema.get_field_index("action"), table["action"].to_pylist()
+    values[17] = None
+    column = pa.array(values, table.schema.field(place).type)
+    pq.write_table(table.set_column(place, "action", column), path, row_group_size=4)
+    columns, _ = open_columns(tmp_path)
+    for start in range(0, 16, 4):
+        assert len(columns.read_span(["action"], start, start + 4)["action"]) == 4
+    with pytest.raises(MissingValueError, match="row group 4"):
+        columns.read_span(["action"], 16, 20)
+    assert len(columns.read_span(["action"], 20, 24)["action"]) == 4
+
+
+def test_a_mapped_file_that_became_shorter_is_noticed(tmp_path):
+    write_dataset(tmp_path, [4] * 6, episodes_per_file=6)
+    path = rewrite(tmp_path, rows=4)
+    manifest = reel.open_dataset(tmp_path).manifest
+    files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes, is_mapped=True)
+    columns = Columns(files, manifest.features, Budget())
+    columns.read_span(["action"], 0, 4)
+    with path.open("rb+") as file:
+        file.truncate(100)
+    with pytest.raises(CorruptFileError, match="100 now"):
+        columns.read_span(["action"], 8, 12)
+
+
+def test_one_row_is_found_where_many_are(root):
+    columns, manifest = open_columns(root)
+    rows = np.arange(manifest.episodes.num_rows)
+    files, places = columns._files.locate(rows)
+    found = [columns._files.locate_one(row) for row in rows.tolist()]
+    assert found == list(zip(files.tolist(), places.tolist(), strict=True))

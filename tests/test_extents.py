@@ -63,6 +63,8 @@ def check(path: Path, column: tuple[str, ...], values: Sequence[bytes | None]) -
         rows = np.random.default_rng(0).permutation(len(values))
         assert opened.read(rows) == [values[row] for row in rows]
         assert opened.read([len(values) - 1, 0, 0]) == [values[-1], values[0], values[0]]
+        views = opened.view(rows.tolist())
+        assert [None if view is None else bytes(view) for view in views] == opened.read(rows)
         return opened.rungs()
 
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+from itertools import chain
 from pathlib import Path
 
 import av
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 rr = pytest.importorskip("rerun")
-ChunkStore = pytest.importorskip("rerun.chunk").ChunkStore
+pytest.importorskip("rerun.chunk")
 
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
@@ -37,7 +37,8 @@ from roboreel.errors import (
 from roboreel.image import decode_image, encode_png, encode_tiff
 from roboreel.rerun import default_blueprint, export_episodes, log_episode
 from roboreel.rerun.bitstream import stream_packer
-from roboreel.rerun.chunks import NOT_SHOWN, entity_path
+from roboreel.rerun.episode_blocks import NOT_SHOWN, EpisodeBlocks, entity_path
+from roboreel.rerun.rrd import CHUNK, frames
 from roboreel.sample import Sample, make_sample
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
@@ -389,34 +390,30 @@ def write_pictured(root, monkeypatch, lengths=(40, 40, 6)):
     return pictures
 
 
-def test_long_episodes_are_exported_piece_by_piece_with_the_rows_of_short_ones(
+def test_long_episodes_are_exported_block_by_block_with_the_rows_of_short_ones(
     tmp_path, monkeypatch
 ):
     pictures = write_pictured(tmp_path / "data", monkeypatch)
-    dataset = reel.open_dataset(tmp_path / "data")
-    whole = export_episodes(dataset, tmp_path / "whole")
-    monkeypatch.setattr("roboreel.rerun.chunks._PIECE_BYTES", 1)
-    monkeypatch.setattr("roboreel.rerun.chunks._LARGEST_PIECE_BYTES", 1)
-    monkeypatch.setattr("roboreel.rerun.recording._SMALL_BYTES", 40_000)
-    stored: list[int] = []
-    from_chunks = ChunkStore.from_chunks
-
-    def count(chunks):
-        stored.append(len(chunks))
-        return from_chunks(chunks)
-
-    monkeypatch.setattr(ChunkStore, "from_chunks", count)
-    pieces = export_episodes(dataset, tmp_path / "pieces")
-    assert len(stored) == 1  # The last: the others have 40 pictures each, 90 KB.
-    for one, other in zip(whole, pieces, strict=True):
+    write_video_dataset(tmp_path / "film", [6, 9], codec="libx264", gop=2)
+    roots = [tmp_path / "data", tmp_path / "film"]
+    whole = [export_episodes(reel.open_dataset(root), root / "whole") for root in roots]
+    monkeypatch.setattr("roboreel.rerun.episode_blocks._BLOCK_BYTES", 1)
+    monkeypatch.setattr("roboreel.storage.picture_columns._SOME_BYTES", 1)
+    monkeypatch.setattr("roboreel.storage.picture_columns._ROWS_AT_ONCE", 1)
+    parts = [export_episodes(reel.open_dataset(root), root / "parts") for root in roots]
+    for one, other in zip(chain(*whole), chain(*parts), strict=True):
+        assert chunks_in(other) > chunks_in(one)
         assert rows_of(one) == rows_of(other)
-    rows = rows_of(pieces[1])
+    rows = rows_of(parts[0][1])
     shown = [rows[entity_path(CAMERA), "EncodedImage:blob", frame] for frame in range(40)]
     assert shown == pictures[40:80]
 
 
-@pytest.mark.parametrize("small_bytes", [1, 2**22], ids=["piece by piece", "whole"])
-def test_an_export_that_fails_midway_keeps_what_is_done(small_bytes, tmp_path, monkeypatch):
+def chunks_in(path):
+    return sum(kind == CHUNK for kind, _ in frames(path.read_bytes()))
+
+
+def test_an_export_that_fails_midway_keeps_what_is_done(tmp_path, monkeypatch):
     write_pictured(tmp_path / "data", monkeypatch)
     path = min((tmp_path / "data/data").rglob("*.parquet"))
     table = pq.read_table(path)
@@ -424,7 +421,6 @@ def test_an_export_that_fails_midway_keeps_what_is_done(small_bytes, tmp_path, m
     column[75] = None
     table = table.set_column(place, CAMERA, pa.array(column, table.schema.field(place).type))
     pq.write_table(table, path)
-    monkeypatch.setattr("roboreel.rerun.recording._SMALL_BYTES", small_bytes)
     done: list[int] = []
     with pytest.raises(MissingValueError, match="Row 75 has no picture"):
         export_episodes(
@@ -449,23 +445,26 @@ def test_a_recording_that_cannot_be_written_is_an_error(place, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are not Windows's")
 def test_an_interrupt_leaves_no_unfinished_file(tmp_path, monkeypatch):
-    factory.write_dataset(tmp_path / "data", [3])
-    write_rrd = ChunkStore.write_rrd
+    factory.write_dataset(tmp_path / "data", [3, 3])
+    of = EpisodeBlocks.of
+    unfinished: list[Path] = []
 
-    def slowly(self, path, **names):
-        time.sleep(0.2)  # By now the main thread waits for this one,
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.2)  # and is interrupted before there is a file.
-        write_rrd(self, path, **names)
+    def interrupted(self, episode):
+        yield from of(self, episode)
+        if episode.number == 1:
+            unfinished.extend(path for path in (tmp_path / "out").iterdir() if "tmp" in path.name)
+            os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(ChunkStore, "write_rrd", slowly)
+    monkeypatch.setattr(EpisodeBlocks, "of", interrupted)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
             export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert not [file.name for file in (tmp_path / "out").iterdir() if "tmp" in file.name]
+    assert len(unfinished) == 1
+    there = sorted(file.name for file in (tmp_path / "out").iterdir())
+    assert there == ["blueprint.rbl", "episode_000000.rrd"]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float64"])

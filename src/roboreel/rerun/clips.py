@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import av
@@ -75,7 +76,7 @@ def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoSourc
             f"The metadata names no video of {camera!r} for episode {number}, in "
             f"{str(manifest.root)!r}."
         )
-    path = manifest.root / manifest.video_files[camera][file]
+    path = _path(manifest.root, manifest.video_files[camera][file])
     table = videos.table(path)
     clip = Clip(
         float(clips.start_s[position]),
@@ -101,6 +102,13 @@ def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoSourc
         camera=camera,
     )
     return EpisodeClip(request, table, table.shown[images].astype(np.int64))
+
+
+@lru_cache(maxsize=64)
+def _path(root: Path, name: str) -> Path:
+    # Episodes share files: each new path would put its parts into Python's table of names, which
+    # doubles, by megabytes, when there were many.
+    return root / name
 
 
 def _frames_with_images(

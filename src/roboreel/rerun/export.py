@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rerun as rr
 
+from roboreel.rerun.blocks import to_chunk
 from roboreel.rerun.blueprint import default_blueprint
-from roboreel.rerun.chunks import EpisodeChunks
-from roboreel.rerun.columns import chunks_of
+from roboreel.rerun.episode_blocks import EpisodeBlocks
 from roboreel.rerun.recording import RecordingWriter
 from roboreel.rerun.source import Source
 from roboreel.storage.files import atomic_file
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from roboreel.dataset import Dataset, Episode
-    from roboreel.rerun.columns import Piece
+    from roboreel.rerun.blocks import Block
 
 __all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id", "send_episodes"]
 
@@ -43,8 +42,8 @@ def log_episode(
         MissingFileError: A data or video file is not there.
     """
     chosen = dataset.select([episode]).episodes[0]
-    with _own_errors(EpisodeChunks(Source(dataset.manifest)).of(chosen)) as pieces:
-        rr.send_chunks(chunks_of(pieces), recording=recording)
+    with _own_errors(EpisodeBlocks(Source(dataset.manifest)).of(chosen)) as blocks:
+        rr.send_chunks(map(to_chunk, blocks), recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
 
@@ -80,24 +79,14 @@ def export_episodes(
     # Once, not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
         _write_blueprint(source, folder / BLUEPRINT_FILE)
-    made, done = EpisodeChunks(source), count(1)
-    paths: list[Path] = []
-
-    def tell() -> None:
-        on_episode(next(done))
-
-    with RecordingWriter(source.name, on_written=tell) as writer:
-        for episode in dataset.episodes:
-            path = folder / f"{recording_id(episode)}.rrd"
-            if not overwrite and path.exists():
-                writer.finish()
-                tell()
-            else:
-                with _own_errors(made.of(episode)) as lent:
-                    writer.write(lent, path, recording_id(episode))
-            _tell(source, on_problem)
-            paths.append(path)
-    return paths
+    made, writer = EpisodeBlocks(source), RecordingWriter(folder, source.name)
+    for done, episode in enumerate(dataset.episodes, start=1):
+        if overwrite or not writer.has(recording_id(episode)):
+            with _own_errors(made.of(episode)) as blocks:
+                writer.write(blocks, recording_id(episode))
+        _tell(source, on_problem)
+        on_episode(done)
+    return [Path(writer.name_of(recording_id(episode))) for episode in dataset.episodes]
 
 
 def send_episodes(
@@ -119,14 +108,14 @@ def send_episodes(
         MissingFileError: A data or video file is not there.
     """
     source, layout = Source(dataset.manifest), default_blueprint(dataset.manifest)
-    made = EpisodeChunks(source)
+    made = EpisodeBlocks(source)
     for done, episode in enumerate(dataset.episodes, start=1):
         recording = rr.RecordingStream(
             source.name, recording_id=recording_id(episode), send_properties=False
         )
         recording.connect_grpc(address, default_blueprint=layout)
-        with _own_errors(made.of(episode)) as pieces:
-            rr.send_chunks(chunks_of(pieces), recording=recording)
+        with _own_errors(made.of(episode)) as blocks:
+            rr.send_chunks(map(to_chunk, blocks), recording=recording)
         recording.flush()
         recording.disconnect()
         _tell(source, on_problem)
@@ -149,13 +138,13 @@ def _write_blueprint(source: Source, path: Path) -> None:
 
 
 @contextmanager
-def _own_errors(pieces: Iterable[Piece]) -> Iterator[Iterator[Piece]]:
+def _own_errors(blocks: Iterable[Block]) -> Iterator[Iterator[Block]]:
     """Lend chunks to Rerun, which makes a RuntimeError of whatever is raised between them."""
     raised: list[Exception] = []
 
-    def lent() -> Iterator[Piece]:
+    def lent() -> Iterator[Block]:
         try:
-            yield from pieces
+            yield from blocks
         except Exception as error:
             raised.append(error)
             raise

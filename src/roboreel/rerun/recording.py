@@ -1,110 +1,206 @@
-"""Chunks into recordings: writing on one core, while on another the next are made."""
+"""Blocks into recordings: .rrd files as Rerun writes them."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ExitStack
+import os
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from rerun.chunk import ChunkStore, LazyChunkStream
+import pyarrow as pa
+from rerun.chunk import LazyChunkStream
 
-from roboreel.rerun.columns import chunks_of
-from roboreel.storage.files import atomic_file
+from roboreel.rerun.blocks import Kind, Timeline, to_chunk
+from roboreel.rerun.chunk_table import ChunkEntry, ChunkTable
+from roboreel.rerun.columns import POOL, SCALARS, TEXT
+from roboreel.rerun.example import Example, chunk_form, write_example
+from roboreel.rerun.identity import Identities, Identity
+from roboreel.rerun.protobuf import nested, number, tag, varint
+from roboreel.rerun.rrd import CHUNK, END, STORE, UnfamiliarError, ending, frame
+from roboreel.storage.files import atomic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
-    from pathlib import Path
-    from types import TracebackType
+    from collections.abc import Iterable
+    from typing import BinaryIO
 
-    from rerun.chunk import Chunk
-    from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
-
-    from roboreel.rerun.columns import Piece
+    from roboreel.rerun.blocks import Block
 
 __all__ = ["RecordingWriter"]
 
-# Recordings up to this size are held as a whole.
-_SMALL_BYTES = 2**22
+# Small messages are gathered until there are so many bytes; larger ones go as they are.
+_BUFFER_BYTES = 2**17
+_PLAIN, _LZ4 = 1, 2
+_ARROW = 1
+_OTHER_SOURCE = 6
+_RECORDING = 1
+# What ends an Arrow stream.
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class RecordingWriter:
     """Writes recordings of one application; files appear whole.
 
-    Rerun's writer does not hold the interpreter's lock, but waits for it whenever it fetches a
-    chunk from Python. So a thread gets a small recording all at once, and writes it while the
-    next is being made; of a large one, the thread makes each chunk while the one before is written.
+    We write the file ourselves, after the pattern of what the Rerun that is installed writes:
+    images go to the file as they are, and nothing but the chunk at hand is held. Should a Rerun to
+    come write in a way that we do not know, it writes ours too, more slowly.
 
     Args:
-        application_id: What the recordings have in common.
-        on_written: Called after each file, when it is there.
+        folder: Where they appear.
+        application_id: What they have in common.
     """
 
-    def __init__(self, application_id: str, on_written: Callable[[], object]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], application_id: str) -> None:
+        self._folder = os.fspath(folder)
         self._application_id = application_id
-        self._on_written = on_written
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="roboreel-recording")
-        self._unfinished: _Unfinished | None = None
+        self._example = _usual_example(application_id)
+        self._identities = Identities()
 
-    def write(self, pieces: Iterator[Piece], path: Path, recording_id: str) -> None:
-        """Write a recording; it is there after the next call, at the latest."""
-        first, size_bytes = [], 0
-        for piece in pieces:
-            first += piece.chunks
-            size_bytes += piece.size_bytes
-            if size_bytes > _SMALL_BYTES:
-                break
-        names = {"application_id": self._application_id, "recording_id": recording_id}
-        with ExitStack() as stack:
-            temporary = stack.enter_context(atomic_file(path, sync=False))
-            self.finish()
-            if size_bytes > _SMALL_BYTES:
-                further = self._made_ahead(chunks_of(pieces))
-                stream = LazyChunkStream.from_iter(chain(first, further))
-                stream.write_rrd(temporary, **names)
+    def name_of(self, recording_id: str) -> str:
+        """Return where a recording appears."""
+        return os.path.join(self._folder, f"{recording_id}.rrd")
+
+    def has(self, recording_id: str) -> bool:
+        """Return whether a recording is there already."""
+        return os.path.exists(self.name_of(recording_id))
+
+    def write(self, blocks: Iterable[Block], recording_id: str) -> None:
+        """Write a recording."""
+        with atomic_name(self.name_of(recording_id), sync=False) as temporary:
+            if self._example is not None:
+                store_id = _store_id(self._example.application, recording_id)
+                with open(temporary, "wb", buffering=_BUFFER_BYTES) as file:
+                    recording = _Recording(file, store_id, self._example, self._identities)
+                    for block in blocks:
+                        recording.add(block)
+                    recording.finish()
             else:
-                store = ChunkStore.from_chunks(first)
-                written = self._thread.submit(store.write_rrd, temporary, **names)
-                self._unfinished = _Unfinished(written, stack.pop_all())
-                return
-        self._on_written()
+                LazyChunkStream.from_iter(map(to_chunk, blocks)).write_rrd(
+                    temporary, application_id=self._application_id, recording_id=recording_id
+                )
+
+
+@lru_cache(maxsize=16)
+def _usual_example(application_id: str) -> Example | None:
+    """Return a recording of the Rerun that is installed; None if it writes as we do not know."""
+    lines = (Timeline("frame_index", is_sorted=True), Timeline("timestamp", is_sorted=True))
+    kinds = (Kind("/a", lines, (SCALARS,)), Kind("/b", (), (TEXT,)))
+    try:
+        for kind in kinds:
+            chunk_form(kind)
+        example = write_example(kinds, application_id)
+        ChunkTable(example.table, kinds)
+    except UnfamiliarError:
+        return None
+    return example
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pattern:
+    """How recordings that are made of the same kinds of chunks look."""
+
+    example: Example
+    table: ChunkTable
+    head: bytes
+    """The schema of the table, in bytes."""
+
+
+@lru_cache(maxsize=16)
+def _pattern(kinds: tuple[Kind, ...]) -> _Pattern:
+    example = write_example(kinds, "roboreel")
+    head = example.table.serialize(memory_pool=POOL).to_pybytes()
+    return _Pattern(example, ChunkTable(example.table, kinds), head)
+
+
+class _Recording:
+    """A file that chunks are added to."""
+
+    def __init__(
+        self, file: BinaryIO, store_id: bytes, example: Example, identities: Identities
+    ) -> None:
+        self._file = file
+        self._store = nested(1, store_id)
+        self._identities = identities
+        self._entries: list[ChunkEntry] = []
+        described = _describe(store_id, example.version, identities.take())
+        start = example.header + frame(STORE, len(described)) + described
+        self._offset = file.write(start)
+
+    def add(self, block: Block) -> None:
+        """Write a chunk."""
+        kind, count, form = block.kind, block.num_rows, chunk_form(block.kind)
+        columns, identity = block.columns, self._identities.take()
+        batch = pa.RecordBatch.from_arrays(
+            [self._identities.take_column(count), *(columns[place] for place in form.order)],
+            schema=form.schema,
+        )
+        before, after = form.head
+        stream = [
+            before + identity.as_text() + after,
+            batch.serialize(memory_pool=POOL),
+            _END_OF_STREAM,
+        ]
+        stream_bytes = sum(map(len, stream))
+        message, message_bytes, compression = stream, stream_bytes, _PLAIN
+        if not form.is_packed:
+            message = [_compress(b"".join(stream))]
+            message_bytes, compression = len(message[0]), _LZ4
+        head = b"".join(
+            (
+                self._store,
+                number(2, compression),
+                number(3, stream_bytes),
+                number(4, _ARROW),
+                nested(6, identity.as_message()),
+                number(7, kind.is_static),
+                tag(5),
+                varint(message_bytes),
+            )
+        )
+        offset, size_bytes = self._put(CHUNK, head, message, message_bytes)
+        spans = block.moments.spans
+        entry = ChunkEntry(
+            kind, identity.as_bytes(), count, spans, offset, size_bytes, stream_bytes
+        )
+        self._entries.append(entry)
 
     def finish(self) -> None:
-        """Wait for the recording that is being written, and let its file appear."""
-        unfinished, self._unfinished = self._unfinished, None
-        if unfinished is not None:
-            with unfinished.file:
-                try:
-                    unfinished.written.result()
-                finally:  # Also when interrupted: the file is removed after it was made, not before.
-                    wait([unfinished.written])
-            self._on_written()
+        """Write where the chunks lie."""
+        pattern = _pattern(tuple(dict.fromkeys(entry.kind for entry in self._entries)))
+        batch = pattern.table.batch(self._entries)
+        stream = b"".join((pattern.head, batch.serialize(memory_pool=POOL), _END_OF_STREAM))
+        part = number(1, 1) + nested(2, _compress(stream))
+        part += number(3, _LZ4) + number(4, len(stream))
+        message = nested(1, self._store + pattern.example.described + nested(4, part))
+        offset, _ = self._put(END, message, [], 0)
+        self._file.write(ending(offset, message))
 
-    def _made_ahead(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        made = self._thread.submit(next, chunks, None)
-        while (chunk := made.result()) is not None:
-            made = self._thread.submit(next, chunks, None)
-            yield chunk
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self.finish()
-        finally:
-            self._thread.shutdown()
+    def _put(
+        self, kind: int, head: bytes, further: list[Any], further_bytes: int
+    ) -> tuple[int, int]:
+        """Write a message; return where it begins, and its size."""
+        size_bytes = len(head) + further_bytes
+        framed = frame(kind, size_bytes)
+        self._file.write(framed + head)
+        for part in further:
+            self._file.write(part)
+        offset = self._offset + len(framed)
+        self._offset = offset + size_bytes
+        return offset, size_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Unfinished:
-    written: Future[None]
-    file: ExitStack
-    """Closes the file: it then appears, or, after an error, is removed."""
+def _store_id(application: bytes, recording_id: str) -> bytes:
+    return number(1, _RECORDING) + nested(2, recording_id.encode()) + application
+
+
+def _describe(store_id: bytes, version: bytes, identity: Identity) -> bytes:
+    source = number(1, _OTHER_SOURCE) + nested(2, nested(1, b"roboreel"))
+    info = nested(2, store_id) + nested(5, source) + version
+    return nested(1, identity.as_message()) + nested(2, info)
+
+
+_codec = pa.Codec("lz4_raw")
+
+
+def _compress(data: bytes) -> bytes:
+    compressed: bytes = _codec.compress(data, asbytes=True)
+    return compressed

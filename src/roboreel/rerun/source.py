@@ -28,7 +28,7 @@ class Source:
 
     def __init__(self, manifest: Manifest) -> None:
         budget = process_budget()
-        files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+        files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes, is_mapped=True)
         self.manifest = manifest
         self.name = manifest.root.resolve().name or "dataset"
         """What recordings of one dataset share, so that the viewer gives them one layout."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.errors import DatasetError
 from roboreel.storage.dense import dense_numbers
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ _DENSE = "dense columns"
 _GROUPS = "row groups"
 # Features are read together where a row group of them is no larger: a call costs more than its data.
 _TOGETHER_BYTES = 2**22
+# So much is read at once where row groups are read one after the other.
+_AHEAD_BYTES = 2**14
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +45,17 @@ class _Dense:
     """Held while it is noted what is there, never while reading."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """Features of adjacent row groups."""
+
+    names: tuple[str, ...]
+    file: int
+    first: int
+    stop: int
+    values: dict[str, NDArray[Any]]
+
+
 class Columns:
     """The features that are numbers or texts, over all data files of a dataset.
 
@@ -53,8 +68,7 @@ class Columns:
         self._files = files
         self._features = features
         self._budget = budget
-        self._last: tuple[tuple[tuple[str, ...], int, int] | None, dict[str, NDArray[Any]]]
-        self._last = (None, {})
+        self._run: _Run | None = None
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
     def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -92,13 +106,17 @@ class Columns:
     def read_span(self, names: Sequence[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return the values of several features at rows ``[start, stop)`` of one episode.
 
-        For a single pass: numbers are not held, but for the last row group, since the next episode
-        may lie in it too. What is in large row groups, and texts, is held as by `gather`.
+        For a single pass: numbers are not held, but for the row groups read last, since the next
+        episode may lie in them too. Small ones that are read one after the other are read several
+        at a time. What is in large row groups, and texts, is held as by `gather`.
         """
-        rows = np.arange(start, stop, dtype=np.int64)
-        numbers = [name for name in names if self._features[name].kind == "number"]
-        read = self._read_span(tuple(numbers), rows) if len(rows) else {}
-        return {name: read[name] if name in read else self.gather(name, rows) for name in names}
+        numbers = tuple(name for name in names if self._features[name].kind == "number")
+        read = self._read_span(numbers, start, stop) if start < stop else {}
+        rows = np.arange(start, stop) if len(read) < len(names) else None
+        return {
+            name: read[name] if rows is None or name in read else self.gather(name, rows)
+            for name in names
+        }
 
     def rung(self, name: str) -> str:
         """Return how a feature is held: as one array, or row group by row group."""
@@ -111,36 +129,53 @@ class Columns:
             return "one dense array, once read"
         return "row groups: read in order, or raise `memory=`"
 
-    def _read_span(
-        self, names: tuple[str, ...], rows: NDArray[np.int64]
-    ) -> dict[str, NDArray[Any]]:
+    def _read_span(self, names: tuple[str, ...], start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return the numbers of an episode's rows; of none, where a row group is large."""
-        files, file_rows = self._files.locate(rows[[0, -1]])
-        file, (first, last) = int(files[0]), file_rows.tolist()
+        file, first = self._files.locate_one(start)
+        last = first + stop - start - 1
         bounds = self._files.group_bounds(file)
         touched = np.searchsorted(bounds, [first, last], side="right") - 1
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
-        for group in range(int(touched[0]), int(touched[1]) + 1):
-            begin, end = bounds[group : group + 2].tolist()
-            if self._group_bytes(names, end - begin) > _TOGETHER_BYTES:
+        group = int(touched[0])
+        while group <= touched[1]:
+            if self._group_bytes(names, int(bounds[group + 1] - bounds[group])) > _TOGETHER_BYTES:
                 return {}
+            run = self._read_run(names, file, group)
+            begin, end = int(bounds[run.first]), int(bounds[run.stop])
             inside = slice(max(first - begin, 0), min(last + 1, end) - begin)
-            for name, values in self._read_group(names, file, group).items():
+            for name, values in run.values.items():
                 parts[name].append(values[inside])
-        return {name: np.concatenate(some) for name, some in parts.items()}
+            group = run.stop
+        return {name: _joined(some) for name, some in parts.items()}
 
-    def _read_group(self, names: tuple[str, ...], file: int, group: int) -> dict[str, NDArray[Any]]:
-        key = (names, file, group)
-        last_key, values = self._last
-        if key != last_key:
-            opened = self._files.open(file)
-            place = opened.describe(group)
-            values = {
-                name: dense_numbers(name, column, self._features[name], place=place)
-                for name, column in opened.read_together(group, names).items()
-            }
-            self._last = (key, values)
-        return values
+    def _read_run(self, names: tuple[str, ...], file: int, group: int) -> _Run:
+        """Return a row group, and some that follow it if the one before it was read last."""
+        last, stop = self._run, group + 1
+        if last is not None and (last.names, last.file) == (names, file):
+            if last.first <= group < last.stop:
+                return last
+            if last.stop == group:
+                bounds = self._files.group_bounds(file)
+                end = bounds[group] + _AHEAD_BYTES // max(1, self._group_bytes(names, 1))
+                stop = max(stop, int(np.searchsorted(bounds, end, side="right")) - 1)
+        try:
+            run = self._read_groups(names, file, group, stop)
+        except DatasetError:
+            if stop == group + 1:
+                raise
+            # Something of what follows: to be told of when it is asked for.
+            run = self._read_groups(names, file, group, group + 1)
+        self._run = run
+        return run
+
+    def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
+        opened = self._files.open(file)
+        place = opened.describe(group)
+        values = {
+            name: dense_numbers(name, column, self._features[name], place=place)
+            for name, column in opened.read_together(range(group, stop), names).items()
+        }
+        return _Run(names, file, group, stop, values)
 
     def _fits(self, feature: Feature) -> bool:
         held = self._budget.held_by(_DENSE)
@@ -150,7 +185,7 @@ class Columns:
         return self._files.num_rows * self._row_bytes(feature)
 
     def _row_bytes(self, feature: Feature) -> int:
-        return int(np.prod(feature.value_shape, dtype=np.int64)) * feature.numpy_dtype.itemsize
+        return math.prod(feature.value_shape) * feature.numpy_dtype.itemsize
 
     def _dense(self, name: str, feature: Feature) -> _Dense | None:
         key = (self._files.token, name)
@@ -172,7 +207,7 @@ class Columns:
             episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
             opened = self._files.open(file)
             for together in self._portions(names, len(source)):
-                read = opened.read_together(group, together)
+                read = opened.read_together([group], together)
                 for name in together:
                     values = dense_numbers(
                         name, read[name], self._features[name], place=opened.describe(group)
@@ -232,6 +267,10 @@ class Columns:
             for chosen in _runs_of_equal(groups):
                 group, wanted = int(groups[chosen[0]]), slots[chosen]
                 yield file, group, _Places(wanted, file_rows[wanted] - bounds[group])
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _runs_of_equal(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:

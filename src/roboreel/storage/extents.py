@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from roboreel.storage.pages import UnfamiliarError, unpack
 from roboreel.storage.row_group import WholeColumn, read_whole_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from roboreel.storage.pages import Page
 
 __all__ = ["ByteColumn"]
+
+_Taken = TypeVar("_Taken", bytes, memoryview)
 
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
 _CHECK_EVERY_S = 0.01
@@ -84,6 +86,13 @@ class ByteColumn:
         """Rows of the file."""
         return self._footer.num_rows
 
+    def view(self, rows: Sequence[int]) -> list[bytes | memoryview | None]:
+        """Return the bytes of some rows as `read` does, but as views of the file where they can be.
+
+        A view is to be used at once: should the file become shorter, touching it ends the process.
+        """
+        return self._read(rows, MappedFile.view)
+
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> list[bytes | None]:
         """Return the bytes of some rows.
 
@@ -98,8 +107,15 @@ class ByteColumn:
             CorruptFileError: The file is not what it should be.
             DatasetError: A page or row group does not fit in the budget.
         """
+        return self._read(rows, MappedFile.read)
+
+    def _read(
+        self,
+        rows: Sequence[int] | NDArray[np.int64],
+        take: Callable[[MappedFile, int, int], _Taken],
+    ) -> list[bytes | _Taken | None]:
         wanted: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
-        values: list[bytes | None] = [None] * len(wanted)
+        values: list[bytes | _Taken | None] = [None] * len(wanted)
         # In the order of the file, so that a page is unpacked once for all that need it.
         order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
@@ -109,11 +125,11 @@ class ByteColumn:
             self._next_check_s = now + _CHECK_EVERY_S
         try:
             for position in order[:1]:
-                values[position] = self._read_first(file, wanted[position])
+                values[position] = self._read_first(file, wanted[position], take)
             if self._is_cold and len(order) > 1:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
-                values[position] = self._read_one(file, wanted[position])
+                values[position] = self._read_one(file, wanted[position], take)
         except RowNotFoundError:
             raise
         except DatasetError as error:
@@ -166,7 +182,9 @@ class ByteColumn:
             self._file = file
         return file
 
-    def _read_first(self, file: MappedFile, row: int) -> bytes | None:
+    def _read_first(
+        self, file: MappedFile, row: int, take: Callable[[MappedFile, int, int], _Taken]
+    ) -> bytes | _Taken | None:
         """Return a value, and learn from it whether the file is in memory.
 
         Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see
@@ -175,13 +193,15 @@ class ByteColumn:
         if self._is_cold:
             file.prefetch(self._ranges([row]))
         started = perf_counter()
-        value = self._read_one(file, row)
+        value = self._read_one(file, row, take)
         elapsed_s = perf_counter() - started
         size_bytes = 0 if value is None else len(value)
         self._is_cold = elapsed_s > _SLOW_S_PER_VALUE + _SLOW_S_PER_BYTE * size_bytes
         return value
 
-    def _read_one(self, file: MappedFile, row: int) -> bytes | None:
+    def _read_one(
+        self, file: MappedFile, row: int, take: Callable[[MappedFile, int, int], _Taken]
+    ) -> bytes | _Taken | None:
         index, inside = self._find(file, row)
         if isinstance(index, WholeColumn):
             return index[inside]
@@ -189,7 +209,7 @@ class ByteColumn:
         rung = values.rung.item(inside)
         length = values.length.item(inside)
         if rung == _EXTENT:
-            return file.read(values.place.item(inside), length)
+            return take(file, values.place.item(inside), length)
         if rung == _JOINED:
             return file.join(_pieces(index, values.place.item(inside), length))
         if rung == _NULL:

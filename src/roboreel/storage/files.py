@@ -6,13 +6,20 @@ import os
 import shutil
 import uuid
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-__all__ = ["atomic_file", "atomic_folder", "sync_directory", "sync_file", "write_atomically"]
+__all__ = [
+    "atomic_file",
+    "atomic_folder",
+    "atomic_name",
+    "sync_directory",
+    "sync_file",
+    "write_atomically",
+]
 
 
 @contextmanager
@@ -26,18 +33,27 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
     Yields:
         A path in the same folder. If the block raises, nothing is left there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _unfinished(path)
+    with atomic_name(str(path), sync=sync) as temporary:
+        yield Path(temporary)
+
+
+@contextmanager
+def atomic_name(path: str, *, sync: bool = True) -> Iterator[str]:
+    """Do what `atomic_file` does, for names: thousands of `Path` would fill Python's table of names."""
+    folder, name = os.path.split(path)
+    os.makedirs(folder or ".", exist_ok=True)
+    temporary = os.path.join(folder, _unfinished(name))
     try:
         yield temporary
         if sync:
             sync_file(temporary)
-        temporary.replace(path)
-        if sync:
-            sync_directory(path.parent)
-    finally:
+        os.replace(temporary, path)
+    except BaseException:
         with suppress(FileNotFoundError):
-            temporary.unlink()
+            os.unlink(temporary)
+        raise
+    if sync:
+        sync_directory(folder or ".")
 
 
 @contextmanager
@@ -52,7 +68,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         A folder beside it. If the block raises, nothing is left there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _unfinished(path)
+    temporary = path.with_name(_unfinished(path.name))
     temporary.mkdir()
     try:
         yield temporary
@@ -65,9 +81,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     sync_directory(path.parent)
 
 
-def _unfinished(path: Path) -> Path:
+def _unfinished(name: str) -> str:
     # The ending stays, since writers choose a container format by it.
-    return path.with_name(f".{uuid.uuid4().hex[:12]}.tmp-{path.name}")
+    return f".{uuid.uuid4().hex[:12]}.tmp-{name}"
 
 
 def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:
@@ -77,13 +93,13 @@ def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> Non
         temporary.write_bytes(encoded)
 
 
-def sync_file(path: Path) -> None:
+def sync_file(path: str | Path) -> None:
     """Wait until a file's bytes are on the disk."""
-    with path.open("rb+") as file:
+    with open(path, "rb+") as file:
         os.fsync(file.fileno())
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: str | Path) -> None:
     """Wait until a folder's names are on the disk; Windows has no such call and needs none."""
     if os.name == "nt":
         return

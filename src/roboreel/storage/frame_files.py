@@ -40,15 +40,19 @@ class FrameFile:
     group_bounds: NDArray[np.int64]
     """Row group ``g`` holds the rows ``[group_bounds[g], group_bounds[g + 1])`` of the file."""
     parquet: Any
+    leaves: list[str]
+    """The columns that hold values, by their paths in the schema."""
+    mapped_bytes: int
+    """Size of the file if it is mapped, otherwise 0."""
     lock: threading.Lock
     """pyarrow's reader serves one thread at a time."""
 
     def read(self, group: int, name: str) -> Any:  # noqa: ANN401  # pyarrow is untyped
         """Return one column of one row group as an Arrow array."""
-        return self.read_together(group, [name])[name]
+        return self.read_together([group], [name])[name]
 
-    def read_together(self, group: int, names: Sequence[str]) -> dict[str, Any]:
-        """Return several columns of one row group as Arrow arrays, read in one go."""
+    def read_together(self, groups: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+        """Return several columns of some row groups as Arrow arrays, read in one go."""
         there = self.parquet.schema_arrow.names
         for name in names:
             if name not in there:
@@ -57,8 +61,17 @@ class FrameFile:
                     f"{', '.join(there)}, in {str(self.path)!r}."
                 )
         with self.lock, _named_errors(self.path):
-            table = self.parquet.read_row_group(group, columns=list(names), use_threads=False)
+            self._check_size()
+            table = self.parquet.read_row_groups(groups, columns=list(names), use_threads=False)
         return {name: plain_array(table.column(name)) for name in names}
+
+    def _check_size(self) -> None:
+        """Raise if a mapped file has become shorter: touching what is gone would end the process."""
+        if self.mapped_bytes and (size_bytes := self.path.stat().st_size) < self.mapped_bytes:
+            raise CorruptFileError(
+                f"The file had {self.mapped_bytes} bytes when it was opened and has {size_bytes} "
+                f"now. Open the dataset again: {str(self.path)!r}."
+            )
 
     def episode_numbers(self, group: int) -> NDArray[np.int64]:
         """Return the episode that each row of a row group says it belongs to; -1 if none."""
@@ -74,10 +87,21 @@ class FrameFile:
 
 
 class FrameFiles:
-    """All data files of a dataset, opened when first needed and closed when many are open."""
+    """All data files of a dataset, opened when first needed and closed when many are open.
 
-    def __init__(self, root: Path, files: FileSet, episodes: EpisodeTable) -> None:
+    Args:
+        root: The dataset.
+        files: Their names.
+        episodes: Which rows lie where.
+        is_mapped: Whether to read them through maps: less memory for a single pass, since Arrow
+            keeps what it reads the bytes into.
+    """
+
+    def __init__(
+        self, root: Path, files: FileSet, episodes: EpisodeTable, *, is_mapped: bool = False
+    ) -> None:
         self._root = root
+        self._is_mapped = is_mapped
         self._files = files
         self._episodes = episodes
         self._lock = threading.RLock()
@@ -119,6 +143,14 @@ class FrameFiles:
             for file in np.unique(files[~self._checked[files]]).tolist():
                 self._check(file)
         return files, self._data_row[positions] + (rows - self._episodes.start[positions])
+
+    def locate_one(self, row: int) -> tuple[int, int]:
+        """Return the file of one row and its row inside that file, as `locate` does."""
+        position = self._row_episodes.item(self._row_starts.searchsorted(row, side="right") - 1)
+        file = self._episodes.data_file.item(position)
+        if not self._checked[file]:
+            self._check(file)
+        return file, self._data_row.item(position) + row - self._episodes.start.item(position)
 
     def rows_of_group(self, file: int, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the dataset's rows in a row group, and where in the group each of them lies."""
@@ -178,11 +210,13 @@ class FrameFiles:
     def _open_file(self, file: int) -> FrameFile:
         path = self.path(file)
         with _named_errors(path, self._describe_episodes(file)):
-            parquet = pq.ParquetFile(path)
+            mapped_bytes = path.stat().st_size if self._is_mapped else 0
+            parquet = pq.ParquetFile(path, memory_map=self._is_mapped)
             metadata = parquet.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+            leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
         bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-        return FrameFile(path, bounds, parquet, threading.Lock())
+        return FrameFile(path, bounds, parquet, leaves, mapped_bytes, threading.Lock())
 
     def _describe_episodes(self, file: int) -> str:
         numbers = self._episodes.number[self._positions(file)]
@@ -209,10 +243,9 @@ class FrameFiles:
         """
         names = file.parquet.schema_arrow.names
         metadata = file.parquet.metadata
-        leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        if "episode_index" not in names or "episode_index" not in leaves:
+        if "episode_index" not in names or "episode_index" not in file.leaves:
             return True
-        leaf = leaves.index("episode_index")
+        leaf = file.leaves.index("episode_index")
         order = positions[np.argsort(self._data_row[positions], kind="stable")]
         order = order[self._episodes.length[order] > 0]
         starts, numbers = self._data_row[order], self._episodes.number[order]

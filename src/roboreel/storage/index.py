@@ -218,6 +218,12 @@ class _Indexer:
             )
         lengths = walk_lengths(reader.read, position, page.unpacked_bytes, count)
         starts = position + 4 + np.concatenate([[0], np.cumsum(lengths[:-1] + 4)])[:count]
+        if reader.is_verbatim:
+            return Values(
+                np.full(count, Rung.EXTENT, np.uint8),
+                np.where(lengths == 0, 0, page.offset + starts),
+                lengths.astype(np.int32),
+            )
         otherwise = Rung.PAGE if reader.blocks is None else Rung.BLOCK
         values = Values(
             np.full(count, otherwise, np.uint8),

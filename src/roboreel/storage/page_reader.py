@@ -36,7 +36,9 @@ class PageReader:
         self._file = file
         self._load_whole = load_whole
         self._recent = (0, b"")
-        self.literals = self._map_literals()
+        self.is_verbatim = page.codec == UNCOMPRESSED
+        """Whether the file holds the page as it is."""
+        self.literals = None if self.is_verbatim else self._map_literals()
 
     @property
     def blocks(self) -> NDArray[np.int64] | None:
@@ -50,6 +52,8 @@ class PageReader:
                 f"A value of {length} bytes at {position} does not fit in its page "
                 f"of {self.page.unpacked_bytes} bytes."
             )
+        if self.is_verbatim:
+            return self._file.read(self.page.offset + position, length)
         if self.literals is not None:
             offset = self.literals.offset_of(position, length)
             if offset is not None:
@@ -74,8 +78,6 @@ class PageReader:
 
     def _map_literals(self) -> LiteralMap | None:
         page = self.page
-        if page.codec == UNCOMPRESSED:
-            return LiteralMap.of_runs([0, page.offset, min(page.unpacked_bytes, page.packed_bytes)])
         if page.unpacked_bytes == 0:
             return None
         self._file.prefetch([(page.offset, page.packed_bytes)])

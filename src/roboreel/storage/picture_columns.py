@@ -11,8 +11,11 @@ import numpy as np
 from roboreel.errors import MissingValueError
 from roboreel.storage.extents import ByteColumn
 from roboreel.storage.forking import after_fork
+from roboreel.storage.packed import PackedBytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from roboreel.storage.budget import Budget
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["PictureColumns"]
 
 _MAX_OPEN_COLUMNS = 64
+# A pass finds so many pictures at once, and gives so much of them at once.
+_ROWS_AT_ONCE = 16
+_SOME_BYTES = 2**19
 
 
 class PictureColumns:
@@ -51,11 +57,33 @@ class PictureColumns:
         there = [picture for picture in pictures if picture is not None]
         if len(there) < len(rows):
             empty = pictures.index(None)
-            raise MissingValueError(
-                f"Row {int(rows[empty])} has no picture of {camera!r} in "
-                f"{str(self._files.path(files[empty]))!r}."
-            )
+            raise self._missing(camera, files[empty], int(rows[empty]))
         return there
+
+    def read_span(self, camera: str, start: int, stop: int) -> Iterator[PackedBytes]:
+        """Yield the encoded pictures of rows ``[start, stop)`` of one episode, some at a time.
+
+        Raises:
+            MissingValueError: A row has no picture.
+        """
+        if start == stop:
+            return
+        file, place = self._files.locate_one(start)
+        column, shift = self._column(camera, file), place - start
+        some: list[bytes | memoryview] = []
+        size_bytes = 0
+        for first in range(start, stop, _ROWS_AT_ONCE):
+            rows = range(first, min(stop, first + _ROWS_AT_ONCE))
+            for row, picture in zip(rows, column.view([row + shift for row in rows]), strict=True):
+                if picture is None:
+                    raise self._missing(camera, file, row)
+                some.append(picture)
+                size_bytes += len(picture)
+            if size_bytes >= _SOME_BYTES:
+                yield PackedBytes.join(some)
+                some, size_bytes = [], 0
+        if some:
+            yield PackedBytes.join(some)
 
     def path_of(self, row: int) -> str:
         """Return the file that a row lies in, for errors."""
@@ -74,6 +102,11 @@ class PictureColumns:
         total = sum(counts.values())
         shares = [f"{rung} {count / total:.0%}" for rung, count in counts.most_common()]
         return "pictures in Parquet: " + ", ".join(shares)
+
+    def _missing(self, camera: str, file: int, row: int) -> MissingValueError:
+        return MissingValueError(
+            f"Row {row} has no picture of {camera!r} in {str(self._files.path(file))!r}."
+        )
 
     def _column(self, camera: str, file: int) -> ByteColumn:
         key = (camera, file)

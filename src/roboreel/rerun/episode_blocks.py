@@ -1,4 +1,4 @@
-"""One episode as Rerun chunks, encoded images as they are stored."""
+"""One episode as blocks, encoded images as they are stored."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from roboreel.errors import UnsupportedVideoError
 from roboreel.image import encode_png
 from roboreel.rerun import columns as rows
 from roboreel.rerun.bitstream import stream_packer
+from roboreel.rerun.blocks import Block, Times, make_blocks
 from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
-from roboreel.rerun.columns import Column, Component, Piece, Times, make_piece
+from roboreel.rerun.columns import Column, Component
 from roboreel.rerun.text import describe_language
+from roboreel.storage.packed import PackedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from roboreel.rerun.source import Source
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["NOT_SHOWN", "EpisodeChunks", "entity_path"]
+__all__ = ["NOT_SHOWN", "EpisodeBlocks", "entity_path"]
 
 NOT_SHOWN = frozenset(
     ["timestamp", "frame_index", "episode_index", "index", "task_index", "subtask_index"]
@@ -54,14 +56,11 @@ _EPISODE = {
         "robot": pa.string(),
     }.items()
 }
-_ROWS_AT_ONCE = 16
-# Encoded images are sent in pieces: a short episode, in small ones, takes little memory; a long one
-# takes fewer, each of an eighth of what has been sent, so that their number costs little time.
-_PIECE_BYTES = 2**17
-_LARGEST_PIECE_BYTES = 2**20
+# Encoded images go in blocks of about this size: each costs time, and all of it is held at once.
+_BLOCK_BYTES = 2**19
 
 
-class EpisodeChunks:
+class EpisodeBlocks:
     """Tells Rerun of the episodes of one dataset, one after another."""
 
     def __init__(self, source: Source) -> None:
@@ -73,7 +72,7 @@ class EpisodeChunks:
         self._read = ["frame_index", "timestamp", "task_index", *subtasks, *self._stored]
         self._constants = [*_facts(source), *_series_names(self._stored)]
 
-    def of(self, episode: Episode) -> Iterator[Piece]:
+    def of(self, episode: Episode) -> Iterator[Block]:
         """Yield all that Rerun shall know of an episode.
 
         What does not hold at all times has two timelines: ``frame_index``, and, where it is
@@ -84,12 +83,12 @@ class EpisodeChunks:
         times = Times(read["frame_index"], read["timestamp"])
         cameras = [_camera(source, episode, name, times) for name in self._cameras]
         static = [column for camera in cameras for column in camera.static]
-        yield make_piece([*_properties(episode), *self._constants, *static])
+        yield from make_blocks([*_properties(episode), *self._constants, *static])
         columns = [_value_column(name, f, read[name]) for name, f in self._stored.items()]
         columns += _instructions(source.manifest, episode, read)
-        yield make_piece(columns, times.at())
+        yield from make_blocks(columns, times.at())
         for camera in cameras:
-            yield from camera.pieces
+            yield from camera.blocks
 
 
 def entity_path(name: str) -> str:
@@ -114,7 +113,7 @@ def _facts(source: Source) -> list[Column]:
 
 def _properties(episode: Episode) -> list[Column]:
     """Return what describes a recording as a whole."""
-    name = rows.values(rows.RECORDING_NAME, [f"episode {episode.number}"])
+    name = rows.row(rows.RECORDING_NAME, [f"episode {episode.number}"])
     return [
         Column(_PROPERTIES, rows.RECORDING_NAME, name),
         _property("number", [episode.number]),
@@ -126,16 +125,15 @@ def _properties(episode: Episode) -> list[Column]:
 
 def _property(name: str, items: list[Any]) -> Column:
     component = _EPISODE[name]
-    listed = rows.values(component, items, per_row=len(items))
-    return Column(f"{_PROPERTIES}/episode", component, listed)
+    return Column(f"{_PROPERTIES}/episode", component, rows.row(component, items))
 
 
 def _series_names(features: dict[str, Feature]) -> Iterator[Column]:
     """Yield what the lines of each plot are called."""
     for name, feature in features.items():
-        series = len(feature.names or ())
-        if feature.kind == "number" and len(feature.shape) == 1 and series == feature.shape[0]:
-            names = rows.values(rows.SERIES_NAMES, feature.names, per_row=series)
+        called = feature.names
+        if feature.kind == "number" and called and feature.shape == (len(called),):
+            names = rows.row(rows.SERIES_NAMES, called)
             yield Column(entity_path(name), rows.SERIES_NAMES, names)
 
 
@@ -168,8 +166,8 @@ class _Camera:
     """What Rerun shall know of a camera."""
 
     static: list[Column]
-    """What holds at all times: it is sent with the like of others, in one batch for all."""
-    pieces: Iterator[Piece]
+    """What holds at all times."""
+    blocks: Iterator[Block]
 
 
 def _camera(source: Source, episode: Episode, name: str, times: Times) -> _Camera:
@@ -182,19 +180,25 @@ def _camera(source: Source, episode: Episode, name: str, times: Times) -> _Camer
 def _pictures(
     source: Source, episode: Episode, name: str, feature: Feature, times: Times
 ) -> _Camera:
-    path, wanted = entity_path(name), np.arange(episode.start, episode.stop)
-    component, static = rows.IMAGE, []
+    path, component = entity_path(name), rows.IMAGE
+    static: list[Column] = []
     if feature.depth is not None or feature.shape[-1] == 1:
         component = rows.DEPTH_IMAGE
         in_mm = feature.depth is not None and feature.depth.unit == "mm"
         static = [_meter(path, 1000.0 if in_mm else 1.0)]
-    pictures = (
-        picture
-        for first in range(0, len(wanted), _ROWS_AT_ONCE)
-        for picture in source.pictures.read(name, wanted[first : first + _ROWS_AT_ONCE])
-    )
-    frames = np.arange(episode.length)
-    return _Camera(static, _blob_pieces(path, component, pictures, frames, times))
+    return _Camera(static, _picture_blocks(source, episode, name, component, times))
+
+
+def _picture_blocks(
+    source: Source, episode: Episode, name: str, component: Component, times: Times
+) -> Iterator[Block]:
+    """Yield pictures, each at its frame."""
+    path, first = entity_path(name), 0
+    for some in source.pictures.read_span(name, episode.start, episode.stop):
+        frames = np.arange(first, first + len(some))
+        column = Column(path, component, rows.blobs(component, some))
+        yield from make_blocks([column], times.at(frames))
+        first += len(some)
 
 
 def _video(source: Source, episode: Episode, name: str, feature: Feature, times: Times) -> _Camera:
@@ -212,36 +216,36 @@ def _video(source: Source, episode: Episode, name: str, feature: Feature, times:
             return _depth(path, clip, images, feature.depth.max_m, times)
     pack = stream_packer(clip.table.coding) if clip.can_stream else None
     if pack is None:
-        return _Camera([], _asset_pieces(path, clip, times))
-    codec = rows.values(rows.VIDEO_CODEC, [_CODECS[clip.table.coding.codec].value])
+        return _Camera([], _asset_blocks(path, clip, times))
+    codec = rows.row(rows.VIDEO_CODEC, [_CODECS[clip.table.coding.codec].value])
     static = [Column(path, rows.VIDEO_CODEC, codec)]
-    return _Camera(static, _stream_pieces(path, clip, pack, times))
+    return _Camera(static, _stream_blocks(path, clip, pack, times))
 
 
-def _stream_pieces(
+def _stream_blocks(
     path: str, clip: EpisodeClip, pack: Callable[[bytes, bool], bytes], times: Times
-) -> Iterator[Piece]:
+) -> Iterator[Block]:
     """Yield a video as its packets, each at its frame."""
     keyframes = clip.table.keyframe[clip.samples]
     packets = map(pack, read_packets(clip), keyframes.tolist())
-    yield from _blob_pieces(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
+    yield from _blob_blocks(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
     # Apart from the packets, so that a viewer can find keyframes without fetching those.
     marks = rows.values(rows.VIDEO_KEYFRAME, np.ones(int(keyframes.sum()), dtype=bool))
     column = Column(path, rows.VIDEO_KEYFRAME, marks)
-    yield make_piece([column], times.at(clip.frames[keyframes]))
+    yield from make_blocks([column], times.at(clip.frames[keyframes]))
 
 
-def _asset_pieces(path: str, clip: EpisodeClip, times: Times) -> Iterator[Piece]:
+def _asset_blocks(path: str, clip: EpisodeClip, times: Times) -> Iterator[Block]:
     """Yield a video as a file of its own, and the moment of it that each frame shows."""
     file, moments = copy_clip(clip)
-    yield make_piece(
+    yield from make_blocks(
         [
-            Column(path, rows.ASSET_VIDEO, rows.blobs(rows.ASSET_VIDEO, [file])),
-            Column(path, rows.ASSET_TYPE, rows.values(rows.ASSET_TYPE, ["video/mp4"])),
+            Column(path, rows.ASSET_VIDEO, rows.blobs(rows.ASSET_VIDEO, PackedBytes.join([file]))),
+            Column(path, rows.ASSET_TYPE, rows.row(rows.ASSET_TYPE, ["video/mp4"])),
         ]
     )
     shown = Column(path, rows.VIDEO_TIME, rows.values(rows.VIDEO_TIME, moments))
-    yield make_piece([shown], times.at(clip.frames))
+    yield from make_blocks([shown], times.at(clip.frames))
 
 
 def _depth(
@@ -258,40 +262,38 @@ def _depth(
         encode_png(np.rint(image[0] * per_metre).clip(0, 65535).astype(np.uint16))
         for image in images
     )
-    pieces = _blob_pieces(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
-    return _Camera([_meter(path, per_metre)], pieces)
+    blocks = _blob_blocks(path, rows.DEPTH_IMAGE, pictures, clip.frames, times)
+    return _Camera([_meter(path, per_metre)], blocks)
 
 
 def _meter(path: str, per_metre: float) -> Column:
     """Return how many units of a depth picture are a metre."""
-    return Column(path, rows.DEPTH_METER, rows.values(rows.DEPTH_METER, [per_metre]))
+    return Column(path, rows.DEPTH_METER, rows.row(rows.DEPTH_METER, [per_metre]))
 
 
-def _blob_pieces(
+def _blob_blocks(
     path: str,
     component: Component,
     items: Iterable[bytes],
     frames: NDArray[np.int64],
     times: Times,
     borders: NDArray[np.bool_] | None = None,
-) -> Iterator[Piece]:
-    """Yield encoded images, each at its frame, in pieces that begin at borders if there are any."""
-    piece: list[bytes] = []
-    start, size_bytes, sent_bytes, enough_bytes = 0, 0, 0, _PIECE_BYTES
+) -> Iterator[Block]:
+    """Yield encoded images, each at its frame, in blocks that begin at borders if there are any."""
+    gathered: list[bytes] = []
+    start, size_bytes = 0, 0
     for place, item in enumerate(items):
-        if size_bytes >= enough_bytes and (borders is None or borders[place]):
-            yield _blob_piece(path, component, piece, frames[start:place], times)
-            sent_bytes += size_bytes
-            enough_bytes = min(max(_PIECE_BYTES, sent_bytes // 8), _LARGEST_PIECE_BYTES)
-            piece, start, size_bytes = [], place, 0
-        piece.append(item)
+        if size_bytes >= _BLOCK_BYTES and (borders is None or borders[place]):
+            yield from _blobs(path, component, gathered, frames[start:place], times)
+            gathered, start, size_bytes = [], place, 0
+        gathered.append(item)
         size_bytes += len(item)
-    if piece:
-        yield _blob_piece(path, component, piece, frames[start:], times)
+    if gathered:
+        yield from _blobs(path, component, gathered, frames[start:], times)
 
 
-def _blob_piece(
+def _blobs(
     path: str, component: Component, items: list[bytes], frames: NDArray[np.int64], times: Times
-) -> Piece:
-    column = Column(path, component, rows.blobs(component, items))
-    return make_piece([column], times.at(frames))
+) -> list[Block]:
+    column = Column(path, component, rows.blobs(component, PackedBytes.join(items)))
+    return make_blocks([column], times.at(frames))
