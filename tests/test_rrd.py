@@ -78,7 +78,7 @@ def test_the_last_message_is_the_one_that_rerun_writes_of_the_same_chunks(root, 
     assert our_manifest[3] == their_manifest[3]
     for name in ours.column_names:
         if not name.startswith("chunk_byte"):
-            assert ours[name].to_pylist() == theirs[name].to_pylist(), name
+            assert ours[name].equals(theirs[name]), name
 
 
 def test_the_table_says_where_chunks_lie(root, tmp_path):

@@ -27,9 +27,9 @@ class ChunkEntry(NamedTuple):
 
     kind: Kind
     identity: bytes
-    num_rows: int
     spans: list[tuple[int, int]]
     """The first and the last moment, for each timeline."""
+    num_rows: int
     offset: int
     """Where its message begins, after the frame."""
     size_bytes: int
@@ -59,37 +59,25 @@ class ChunkTable:
 
     def batch(self, entries: Sequence[ChunkEntry]) -> Any:  # noqa: ANN401
         """Return the table of a recording."""
-        masks = self._masks(tuple(entry.kind for entry in entries))
-        numbers = np.array(
-            [
-                (entry.num_rows, entry.offset, entry.size_bytes, entry.stream_bytes)
-                for entry in entries
-            ],
-            np.int64,
-        ).T.copy()
-        spans = [pa.py_buffer(ticks) for ticks in _spans(entries, self._timelines)]
-        made = {
-            "chunk_id": pa.Array.from_buffers(
-                pa.binary(16),
-                len(entries),
-                [None, pa.py_buffer(b"".join([entry.identity for entry in entries]))],
-            ),
-            **{
-                name: flat_array(pa.uint64(), some)
-                for name, some in zip(_NUMBERS, numbers, strict=True)
-            },
-        }
+        count = len(entries)
+        masks = self._masks(tuple([entry.kind for entry in entries]))
+        numbers = np.array([entry[3:] for entry in entries], np.int64).T.copy()
+        # What holds at all times has no moments; all else has those of the episode's timelines.
+        static = [(0, 0)] * len(self._timelines)
+        spans = np.array([entry.spans or static for entry in entries], np.int64)
+        ticks = [pa.py_buffer(some) for some in spans.reshape(count, -1).T.copy()]
+        identities = pa.py_buffer(b"".join([entry.identity for entry in entries]))
+        made = dict(zip(_NUMBERS, map(_unsigned, numbers), strict=True))
+        made["chunk_id"] = pa.Array.from_buffers(_IDENTITY, count, [None, identities])
         arrays = []
         for column, mask in zip(self._columns, masks, strict=True):
-            if column.what == "fixed":
-                arrays.append(made.get(column.name, mask))
-            elif column.what == "has_static_data":
-                arrays.append(mask)
+            if column.what in ("start", "end"):
+                buffers = [mask, ticks[column.span]]
+                arrays.append(pa.Array.from_buffers(column.type, count, buffers))
             elif column.what == "num_rows":
-                arrays.append(flat_array(pa.uint64(), numbers[0] * mask))
+                arrays.append(_unsigned(numbers[0] * mask))
             else:
-                ticks = spans[column.span]
-                arrays.append(pa.Array.from_buffers(column.type, len(entries), [mask, ticks]))
+                arrays.append(made.get(column.name, mask))
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _make_masks(self, kinds: tuple[Kind, ...]) -> list[Any]:
@@ -97,6 +85,8 @@ class ChunkTable:
         return [column.mask(kinds) for column in self._columns]
 
 
+_IDENTITY = pa.binary(16)
+# In the order of the entries.
 _NUMBERS = (
     "chunk_num_rows",
     "chunk_byte_offset",
@@ -154,10 +144,5 @@ class _Column:
         return self.index in timelines and (self.component is None or self.component in names)
 
 
-def _spans(entries: Sequence[ChunkEntry], timelines: list[str]) -> NDArray[np.int64]:
-    """Return the first and the last ticks of each timeline, ``(2 * timelines, entries)``."""
-    spans = []
-    for entry in entries:
-        of_line = dict(zip((line.name for line in entry.kind.timelines), entry.spans, strict=True))
-        spans.append([of_line.get(name, (0, 0)) for name in timelines])
-    return np.array(spans, np.int64).reshape(len(entries), -1).T.copy()
+def _unsigned(numbers: NDArray[np.int64]) -> Any:  # noqa: ANN401
+    return flat_array(pa.uint64(), numbers)

@@ -14,7 +14,7 @@ from rerun.chunk import ChunkStore
 
 from roboreel.rerun.blocks import Block, Kind, make_moments, to_chunk
 from roboreel.rerun.columns import ENCODED, POOL
-from roboreel.rerun.protobuf import nested, read_fields
+from roboreel.rerun.protobuf import nested, number, read_fields
 from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnfamiliarError, frames
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["ChunkForm", "Example", "chunk_form", "write_example"]
 
 _ROW_ID = pa.binary(16)
-_LZ4 = 2
+_PLAIN, _LZ4 = 1, 2
+_ARROW = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +39,8 @@ class ChunkForm:
     """The schema in bytes, before and after the identity of the chunk in it."""
     is_packed: bool
     """Whether the values are compressed already."""
+    facts: bytes
+    """What the messages of such chunks have in common, as fields."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +86,8 @@ def chunk_form(kind: Kind) -> ChunkForm:
         raise UnfamiliarError("the identity of a chunk is not in its schema")
     before, after = written.split(identity)
     is_packed = not ENCODED.isdisjoint(kind.components)
-    return ChunkForm(schema.remove_metadata(), order, (before, after), is_packed)
+    facts = number(2, _PLAIN if is_packed else _LZ4) + number(4, _ARROW) + number(7, kind.is_static)
+    return ChunkForm(schema.remove_metadata(), order, (before, after), is_packed, facts)
 
 
 def write_example(kinds: Iterable[Kind], application_id: str) -> Example:

@@ -29,8 +29,7 @@ __all__ = ["RecordingWriter"]
 
 # Small messages are gathered until there are so many bytes; larger ones go as they are.
 _BUFFER_BYTES = 2**17
-_PLAIN, _LZ4 = 1, 2
-_ARROW = 1
+_LZ4 = 2
 _OTHER_SOURCE = 6
 _RECORDING = 1
 # What ends an Arrow stream.
@@ -130,57 +129,57 @@ class _Recording:
         kind, count, form = block.kind, block.num_rows, chunk_form(block.kind)
         columns, identity = block.columns, self._identities.take()
         batch = pa.RecordBatch.from_arrays(
-            [self._identities.take_column(count), *(columns[place] for place in form.order)],
+            [self._identities.take_column(count), *[columns[place] for place in form.order]],
             schema=form.schema,
         )
         before, after = form.head
-        stream = [
-            before + identity.as_text() + after,
-            batch.serialize(memory_pool=POOL),
-            _END_OF_STREAM,
-        ]
-        stream_bytes = sum(map(len, stream))
-        message, message_bytes, compression = stream, stream_bytes, _PLAIN
+        head, body = before + identity.as_text() + after, batch.serialize(memory_pool=POOL)
+        stream_bytes = len(head) + len(body) + len(_END_OF_STREAM)
+        stream: tuple[Any, ...] = (head, body, _END_OF_STREAM)
         if not form.is_packed:
-            message = [_compress(b"".join(stream))]
-            message_bytes, compression = len(message[0]), _LZ4
-        head = b"".join(
+            stream = (_compress(b"".join(stream)),)
+        packed_bytes = stream_bytes if form.is_packed else len(stream[0])
+        described = b"".join(
             (
                 self._store,
-                number(2, compression),
+                form.facts,
                 number(3, stream_bytes),
-                number(4, _ARROW),
                 nested(6, identity.as_message()),
-                number(7, kind.is_static),
                 tag(5),
-                varint(message_bytes),
+                varint(packed_bytes),
             )
         )
-        offset, size_bytes = self._put(CHUNK, head, message, message_bytes)
-        spans = block.moments.spans
-        entry = ChunkEntry(
-            kind, identity.as_bytes(), count, spans, offset, size_bytes, stream_bytes
+        offset, size_bytes = self._put(CHUNK, described, stream, packed_bytes)
+        self._entries.append(
+            ChunkEntry(
+                kind,
+                identity.as_bytes(),
+                block.moments.spans,
+                count,
+                offset,
+                size_bytes,
+                stream_bytes,
+            )
         )
-        self._entries.append(entry)
 
     def finish(self) -> None:
         """Write where the chunks lie."""
-        pattern = _pattern(tuple(dict.fromkeys(entry.kind for entry in self._entries)))
+        pattern = _pattern(tuple(dict.fromkeys([entry.kind for entry in self._entries])))
         batch = pattern.table.batch(self._entries)
         stream = b"".join((pattern.head, batch.serialize(memory_pool=POOL), _END_OF_STREAM))
         part = number(1, 1) + nested(2, _compress(stream))
         part += number(3, _LZ4) + number(4, len(stream))
         message = nested(1, self._store + pattern.example.described + nested(4, part))
-        offset, _ = self._put(END, message, [], 0)
+        offset, _ = self._put(END, message, (), 0)
         self._file.write(ending(offset, message))
 
     def _put(
-        self, kind: int, head: bytes, further: list[Any], further_bytes: int
+        self, kind: int, start: bytes, further: tuple[Any, ...], further_bytes: int
     ) -> tuple[int, int]:
         """Write a message; return where it begins, and its size."""
-        size_bytes = len(head) + further_bytes
+        size_bytes = len(start) + further_bytes
         framed = frame(kind, size_bytes)
-        self._file.write(framed + head)
+        self._file.write(framed + start)
         for part in further:
             self._file.write(part)
         offset = self._offset + len(framed)

@@ -249,18 +249,21 @@ class FrameFiles:
         order = positions[np.argsort(self._data_row[positions], kind="stable")]
         order = order[self._episodes.length[order] > 0]
         starts, numbers = self._data_row[order], self._episodes.number[order]
-        for group in range(len(file.group_bounds) - 1):
-            first, stop = file.group_bounds[group : group + 2]
-            if first == stop:
+        bounds = file.group_bounds
+        first_places = (np.searchsorted(starts, bounds[:-1], side="right") - 1).tolist()
+        last_places = (np.searchsorted(starts, bounds[1:] - 1, side="right") - 1).tolist()
+        for group, (first, last) in enumerate(zip(first_places, last_places, strict=True)):
+            if bounds[group] == bounds[group + 1]:
                 continue
-            rows = np.arange(first, stop)
-            expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
             statistics = metadata.row_group(group).column(leaf).statistics
-            if expected[0] == expected[-1] and statistics is not None and statistics.has_min_max:
-                if statistics.min != expected[0] or statistics.max != expected[0]:
+            if first == last and statistics is not None and statistics.has_min_max:
+                if not statistics.min == statistics.max == numbers[first]:
                     return False
-            elif not np.array_equal(file.episode_numbers(group), expected):
-                return False
+            else:
+                rows = np.arange(bounds[group], bounds[group + 1])
+                expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
+                if not np.array_equal(file.episode_numbers(group), expected):
+                    return False
         return True
 
     def _find_by_number(self, file: FrameFile, positions: NDArray[np.int64]) -> None:
