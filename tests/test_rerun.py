@@ -204,6 +204,18 @@ def test_features_that_reruns_reader_leaves_out_are_there(tmp_path):
     assert rows["/observation.state", "SeriesLines:names", None] == ["x", "y", "z"]
 
 
+@pytest.mark.parametrize("name", ["task", "subtask"])
+def test_a_feature_called_like_our_words_is_shown_in_their_place(name, tmp_path, monkeypatch):
+    features = {**STATE, name: Feature("string", (1,)), "subtask_index": Feature("int64", (1,))}
+    stored = {name: np.array(list("abcd"), object), "subtask_index": np.array([1, 1, 0, 7])}
+    write_pictures(tmp_path / "data", [4], features, stored, monkeypatch)
+    table = pa.table({"subtask_index": [1, 0], "subtask": ["reach", "grasp"]})
+    pq.write_table(table, tmp_path / "data/meta/subtasks.parquet")
+    rows = rows_of(export(tmp_path / "data"))
+    shown = [rows[f"/{name}", "TextDocument:text", frame] for frame in range(4)]
+    assert shown == [["a"], ["b"], ["c"], ["d"]]
+
+
 def test_language_is_shown_in_words(tmp_path, monkeypatch):
     said = {"role": "user", "content": "pick [it] up", "style": "task", "timestamp": 0.0}
     entry = [{**said, "camera": None, "tool_calls": None}]

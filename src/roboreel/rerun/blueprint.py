@@ -49,7 +49,7 @@ def _is_main(name: str) -> bool:
 def _texts(manifest: Manifest) -> rrb.Horizontal | rrb.TextDocumentView:
     names = [name for name, feature in manifest.features.items() if _is_text(feature)]
     paths = ["/task", *(["/subtask"] if manifest.subtasks else []), *map(entity_path, names)]
-    views = [rrb.TextDocumentView(origin=path, name=path[1:]) for path in paths]
+    views = [rrb.TextDocumentView(origin=path, name=path[1:]) for path in dict.fromkeys(paths)]
     return rrb.Horizontal(*views) if len(views) > 1 else views[0]
 
 

@@ -36,6 +36,8 @@ __all__ = [
 POOL = pa.system_memory_pool()
 """Where buffers go that are written at once: Arrow's own allocator takes memory in huge pages, more
 of them for every new size, and keeps them."""
+# Beyond, offsets do not fit in 32 bits.
+_MOST_VALUES = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +98,11 @@ def numbers(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
 
 def blobs(component: Component, items: PackedBytes) -> Any:  # noqa: ANN401
     """Return rows of one byte string each."""
+    if items.bounds[-1] > _MOST_VALUES:
+        raise DatasetError(
+            f"{len(items):,} images of {items.bounds[-1]:,} bytes together are more than Rerun takes "
+            "at once. Leave the episode out with select()."
+        )
     data, offsets = pa.py_buffer(items.data), items.bounds.astype(np.int32)
     flat = pa.Array.from_buffers(pa.uint8(), data.size, [None, data])
     return values(component, _lists(component.type, len(items), pa.py_buffer(offsets), flat))
@@ -110,10 +117,6 @@ def flat_array(kind: Any, array: NDArray[Any]) -> Any:  # noqa: ANN401
 def _lists(kind: Any, count: int, offsets: Any, flat: Any) -> Any:  # noqa: ANN401
     """Return the lists that begin and end at offsets."""
     return pa.Array.from_buffers(kind, count, [None, offsets], children=[flat])
-
-
-# Beyond, offsets do not fit in 32 bits.
-_MOST_VALUES = 2**31 - 1
 
 
 @lru_cache(maxsize=8)

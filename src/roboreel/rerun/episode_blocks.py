@@ -153,10 +153,14 @@ def _value_column(name: str, feature: Feature, read: NDArray[Any]) -> Column:
 def _instructions(
     manifest: Manifest, episode: Episode, read: dict[str, NDArray[Any]]
 ) -> Iterator[Column]:
-    """Yield the task and, where there is one, the subtask of every frame in words."""
-    tasks = [manifest.task_text(task, episode.position) for task in read["task_index"].tolist()]
-    yield Column("/task", rows.TEXT, rows.values(rows.TEXT, tasks))
-    if "subtask_index" in read and manifest.subtasks:
+    """Yield the task and, where there is one, the subtask of every frame in words.
+
+    A feature of that name is shown in its place.
+    """
+    if "task" not in manifest.features:
+        tasks = [manifest.task_text(task, episode.position) for task in read["task_index"].tolist()]
+        yield Column("/task", rows.TEXT, rows.values(rows.TEXT, tasks))
+    if "subtask_index" in read and manifest.subtasks and "subtask" not in manifest.features:
         texts = [manifest.subtasks.get(number, "") for number in read["subtask_index"].tolist()]
         yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
 
