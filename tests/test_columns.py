@@ -106,16 +106,16 @@ def test_a_damaged_row_group_is_told_of_when_it_is_asked_for(tmp_path):
     write_dataset(tmp_path, [4] * 6, episodes_per_file=6)
     path = rewrite(tmp_path, rows=4)
     table = pq.read_table(path)
-    place, values = table.schema.get_field_index("action"), table["action"].to_pylist()
+    place, values = table.schema.get_field_index("mode"), table["mode"].to_pylist()
     values[17] = None
     column = pa.array(values, table.schema.field(place).type)
-    pq.write_table(table.set_column(place, "action", column), path, row_group_size=4)
+    pq.write_table(table.set_column(place, "mode", column), path, row_group_size=4)
     columns, _ = open_columns(tmp_path)
     for start in range(0, 16, 4):
-        assert len(columns.read_span(["action"], start, start + 4)["action"]) == 4
+        assert len(columns.read_span(["mode"], start, start + 4)["mode"]) == 4
     with pytest.raises(MissingValueError, match="row group 4"):
-        columns.read_span(["action"], 16, 20)
-    assert len(columns.read_span(["action"], 20, 24)["action"]) == 4
+        columns.read_span(["mode"], 16, 20)
+    assert len(columns.read_span(["mode"], 20, 24)["mode"]) == 4
 
 
 def test_a_mapped_file_that_became_shorter_is_noticed(tmp_path):

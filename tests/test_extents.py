@@ -23,6 +23,7 @@ from roboreel.errors import (
 )
 from roboreel.storage.budget import Budget
 from roboreel.storage.extents import ByteColumn
+from roboreel.storage.mapped import MappedFile
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CODECS = ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]
@@ -293,6 +294,22 @@ def test_prefetching_changes_nothing_but_speed(tmp_path):
     for _ in range(2):
         column._is_cold = True
         assert column.read(rows) == values
+
+
+def test_what_is_to_be_viewed_is_fetched_as_one(tmp_path, monkeypatch):
+    values = values_of("long", 10)
+    path = write(tmp_path / "a.parquet", values, compression="none", use_dictionary=False)
+    column = ByteColumn(path, COLUMN, budget=Budget())
+    fetched: list[tuple[int, int]] = []
+    monkeypatch.setattr(MappedFile, "prefetch", lambda _, ranges: fetched.extend(ranges))
+    for _ in range(3):  # However fast the first was: to view it is to fetch nothing of it.
+        fetched.clear()
+        views = column.view(range(2, 8))
+        assert [bytes(view) for view in views if view is not None] == values[2:8]
+        ((offset, length),) = [(start, size) for start, size in fetched if size > 100_000]
+        found = path.read_bytes()[offset : offset + length]
+        assert found.startswith(values[2])
+        assert found.endswith(values[7])
 
 
 # --- what can be wrong ------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
 from roboreel.errors import (
     CorruptFileError,
+    DatasetError,
     EpisodeNotFoundError,
     MissingFileError,
     MissingValueError,
@@ -411,14 +412,26 @@ def test_long_episodes_are_exported_block_by_block_with_the_rows_of_short_ones(
     whole = [export_episodes(reel.open_dataset(root), root / "whole") for root in roots]
     monkeypatch.setattr("roboreel.rerun.episode_blocks._BLOCK_BYTES", 1)
     monkeypatch.setattr("roboreel.storage.picture_columns._SOME_BYTES", 1)
-    monkeypatch.setattr("roboreel.storage.picture_columns._ROWS_AT_ONCE", 1)
     parts = [export_episodes(reel.open_dataset(root), root / "parts") for root in roots]
     for one, other in zip(chain(*whole), chain(*parts), strict=True):
         assert chunks_in(other) > chunks_in(one)
         assert rows_of(one) == rows_of(other)
+    assert [chunks_in(path) for path in parts[0]] == [5 + 40, 5 + 40, 5 + 6]  # One each.
     rows = rows_of(parts[0][1])
     shown = [rows[entity_path(CAMERA), "EncodedImage:blob", frame] for frame in range(40)]
     assert shown == pictures[40:80]
+
+
+def test_large_values_are_exported_in_parts(tmp_path, monkeypatch):
+    factory.write_dataset(tmp_path / "data", [11, 7])
+    dataset = reel.open_dataset(tmp_path / "data")
+    whole = export_episodes(dataset, tmp_path / "whole")
+    monkeypatch.setattr("roboreel.rerun.episode_blocks._VALUE_BYTES", 300)
+    parts = export_episodes(dataset, tmp_path / "parts")
+    for one, other in zip(whole, parts, strict=True):
+        assert chunks_in(other) > chunks_in(one)
+        for timeline in ("frame_index", "timestamp"):
+            assert rows_of(one, timeline) == rows_of(other, timeline)
 
 
 def chunks_in(path):
@@ -554,10 +567,28 @@ def views_of(container):
 def test_names_become_paths_that_rerun_understands():
     assert entity_path("observation.images.top") == "/observation.images.top"
     assert entity_path("left arm/joint:0") == r"/left\ arm/joint\:0"
+    assert entity_path("/") == "/"
 
 
-def test_without_rerun_the_error_says_how_to_install_it():
-    code = "import sys; sys.modules['rerun'] = None; import roboreel.rerun"
+def test_a_number_called_like_the_task_is_shown_beside_its_words(tmp_path, monkeypatch):
+    features = {**STATE, "task": Feature("int64", (1,))}
+    write_pictures(tmp_path / "data", [4], features, {"task": np.arange(4)}, monkeypatch)
+    rows = rows_of(export(tmp_path / "data"))
+    assert rows["/task", "Scalars:scalars", 3] == [3.0]
+    assert rows["/task", "TextDocument:text", 3] == ["pick the cube"]
+
+
+def test_two_features_at_one_place_are_an_error(tmp_path, monkeypatch):
+    features = {"a/b": Feature("float32", (1,)), "a//b": Feature("float32", (1,))}
+    stored = dict.fromkeys(features, np.zeros(4, np.float32))
+    write_pictures(tmp_path / "data", [4], features, stored, monkeypatch)
+    with pytest.raises(DatasetError, match=r"'a/b' and 'a//b' have the same place"):
+        export(tmp_path / "data")
+
+
+@pytest.mark.parametrize("missing", ["rerun", "xxhash"])
+def test_without_rerun_the_error_says_how_to_install_it(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import roboreel.rerun"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert "pip install 'roboreel[rerun]'" in run.stderr

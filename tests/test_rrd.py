@@ -1,5 +1,6 @@
 """Recordings in Rerun's format: those that we write are those that Rerun would have written."""
 
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -25,7 +26,7 @@ from roboreel.rerun.example import chunk_form, write_example
 from roboreel.rerun.identity import Identities
 from roboreel.rerun.protobuf import nested, number, read_fields
 from roboreel.rerun.recording import RecordingWriter
-from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnfamiliarError, ending, frames
+from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnknownFormError, ending, frames
 from roboreel.sample import Sample, make_sample
 from tests import factory
 from tests.rrd_rows import rows_of
@@ -143,7 +144,7 @@ def test_what_we_do_not_know_rerun_writes(root, episode, tmp_path, monkeypatch):
 def test_frames_in_any_order_are_told_as_such(order, tmp_path):
     times = Times(np.array(order), np.array([0.1, 0.2, 0.3]))
     column = Column("/state", rows.SCALARS, rows.numbers(rows.SCALARS, np.arange(3.0)))
-    RecordingWriter(tmp_path, "test").write(make_blocks([column], times.at()), "one")
+    RecordingWriter(tmp_path, "test").write(lambda: make_blocks([column], times.at()), "one")
     path = tmp_path / "one.rrd"
     assert rows_of(path, "timestamp") == {
         ("/state", "Scalars:scalars", tick): [value]
@@ -184,11 +185,11 @@ class TestAnExampleThatWeDoNotKnow:
 
     @pytest.mark.parametrize("size", [0, 3, 12, 20, 300, -1, -33])
     def test_is_refused_if_cut_off(self, written, size):
-        with pytest.raises(UnfamiliarError):
+        with pytest.raises(UnknownFormError):
             self.read(written[:size])
 
     def test_is_refused_in_another_format(self, written):
-        with pytest.raises(UnfamiliarError, match="RRF3"):
+        with pytest.raises(UnknownFormError, match="RRF3"):
             self.read(b"RRF3" + written[4:])
 
     @pytest.mark.parametrize("place", [0, 1, -1])
@@ -196,12 +197,12 @@ class TestAnExampleThatWeDoNotKnow:
         messages = list(frames(written))
         kind, message = messages[place]
         messages[place] = (kind, message + number(9, 1))
-        with pytest.raises(UnfamiliarError, match=r"has the fields .*9"):
+        with pytest.raises(UnknownFormError, match=r"has the fields .*9"):
             self.read(self.join(written, messages))
 
     def test_is_refused_with_a_message_of_another_kind(self, written):
         (_, first), *others = frames(written)
-        with pytest.raises(UnfamiliarError, match="of the kinds"):
+        with pytest.raises(UnknownFormError, match="of the kinds"):
             self.read(self.join(written, [(STORE, first), (7, b""), *others]))
 
     def join(self, data, messages):
@@ -216,12 +217,12 @@ class TestAnExampleThatWeDoNotKnow:
         damaged = bytearray(written)
         for place, byte in flips:
             damaged[int(place * len(damaged))] = byte
-        with suppress(UnfamiliarError):
+        with suppress(UnknownFormError):
             self.read(bytes(damaged))
 
     def test_is_refused_with_a_column_more(self):
         table = write_example(KINDS, "test").table.append(pa.field("chunk_colour", pa.string()))
-        with pytest.raises(UnfamiliarError, match="chunk_colour"):
+        with pytest.raises(UnknownFormError, match="chunk_colour"):
             ChunkTable(table, KINDS)
 
     def test_makes_rerun_write(self, monkeypatch, tmp_path):
@@ -235,9 +236,33 @@ class TestAnExampleThatWeDoNotKnow:
             recording._usual_example.cache_clear()
         assert b"rerun-sdk" in path.read_bytes()[:400]
 
+    def test_makes_rerun_write_when_it_is_found_late(self, monkeypatch, tmp_path):
+        root = make_sample(tmp_path / "data", SAMPLES["pictures"])
+
+        def refuse_images(kind):
+            if rows.IMAGE in kind.components:
+                raise UnknownFormError
+            return chunk_form(kind)
+
+        known = export_episodes(reel.open_dataset(root), tmp_path / "known")
+        monkeypatch.setattr(recording, "chunk_form", refuse_images)
+        found = export_episodes(reel.open_dataset(root), tmp_path / "found")
+        for one, other in zip(known, found, strict=True):
+            assert rows_of(one) == rows_of(other)
+            assert b"rerun-sdk" in other.read_bytes()[:400]
+
+    def test_is_refused_with_identities_of_another_form(self, monkeypatch):
+        monkeypatch.setattr(example_module, "CHUNK_TEXT", re.compile(b"chunk:.*"))
+        chunk_form.cache_clear()
+        try:
+            with pytest.raises(UnknownFormError, match="identity"):
+                chunk_form(KINDS[0])
+        finally:
+            chunk_form.cache_clear()
+
 
 def refuse(*_):
-    raise UnfamiliarError
+    raise UnknownFormError
 
 
 def test_chunks_of_a_kind_have_the_schema_that_rerun_gives_them():

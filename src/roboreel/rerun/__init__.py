@@ -2,9 +2,10 @@
 
 try:
     import rerun.chunk  # noqa: F401  # to see that it is there: since rerun-sdk 0.38
+    import xxhash  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "roboreel.rerun needs rerun-sdk 0.38 or newer. Install it with: "
+        "roboreel.rerun needs rerun-sdk 0.38 or newer, and xxhash. Install them with: "
         "pip install 'roboreel[rerun]'",
         name=error.name,
     ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +14,7 @@ from rerun.chunk import Chunk
 from roboreel.rerun.columns import Column, Component, flat_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ __all__ = [
     "Moments",
     "Timeline",
     "Times",
+    "lend_chunks",
     "make_blocks",
     "make_moments",
     "to_chunk",
@@ -182,3 +184,23 @@ def _field(path: str, component: Component) -> Any:  # noqa: ANN401
         pa.list_(component.type),
         metadata={key: value for key, value in metadata.items() if value is not None},
     )
+
+
+@contextmanager
+def lend_chunks(blocks: Iterable[Block]) -> Iterator[Iterator[Chunk]]:
+    """Lend blocks to Rerun, which makes a RuntimeError of whatever is raised between them."""
+    raised: list[Exception] = []
+
+    def lent() -> Iterator[Chunk]:
+        try:
+            yield from map(to_chunk, blocks)
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield lent()
+    except RuntimeError:
+        if raised:
+            raise raised[0] from None
+        raise

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.rerun.columns import flat_array
-from roboreel.rerun.rrd import UnfamiliarError
+from roboreel.rerun.rrd import UnknownFormError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ChunkTable:
         kinds: The kinds.
 
     Raises:
-        UnfamiliarError: There are columns that we do not know.
+        UnknownFormError: There are columns that we do not know.
     """
 
     def __init__(self, schema: Any, kinds: Sequence[Kind]) -> None:  # noqa: ANN401  # pyarrow is untyped
@@ -120,7 +120,7 @@ class _Column:
         if what in ("start", "end") and index in timelines:
             span = 2 * timelines.index(index) + (what == "end")
         elif what not in ("has_static_data", "num_rows"):
-            raise UnfamiliarError(f"the table of chunks has a column {field}")
+            raise UnknownFormError(f"the table of chunks has a column {field}")
         return cls(field.name, field.type, what, index, component, span)
 
     def mask(self, kinds: tuple[Kind, ...]) -> Any:  # noqa: ANN401

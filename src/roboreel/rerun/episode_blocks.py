@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import rerun as rr
 
-from roboreel.errors import UnsupportedVideoError
+from roboreel.errors import DatasetError, UnsupportedVideoError
 from roboreel.image import encode_png
 from roboreel.rerun import columns as rows
 from roboreel.rerun.bitstream import stream_packer
-from roboreel.rerun.blocks import Block, Times, make_blocks
+from roboreel.rerun.blocks import Block, Moments, Times, make_blocks
 from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
 from roboreel.rerun.columns import Column, Component
 from roboreel.rerun.text import describe_language
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Episode
     from roboreel.rerun.source import Source
-    from roboreel.schema import Feature, Manifest
+    from roboreel.schema import Feature
 
 __all__ = ["NOT_SHOWN", "EpisodeBlocks", "entity_path"]
 
@@ -58,6 +58,8 @@ _EPISODE = {
 }
 # Encoded images go in blocks of about this size: each costs time, and all of it is held at once.
 _BLOCK_BYTES = 2**19
+# Values go at once unless they are larger than this, as tensors may be.
+_VALUE_BYTES = 2**24
 
 
 class EpisodeBlocks:
@@ -71,6 +73,7 @@ class EpisodeBlocks:
         subtasks = ["subtask_index"] if "subtask_index" in manifest.features else []
         self._read = ["frame_index", "timestamp", "task_index", *subtasks, *self._stored]
         self._constants = [*_facts(source), *_series_names(self._stored)]
+        self._texts = _text_paths(shown)
 
     def of(self, episode: Episode) -> Iterator[Block]:
         """Yield all that Rerun shall know of an episode.
@@ -84,11 +87,23 @@ class EpisodeBlocks:
         cameras = [_camera(source, episode, name, times) for name in self._cameras]
         static = [column for camera in cameras for column in camera.static]
         yield from make_blocks([*_properties(episode), *self._constants, *static])
-        columns = [_value_column(name, f, read[name]) for name, f in self._stored.items()]
-        columns += _instructions(source.manifest, episode, read)
-        yield from make_blocks(columns, times.at())
+        for part, moments in _parts(read, self._stored, times):
+            columns = [_value_column(name, f, part[name]) for name, f in self._stored.items()]
+            columns += self._instructions(episode, part)
+            yield from make_blocks(columns, moments)
         for camera in cameras:
             yield from camera.blocks
+
+    def _instructions(self, episode: Episode, read: dict[str, NDArray[Any]]) -> Iterator[Column]:
+        """Yield the task and, where there is one, the subtask of every frame in words."""
+        manifest = self.source.manifest
+        if "/task" not in self._texts:
+            numbers = read["task_index"].tolist()
+            tasks = [manifest.task_text(number, episode.position) for number in numbers]
+            yield Column("/task", rows.TEXT, rows.values(rows.TEXT, tasks))
+        if "subtask_index" in read and manifest.subtasks and "/subtask" not in self._texts:
+            texts = [manifest.subtasks.get(number, "") for number in read["subtask_index"].tolist()]
+            yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
 
 
 def entity_path(name: str) -> str:
@@ -98,7 +113,37 @@ def entity_path(name: str) -> str:
         >>> print(entity_path("observation.state"), entity_path("left arm/joint:0"))
         /observation.state /left\ arm/joint\:0
     """
-    return "".join("/" + rr.escape_entity_path_part(part) for part in name.split("/") if part)
+    parts = [rr.escape_entity_path_part(part) for part in name.split("/") if part]
+    return "/" + "/".join(parts)
+
+
+def _text_paths(features: dict[str, Feature]) -> set[str]:
+    """Return where features of texts lie; check that no two features lie at one place."""
+    places: dict[str, str] = {}
+    for name in features:
+        other = places.setdefault(entity_path(name), name)
+        if other != name:
+            raise DatasetError(
+                f"The features {other!r} and {name!r} have the same place in a recording, "
+                f"{entity_path(name)!r}. Give one of them another name."
+            )
+    return {path for path, name in places.items() if features[name].kind in ("text", "language")}
+
+
+def _parts(
+    read: dict[str, NDArray[Any]], features: Iterable[str], times: Times
+) -> Iterator[tuple[dict[str, NDArray[Any]], Moments]]:
+    """Yield what was read of an episode, and when it is, at once or, if it is large, in parts."""
+    count = len(read["frame_index"])
+    size_bytes = sum(read[name].nbytes for name in features)
+    at_once = max(1, count * _VALUE_BYTES // size_bytes) if size_bytes > _VALUE_BYTES else count
+    if at_once >= count:
+        yield read, times.at()
+        return
+    for first in range(0, count, at_once):
+        frames = np.arange(first, min(count, first + at_once))
+        part = {name: values[first : first + at_once] for name, values in read.items()}
+        yield part, times.at(frames)
 
 
 def _facts(source: Source) -> list[Column]:
@@ -148,21 +193,6 @@ def _value_column(name: str, feature: Feature, read: NDArray[Any]) -> Column:
     else:
         texts = ["" if value is None else str(value) for value in read]
     return Column(path, rows.TEXT, rows.values(rows.TEXT, texts))
-
-
-def _instructions(
-    manifest: Manifest, episode: Episode, read: dict[str, NDArray[Any]]
-) -> Iterator[Column]:
-    """Yield the task and, where there is one, the subtask of every frame in words.
-
-    A feature of that name is shown in its place.
-    """
-    if "task" not in manifest.features:
-        tasks = [manifest.task_text(task, episode.position) for task in read["task_index"].tolist()]
-        yield Column("/task", rows.TEXT, rows.values(rows.TEXT, tasks))
-    if "subtask_index" in read and manifest.subtasks and "subtask" not in manifest.features:
-        texts = [manifest.subtasks.get(number, "") for number in read["subtask_index"].tolist()]
-        yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
 
 
 @dataclass(frozen=True, slots=True)

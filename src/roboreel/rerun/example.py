@@ -14,8 +14,9 @@ from rerun.chunk import ChunkStore
 
 from roboreel.rerun.blocks import Block, Kind, make_moments, to_chunk
 from roboreel.rerun.columns import ENCODED, POOL
+from roboreel.rerun.identity import CHUNK_TEXT
 from roboreel.rerun.protobuf import nested, number, read_fields
-from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnfamiliarError, frames
+from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnknownFormError, frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +65,7 @@ def chunk_form(kind: Kind) -> ChunkForm:
     """Return how Rerun writes chunks of a kind.
 
     Raises:
-        UnfamiliarError: In another way than we know.
+        UnknownFormError: In another way than we know.
     """
     placeholder = _placeholder(kind)
     chunk = to_chunk(placeholder)
@@ -73,17 +74,17 @@ def chunk_form(kind: Kind) -> ChunkForm:
     types = [column.type for column in placeholder.columns]
     first, *fields = schema
     if (first.type, first.nullable) != (_ROW_ID, False):
-        raise UnfamiliarError(f"the first column of a chunk is {first}")
+        raise UnknownFormError(f"the first column of a chunk is {first}")
     order = []
     for field in fields:
         if field.name not in names or field.type != types[names.index(field.name)]:
-            raise UnfamiliarError(f"a chunk has a column {field}")
+            raise UnknownFormError(f"a chunk has a column {field}")
         order.append(names.index(field.name))
     if sorted(order) != list(range(len(names))):
-        raise UnfamiliarError(f"a chunk has the columns {schema.names}")
+        raise UnknownFormError(f"a chunk has the columns {schema.names}")
     written, identity = schema.serialize(memory_pool=POOL).to_pybytes(), chunk.id.encode()
-    if written.count(identity) != 1:
-        raise UnfamiliarError("the identity of a chunk is not in its schema")
+    if CHUNK_TEXT.fullmatch(identity) is None or written.count(identity) != 1:
+        raise UnknownFormError(f"a chunk has the identity {identity!r}")
     before, after = written.split(identity)
     is_packed = not ENCODED.isdisjoint(kind.components)
     facts = number(2, _PLAIN if is_packed else _LZ4) + number(4, _ARROW) + number(7, kind.is_static)
@@ -94,7 +95,7 @@ def write_example(kinds: Iterable[Kind], application_id: str) -> Example:
     """Let Rerun write a recording of a chunk of each kind.
 
     Raises:
-        UnfamiliarError: It is written in another way than we know.
+        UnknownFormError: It is written in another way than we know.
     """
     with TemporaryDirectory(prefix="roboreel-") as folder:
         path = Path(folder) / "example.rrd"
@@ -104,7 +105,7 @@ def write_example(kinds: Iterable[Kind], application_id: str) -> Example:
     try:
         return _read_example(data)
     except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise UnfamiliarError(f"a recording could not be read: {error!r}") from error
+        raise UnknownFormError(f"a recording could not be read: {error!r}") from error
 
 
 def _placeholder(kind: Kind) -> Block:
@@ -132,7 +133,7 @@ def _placeholder(kind: Kind) -> Block:
 def _read_example(data: bytes) -> Example:
     messages = list(frames(data))
     if [kind for kind, _ in messages] != [STORE, *[CHUNK] * (len(messages) - 2), END]:
-        raise UnfamiliarError(f"messages are of the kinds {[kind for kind, _ in messages]}")
+        raise UnknownFormError(f"messages are of the kinds {[kind for kind, _ in messages]}")
     for _, message in messages[1:-1]:
         _expect(read_fields(message), {1, 2, 3, 4, 5, 6, 7})
     store = _expect(read_fields(messages[0][1]), {1, 2})
@@ -142,7 +143,7 @@ def _read_example(data: bytes) -> Example:
     manifest = _expect(read_fields(last[1]), {1, 2, 3, 4})
     part = _expect(read_fields(manifest[4]), {1, 2, 3, 4})
     if (part[1], part[3]) != (1, _LZ4):
-        raise UnfamiliarError(f"the last message has version {part[1]}, compression {part[3]}")
+        raise UnknownFormError(f"the last message has version {part[1]}, compression {part[3]}")
     table = pa.ipc.open_stream(pa.decompress(part[2], part[4], codec="lz4_raw", memory_pool=POOL))
     return Example(
         header=data[:HEADER_BYTES],
@@ -155,5 +156,5 @@ def _read_example(data: bytes) -> Example:
 
 def _expect(fields: dict[int, int | bytes], known: set[int]) -> dict[int, Any]:
     if fields.keys() != known:
-        raise UnfamiliarError(f"a message has the fields {sorted(fields)}, not {sorted(known)}")
+        raise UnknownFormError(f"a message has the fields {sorted(fields)}, not {sorted(known)}")
     return fields

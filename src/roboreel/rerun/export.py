@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rerun as rr
 
-from roboreel.rerun.blocks import to_chunk
+from roboreel.rerun.blocks import lend_chunks
 from roboreel.rerun.blueprint import default_blueprint
 from roboreel.rerun.episode_blocks import EpisodeBlocks
 from roboreel.rerun.recording import RecordingWriter
@@ -17,10 +17,9 @@ from roboreel.storage.files import atomic_file
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from roboreel.dataset import Dataset, Episode
-    from roboreel.rerun.blocks import Block
 
 __all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id", "send_episodes"]
 
@@ -42,8 +41,8 @@ def log_episode(
         MissingFileError: A data or video file is not there.
     """
     chosen = dataset.select([episode]).episodes[0]
-    with _own_errors(EpisodeBlocks(Source(dataset.manifest)).of(chosen)) as blocks:
-        rr.send_chunks(map(to_chunk, blocks), recording=recording)
+    with lend_chunks(EpisodeBlocks(Source(dataset.manifest)).of(chosen)) as chunks:
+        rr.send_chunks(chunks, recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
 
@@ -82,8 +81,7 @@ def export_episodes(
     made, writer = EpisodeBlocks(source), RecordingWriter(folder, source.name)
     for done, episode in enumerate(dataset.episodes, start=1):
         if overwrite or not writer.has(recording_id(episode)):
-            with _own_errors(made.of(episode)) as blocks:
-                writer.write(blocks, recording_id(episode))
+            writer.write(partial(made.of, episode), recording_id(episode))
         _tell(source, on_problem)
         on_episode(done)
     return [Path(writer.name_of(recording_id(episode))) for episode in dataset.episodes]
@@ -114,8 +112,8 @@ def send_episodes(
             source.name, recording_id=recording_id(episode), send_properties=False
         )
         recording.connect_grpc(address, default_blueprint=layout)
-        with _own_errors(made.of(episode)) as blocks:
-            rr.send_chunks(map(to_chunk, blocks), recording=recording)
+        with lend_chunks(made.of(episode)) as chunks:
+            rr.send_chunks(chunks, recording=recording)
         recording.flush()
         recording.disconnect()
         _tell(source, on_problem)
@@ -123,8 +121,10 @@ def send_episodes(
 
 
 def _tell(source: Source, on_problem: Callable[[str], object]) -> None:
-    while source.problems:
-        on_problem(source.problems.pop(0))
+    # Once each: what could not be written in our way was read a second time.
+    for problem in dict.fromkeys(source.problems):
+        on_problem(problem)
+    source.problems.clear()
 
 
 def recording_id(episode: Episode) -> str:
@@ -135,23 +135,3 @@ def recording_id(episode: Episode) -> str:
 def _write_blueprint(source: Source, path: Path) -> None:
     with atomic_file(path, sync=False) as temporary:
         default_blueprint(source.manifest).save(source.name, temporary)
-
-
-@contextmanager
-def _own_errors(blocks: Iterable[Block]) -> Iterator[Iterator[Block]]:
-    """Lend chunks to Rerun, which makes a RuntimeError of whatever is raised between them."""
-    raised: list[Exception] = []
-
-    def lent() -> Iterator[Block]:
-        try:
-            yield from blocks
-        except Exception as error:
-            raised.append(error)
-            raise
-
-    try:
-        yield lent()
-    except RuntimeError:
-        if raised:
-            raise raised[0] from None
-        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from struct import Struct
 from typing import Any, NamedTuple
@@ -10,13 +11,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["Identities", "Identity"]
+__all__ = ["CHUNK_TEXT", "Identities", "Identity"]
 
 # So many are made at once: making them one by one takes longer than all else about a chunk.
 _AT_ONCE = 4096
 _BIG_ENDIAN = Struct(">QQ")
 # Two fields of a message, each a number of 64 bits.
 _FIELDS = Struct("<BQBQ")
+
+
+CHUNK_TEXT = re.compile(rb"chunk_[0-9A-F]{16}[0-9a-f]{16}")
+"""How the identity of a chunk stands in its schema."""
 
 
 class Identity(NamedTuple):

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from rerun.chunk import LazyChunkStream
 
-from roboreel.rerun.blocks import Kind, Timeline, to_chunk
+from roboreel.rerun.blocks import Kind, Timeline, lend_chunks
 from roboreel.rerun.chunk_table import ChunkEntry, ChunkTable
 from roboreel.rerun.columns import POOL, SCALARS, TEXT
 from roboreel.rerun.example import Example, chunk_form, write_example
 from roboreel.rerun.identity import Identities, Identity
 from roboreel.rerun.protobuf import nested, number, tag, varint
-from roboreel.rerun.rrd import CHUNK, END, STORE, UnfamiliarError, ending, frame
+from roboreel.rerun.rrd import CHUNK, END, STORE, UnknownFormError, ending, frame
 from roboreel.storage.files import atomic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import BinaryIO
 
     from roboreel.rerun.blocks import Block
@@ -62,20 +62,35 @@ class RecordingWriter:
         """Return whether a recording is there already."""
         return os.path.exists(self.name_of(recording_id))
 
-    def write(self, blocks: Iterable[Block], recording_id: str) -> None:
-        """Write a recording."""
+    def write(self, make_blocks: Callable[[], Iterable[Block]], recording_id: str) -> None:
+        """Write a recording.
+
+        Args:
+            make_blocks: Makes what is in it, from the start whenever it is called.
+            recording_id: What it is called.
+        """
         with atomic_name(self.name_of(recording_id), sync=False) as temporary:
             if self._example is not None:
-                store_id = _store_id(self._example.application, recording_id)
-                with open(temporary, "wb", buffering=_BUFFER_BYTES) as file:
-                    recording = _Recording(file, store_id, self._example, self._identities)
-                    for block in blocks:
-                        recording.add(block)
-                    recording.finish()
-            else:
-                LazyChunkStream.from_iter(map(to_chunk, blocks)).write_rrd(
+                try:
+                    self._write(temporary, make_blocks(), recording_id, self._example)
+                except UnknownFormError:
+                    self._example = None  # Known at first sight, but not in this.
+                else:
+                    return
+            with lend_chunks(make_blocks()) as chunks:
+                LazyChunkStream.from_iter(chunks).write_rrd(
                     temporary, application_id=self._application_id, recording_id=recording_id
                 )
+
+    def _write(
+        self, name: str, blocks: Iterable[Block], recording_id: str, example: Example
+    ) -> None:
+        store_id = _store_id(example.application, recording_id)
+        with open(name, "wb", buffering=_BUFFER_BYTES) as file:
+            recording = _Recording(file, store_id, example, self._identities)
+            for block in blocks:
+                recording.add(block)
+            recording.finish()
 
 
 @lru_cache(maxsize=16)
@@ -88,7 +103,7 @@ def _usual_example(application_id: str) -> Example | None:
             chunk_form(kind)
         example = write_example(kinds, application_id)
         ChunkTable(example.table, kinds)
-    except UnfamiliarError:
+    except UnknownFormError:
         return None
     return example
 

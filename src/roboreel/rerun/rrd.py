@@ -14,7 +14,7 @@ import xxhash
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CHUNK", "END", "HEADER_BYTES", "STORE", "UnfamiliarError", "ending", "frame", "frames"]
+__all__ = ["CHUNK", "END", "HEADER_BYTES", "STORE", "UnknownFormError", "ending", "frame", "frames"]
 
 END, STORE, CHUNK = 0, 1, 2
 """Kinds of messages."""
@@ -26,7 +26,7 @@ _ENDING = Struct("<QQI4s4sI")
 _CHECKSUM_SEED = 7850921
 
 
-class UnfamiliarError(Exception):
+class UnknownFormError(Exception):
     """Rerun writes something that we do not know."""
 
 
@@ -50,18 +50,18 @@ def frames(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the messages of a file with their kinds.
 
     Raises:
-        UnfamiliarError: The file is no .rrd file, or of another version of the format.
+        UnknownFormError: The file is no .rrd file, or of another version of the format.
     """
     if data[:4] != _FOURCC:
-        raise UnfamiliarError(f"the file begins with {data[:4]!r}")
+        raise UnknownFormError(f"the file begins with {data[:4]!r}")
     at, kind, message = HEADER_BYTES, STORE, b""
     while kind != END:
         if at + _FRAME.size > len(data):
-            raise UnfamiliarError("the file has no last message")
+            raise UnknownFormError("the file has no last message")
         kind, size_bytes = _FRAME.unpack_from(data, at)
         at += _FRAME.size
         message = data[at : at + size_bytes]
         yield kind, message
         at += size_bytes
     if data[at:] != ending(at - len(message), message):
-        raise UnfamiliarError("the file ends in another way")
+        raise UnknownFormError("the file ends in another way")

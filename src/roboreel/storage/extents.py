@@ -19,7 +19,7 @@ from roboreel.storage.pages import UnfamiliarError, unpack
 from roboreel.storage.row_group import WholeColumn, read_whole_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -35,6 +35,8 @@ _Taken = TypeVar("_Taken", bytes, memoryview)
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
 _CHECK_EVERY_S = 0.01
 """Asking for the size of the file takes as long as a tenth of a read."""
+_NEAR_BYTES = 4096
+"""Ranges that are no further apart are fetched as one."""
 _SLOW_S_PER_BYTE = 0.5e-9
 _SLOW_S_PER_VALUE = 40e-6
 """A value that takes longer than these two allow did not come from memory."""
@@ -126,7 +128,9 @@ class ByteColumn:
         try:
             for position in order[:1]:
                 values[position] = self._read_first(file, wanted[position], take)
-            if self._is_cold and len(order) > 1:
+            if take is MappedFile.view:
+                file.prefetch(_merged(self._ranges(sorted(wanted))))
+            elif self._is_cold and len(order) > 1:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
                 values[position] = self._read_one(file, wanted[position], take)
@@ -194,6 +198,8 @@ class ByteColumn:
             file.prefetch(self._ranges([row]))
         started = perf_counter()
         value = self._read_one(file, row, take)
+        if isinstance(value, memoryview):
+            return value  # Not a byte of it was fetched.
         elapsed_s = perf_counter() - started
         size_bytes = 0 if value is None else len(value)
         self._is_cold = elapsed_s > _SLOW_S_PER_VALUE + _SLOW_S_PER_BYTE * size_bytes
@@ -289,6 +295,20 @@ class ByteColumn:
 
     def _describe(self, error: DatasetError) -> str:
         return f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}."
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield ascending ranges, those that lie beside each other as one."""
+    start, stop = 0, 0
+    for offset, length in ranges:
+        if start < stop and offset <= stop + _NEAR_BYTES:
+            stop = max(stop, offset + length)
+            continue
+        if start < stop:
+            yield start, stop - start
+        start, stop = offset, offset + length
+    if start < stop:
+        yield start, stop - start
 
 
 def _pieces(index: ChunkIndex, piece: int, length: int) -> list[tuple[int, int]]:

@@ -130,7 +130,7 @@ def write_parquet(
         How many rows were written.
     """
     schema = schema.with_metadata({**(schema.metadata or {}), **(metadata or {})})
-    leaves = _leaf_names(schema)
+    leaves = _leaf_names(schema.remove_metadata().serialize().to_pybytes())
     num_rows = 0
     with (
         atomic_file(path, sync=sync) as temporary,
@@ -260,8 +260,9 @@ def _arrow_column(column: NDArray[Any] | TextLists | Sequence[Any]) -> Any:  # n
 
 
 @lru_cache(maxsize=64)
-def _leaf_names(schema: pa.Schema) -> list[str]:
+def _leaf_names(serialized: bytes) -> list[str]:
     # Only a written footer spells the leaves as the writer's options want them.
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     buffer = pa.BufferOutputStream()
     with pq.ParquetWriter(buffer, schema) as writer:
         writer.write_table(schema.empty_table())

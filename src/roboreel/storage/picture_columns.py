@@ -79,9 +79,9 @@ class PictureColumns:
                     raise self._missing(camera, file, row)
                 some.append(picture)
                 size_bytes += len(picture)
-            if size_bytes >= _SOME_BYTES:
-                yield PackedBytes.join(some)
-                some, size_bytes = [], 0
+                if size_bytes >= _SOME_BYTES:
+                    yield PackedBytes.join(some)
+                    some, size_bytes = [], 0
         if some:
             yield PackedBytes.join(some)
 
