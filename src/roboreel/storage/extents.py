@@ -35,8 +35,6 @@ _Taken = TypeVar("_Taken", bytes, memoryview)
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
 _CHECK_EVERY_S = 0.01
 """Asking for the size of the file takes as long as a tenth of a read."""
-_NEAR_BYTES = 4096
-"""Ranges that are no further apart are fetched as one."""
 _SLOW_S_PER_BYTE = 0.5e-9
 _SLOW_S_PER_VALUE = 40e-6
 """A value that takes longer than these two allow did not come from memory."""
@@ -88,10 +86,11 @@ class ByteColumn:
         """Rows of the file."""
         return self._footer.num_rows
 
-    def view(self, rows: Sequence[int]) -> list[bytes | memoryview | None]:
-        """Return the bytes of some rows as `read` does, but as views of the file where they can be.
+    def view(self, rows: range) -> list[bytes | memoryview | None]:
+        """Return the bytes of adjacent rows, as views of the file where they can be.
 
-        A view is to be used at once: should the file become shorter, touching it ends the process.
+        The system is asked to fetch them. A view is to be used at once: should the file become
+        shorter, touching it ends the process.
         """
         return self._read(rows, MappedFile.view)
 
@@ -126,11 +125,12 @@ class ByteColumn:
             file.check_size()
             self._next_check_s = now + _CHECK_EVERY_S
         try:
+            is_view = take is MappedFile.view
+            if is_view:
+                file.prefetch(self._stretch(wanted))
             for position in order[:1]:
                 values[position] = self._read_first(file, wanted[position], take)
-            if take is MappedFile.view:
-                file.prefetch(_merged(self._ranges(sorted(wanted))))
-            elif self._is_cold and len(order) > 1:
+            if self._is_cold and len(order) > 1 and not is_view:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
                 values[position] = self._read_one(file, wanted[position], take)
@@ -293,22 +293,32 @@ class ByteColumn:
             elif rung == _JOINED:
                 yield index.piece_offset.item(place), length
 
+    def _stretch(self, rows: list[int]) -> Iterable[tuple[int, int]]:
+        """Return what of the file adjacent rows need: mostly one range, found by its ends.
+
+        All of the row group, if where its values lie is still to be found.
+        """
+        if not rows or not 0 <= rows[0] < self.num_rows:
+            return []
+        group = bisect_right(self._first_rows, rows[0]) - 1
+        index = self._budget.get(self._keys[group])
+        if index is None:
+            chunk = self._footer.chunks[group]
+            return [(chunk.start, chunk.stop - chunk.start)]
+        first, last = (row - self._first_rows[group] for row in (rows[0], rows[-1]))
+        if not isinstance(index, ChunkIndex) or last >= len(index.values.rung):
+            return self._ranges(rows)
+        values = index.values
+        start, stop = values.place.item(first), values.place.item(last) + values.length.item(last)
+        needed_bytes = int(values.length[first : last + 1].sum())
+        is_extent = values.rung.item(first) == values.rung.item(last) == _EXTENT
+        # Otherwise, not one after the other: what of it is in a dictionary, or null.
+        if is_extent and needed_bytes <= stop - start <= 2 * needed_bytes:
+            return [(start, stop - start)]
+        return self._ranges(rows)
+
     def _describe(self, error: DatasetError) -> str:
         return f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}."
-
-
-def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield ascending ranges, those that lie beside each other as one."""
-    start, stop = 0, 0
-    for offset, length in ranges:
-        if start < stop and offset <= stop + _NEAR_BYTES:
-            stop = max(stop, offset + length)
-            continue
-        if start < stop:
-            yield start, stop - start
-        start, stop = offset, offset + length
-    if start < stop:
-        yield start, stop - start
 
 
 def _pieces(index: ChunkIndex, piece: int, length: int) -> list[tuple[int, int]]:

@@ -74,7 +74,8 @@ class PictureColumns:
         size_bytes = 0
         for first in range(start, stop, _ROWS_AT_ONCE):
             rows = range(first, min(stop, first + _ROWS_AT_ONCE))
-            for row, picture in zip(rows, column.view([row + shift for row in rows]), strict=True):
+            views = column.view(range(rows.start + shift, rows.stop + shift))
+            for row, picture in zip(rows, views, strict=True):
                 if picture is None:
                     raise self._missing(camera, file, row)
                 some.append(picture)
