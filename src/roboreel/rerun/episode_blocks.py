@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,7 @@ class EpisodeBlocks:
             yield Column("/subtask", rows.TEXT, rows.values(rows.TEXT, texts))
 
 
+@lru_cache(maxsize=1024)
 def entity_path(name: str) -> str:
     r"""Return where a feature lies in a recording.
 
