@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from roboreel.storage.pages import UnfamiliarError, unpack
 from roboreel.storage.row_group import WholeColumn, read_whole_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from roboreel.storage.pages import Page
 
 __all__ = ["ByteColumn"]
-
-_Taken = TypeVar("_Taken", bytes, memoryview)
 
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
 _CHECK_EVERY_S = 0.01
@@ -86,14 +84,6 @@ class ByteColumn:
         """Rows of the file."""
         return self._footer.num_rows
 
-    def view(self, rows: range) -> list[bytes | memoryview | None]:
-        """Return the bytes of adjacent rows, as views of the file where they can be.
-
-        The system is asked to fetch them. A view is to be used at once: should the file become
-        shorter, touching it ends the process.
-        """
-        return self._read(rows, MappedFile.view)
-
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> list[bytes | None]:
         """Return the bytes of some rows.
 
@@ -108,15 +98,8 @@ class ByteColumn:
             CorruptFileError: The file is not what it should be.
             DatasetError: A page or row group does not fit in the budget.
         """
-        return self._read(rows, MappedFile.read)
-
-    def _read(
-        self,
-        rows: Sequence[int] | NDArray[np.int64],
-        take: Callable[[MappedFile, int, int], _Taken],
-    ) -> list[bytes | _Taken | None]:
         wanted: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
-        values: list[bytes | _Taken | None] = [None] * len(wanted)
+        values: list[bytes | None] = [None] * len(wanted)
         # In the order of the file, so that a page is unpacked once for all that need it.
         order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
@@ -125,21 +108,33 @@ class ByteColumn:
             file.check_size()
             self._next_check_s = now + _CHECK_EVERY_S
         try:
-            is_view = take is MappedFile.view
-            if is_view:
-                file.prefetch(self._stretch(wanted))
             for position in order[:1]:
-                values[position] = self._read_first(file, wanted[position], take)
-            if self._is_cold and len(order) > 1 and not is_view:
+                values[position] = self._read_first(file, wanted[position])
+            if self._is_cold and len(order) > 1:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
-                values[position] = self._read_one(file, wanted[position], take)
+                values[position] = self._read_one(file, wanted[position])
         except RowNotFoundError:
             raise
         except DatasetError as error:
-            kind = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
-            raise kind(self._describe(error)) from error
+            raise self._named(error) from error
         return values
+
+    def view(self, rows: range) -> list[bytes | memoryview | None]:
+        """Return the bytes of adjacent rows, as views of the file where they can be.
+
+        The system is asked to fetch them. A view is to be used at once: should the file become
+        shorter, touching it ends the process. Raises what `read` does.
+        """
+        file = self._open()
+        file.check_size()
+        try:
+            file.prefetch(self._stretch(rows))
+            return [self._view_one(file, row) for row in rows]
+        except RowNotFoundError:
+            raise
+        except DatasetError as error:
+            raise self._named(error) from error
 
     def rungs(self) -> dict[str, int]:
         """Return how many values are read in which way, over the row groups indexed by now."""
@@ -186,9 +181,7 @@ class ByteColumn:
             self._file = file
         return file
 
-    def _read_first(
-        self, file: MappedFile, row: int, take: Callable[[MappedFile, int, int], _Taken]
-    ) -> bytes | _Taken | None:
+    def _read_first(self, file: MappedFile, row: int) -> bytes | None:
         """Return a value, and learn from it whether the file is in memory.
 
         Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see
@@ -197,17 +190,13 @@ class ByteColumn:
         if self._is_cold:
             file.prefetch(self._ranges([row]))
         started = perf_counter()
-        value = self._read_one(file, row, take)
-        if isinstance(value, memoryview):
-            return value  # Not a byte of it was fetched.
+        value = self._read_one(file, row)
         elapsed_s = perf_counter() - started
         size_bytes = 0 if value is None else len(value)
         self._is_cold = elapsed_s > _SLOW_S_PER_VALUE + _SLOW_S_PER_BYTE * size_bytes
         return value
 
-    def _read_one(
-        self, file: MappedFile, row: int, take: Callable[[MappedFile, int, int], _Taken]
-    ) -> bytes | _Taken | None:
+    def _read_one(self, file: MappedFile, row: int) -> bytes | None:
         index, inside = self._find(file, row)
         if isinstance(index, WholeColumn):
             return index[inside]
@@ -215,12 +204,18 @@ class ByteColumn:
         rung = values.rung.item(inside)
         length = values.length.item(inside)
         if rung == _EXTENT:
-            return take(file, values.place.item(inside), length)
+            return file.read(values.place.item(inside), length)
         if rung == _JOINED:
             return file.join(_pieces(index, values.place.item(inside), length))
         if rung == _NULL:
             return None
         return self._unpack(file, index, rung, values.place.item(inside), length)
+
+    def _view_one(self, file: MappedFile, row: int) -> bytes | memoryview | None:
+        index, inside = self._find(file, row)
+        if isinstance(index, ChunkIndex) and index.values.rung.item(inside) == _EXTENT:
+            return file.view(index.values.place.item(inside), index.values.length.item(inside))
+        return self._read_one(file, row)
 
     def _find(self, file: MappedFile, row: int) -> tuple[ChunkIndex | WholeColumn, int]:
         if not 0 <= row < self._footer.num_rows:
@@ -293,7 +288,7 @@ class ByteColumn:
             elif rung == _JOINED:
                 yield index.piece_offset.item(place), length
 
-    def _stretch(self, rows: list[int]) -> Iterable[tuple[int, int]]:
+    def _stretch(self, rows: range) -> Iterable[tuple[int, int]]:
         """Return what of the file adjacent rows need: mostly one range, found by its ends.
 
         All of the row group, if where its values lie is still to be found.
@@ -307,7 +302,7 @@ class ByteColumn:
             return [(chunk.start, chunk.stop - chunk.start)]
         first, last = (row - self._first_rows[group] for row in (rows[0], rows[-1]))
         if not isinstance(index, ChunkIndex) or last >= len(index.values.rung):
-            return self._ranges(rows)
+            return self._ranges(list(rows))
         values = index.values
         start, stop = values.place.item(first), values.place.item(last) + values.length.item(last)
         needed_bytes = int(values.length[first : last + 1].sum())
@@ -315,10 +310,12 @@ class ByteColumn:
         # Otherwise, not one after the other: what of it is in a dictionary, or null.
         if is_extent and needed_bytes <= stop - start <= 2 * needed_bytes:
             return [(start, stop - start)]
-        return self._ranges(rows)
+        return self._ranges(list(rows))
 
-    def _describe(self, error: DatasetError) -> str:
-        return f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}."
+    def _named(self, error: DatasetError) -> DatasetError:
+        """Return an error that says where it was."""
+        kind = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
+        return kind(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
 
 
 def _pieces(index: ChunkIndex, piece: int, length: int) -> list[tuple[int, int]]:
