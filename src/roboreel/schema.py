@@ -73,6 +73,11 @@ class Feature:
         return _KINDS.get(self.dtype, "number")
 
     @property
+    def is_text(self) -> bool:
+        """Whether the values are texts, plain or with roles."""
+        return self.kind in ("text", "language")
+
+    @property
     def is_camera(self) -> bool:
         """Whether the values are images, stored as pictures or as video."""
         return self.dtype in ("image", "video")
@@ -87,7 +92,7 @@ class Feature:
     @property
     def value_shape(self) -> tuple[int, ...]:
         """Shape of one value as it is read: a feature of shape ``(1,)`` is a scalar."""
-        return () if self.shape == (1,) or self.kind in ("text", "language") else self.shape
+        return () if self.shape == (1,) or self.is_text else self.shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,7 +83,7 @@ def _check_feature(name: str, feature: Feature) -> None:
             f"{name!r} is a video: frames of a replay buffer are overwritten one by one. "
             "Declare it as 'image' (stored as JPEG) or as 'uint8' (stored as it is)."
         )
-    if feature.kind in ("text", "language"):
+    if feature.is_text:
         raise FrameError(f"{name!r} is {feature.dtype}: store a number that stands for the text.")
     if feature.dtype == "image" and (len(feature.shape) != 3 or feature.shape[2] not in (1, 3)):
         raise FrameError(f"{name!r} has shape {feature.shape}: images are (height, width, 1 or 3).")

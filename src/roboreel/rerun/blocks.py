@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
-    "ALWAYS",
     "Block",
     "Kind",
     "Moments",
@@ -125,11 +124,11 @@ def make_moments(ticks: Mapping[str, NDArray[np.int64]]) -> Moments:
     return Moments(tuple(lines), columns, spans)
 
 
-ALWAYS = Moments((), [], [])
+_ALWAYS = Moments((), [], [])
 """What holds at all times."""
 
 
-def make_blocks(columns: Iterable[Column], moments: Moments = ALWAYS) -> list[Block]:
+def make_blocks(columns: Iterable[Column], moments: Moments = _ALWAYS) -> list[Block]:
     """Return columns as blocks, one for each entity; none where there are no rows.
 
     Args:

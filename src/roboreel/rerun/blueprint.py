@@ -47,14 +47,10 @@ def _is_main(name: str) -> bool:
 
 
 def _texts(manifest: Manifest) -> rrb.Horizontal | rrb.TextDocumentView:
-    names = [name for name, feature in manifest.features.items() if _is_text(feature)]
+    names = [name for name, feature in manifest.features.items() if feature.is_text]
     paths = ["/task", *(["/subtask"] if manifest.subtasks else []), *map(entity_path, names)]
     views = [rrb.TextDocumentView(origin=path, name=path[1:]) for path in dict.fromkeys(paths)]
     return rrb.Horizontal(*views) if len(views) > 1 else views[0]
-
-
-def _is_text(feature: Feature) -> bool:
-    return feature.kind in ("text", "language")
 
 
 def _plot(name: str, feature: Feature) -> rrb.TimeSeriesView | rrb.TensorView:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.rerun.columns import flat_array
+from roboreel.rerun.identity import IDENTITY_TYPE
 from roboreel.rerun.rrd import UnknownFormError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class ChunkTable:
         ticks = [pa.py_buffer(some) for some in spans.reshape(count, -1).T.copy()]
         identities = pa.py_buffer(b"".join([entry.identity for entry in entries]))
         made = dict(zip(_NUMBERS, map(_unsigned, numbers), strict=True))
-        made["chunk_id"] = pa.Array.from_buffers(_IDENTITY, count, [None, identities])
+        made["chunk_id"] = pa.Array.from_buffers(IDENTITY_TYPE, count, [None, identities])
         arrays = []
         for column, mask in zip(self._columns, masks, strict=True):
             if column.what in ("start", "end"):
@@ -85,7 +86,6 @@ class ChunkTable:
         return [column.mask(kinds) for column in self._columns]
 
 
-_IDENTITY = pa.binary(16)
 # In the order of the entries.
 _NUMBERS = (
     "chunk_num_rows",

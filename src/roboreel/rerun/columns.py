@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-
-    from roboreel.storage.packed import PackedBytes
 
 __all__ = [
     "ENCODED",
@@ -96,16 +95,17 @@ def numbers(component: Component, array: NDArray[Any]) -> Any:  # noqa: ANN401
     )
 
 
-def blobs(component: Component, items: PackedBytes) -> Any:  # noqa: ANN401
+def blobs(component: Component, items: Sequence[bytes | memoryview]) -> Any:  # noqa: ANN401
     """Return rows of one byte string each."""
-    if items.bounds[-1] > _MOST_VALUES:
+    bounds = np.fromiter(accumulate(map(len, items), initial=0), np.int64, len(items) + 1)
+    if bounds[-1] > _MOST_VALUES:
         raise DatasetError(
-            f"{len(items):,} images of {items.bounds[-1]:,} bytes together are more than Rerun takes "
-            "at once. Leave the episode out with select()."
+            f"{len(items):,} images of {bounds[-1]:,} bytes together are more than Rerun takes at "
+            "once. Leave the episode out with select()."
         )
-    data, offsets = pa.py_buffer(items.data), items.bounds.astype(np.int32)
+    data, offsets = pa.py_buffer(b"".join(items)), pa.py_buffer(bounds.astype(np.int32))
     flat = pa.Array.from_buffers(pa.uint8(), data.size, [None, data])
-    return values(component, _lists(component.type, len(items), pa.py_buffer(offsets), flat))
+    return values(component, _lists(component.type, len(items), offsets, flat))
 
 
 def flat_array(kind: Any, array: NDArray[Any]) -> Any:  # noqa: ANN401

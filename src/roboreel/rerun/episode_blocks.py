@@ -19,7 +19,6 @@ from roboreel.rerun.blocks import Block, Moments, Times, make_blocks
 from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
 from roboreel.rerun.columns import Column, Component
 from roboreel.rerun.text import describe_language
-from roboreel.storage.packed import PackedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -129,7 +128,7 @@ def _text_paths(features: dict[str, Feature]) -> set[str]:
                 f"The features {other!r} and {name!r} have the same place in a recording, "
                 f"{entity_path(name)!r}. Give one of them another name."
             )
-    return {path for path, name in places.items() if features[name].kind in ("text", "language")}
+    return {path for path, name in places.items() if features[name].is_text}
 
 
 def _parts(
@@ -138,7 +137,7 @@ def _parts(
     """Yield what was read of an episode, and when it is, at once or, if it is large, in parts."""
     count = len(read["frame_index"])
     size_bytes = sum(read[name].nbytes for name in features)
-    at_once = max(1, count * _VALUE_BYTES // size_bytes) if size_bytes > _VALUE_BYTES else count
+    at_once = max(1, count * _VALUE_BYTES // max(1, size_bytes))
     if at_once >= count:
         yield read, times.at()
         return
@@ -222,19 +221,9 @@ def _pictures(
         component = rows.DEPTH_IMAGE
         in_mm = feature.depth is not None and feature.depth.unit == "mm"
         static = [_meter(path, 1000.0 if in_mm else 1.0)]
-    return _Camera(static, _picture_blocks(source, episode, name, component, times))
-
-
-def _picture_blocks(
-    source: Source, episode: Episode, name: str, component: Component, times: Times
-) -> Iterator[Block]:
-    """Yield pictures, each at its frame."""
-    path, first = entity_path(name), 0
-    for some in source.pictures.read_span(name, episode.start, episode.stop):
-        frames = np.arange(first, first + len(some))
-        column = Column(path, component, rows.blobs(component, some))
-        yield from make_blocks([column], times.at(frames))
-        first += len(some)
+    pictures = source.pictures.read_span(name, episode.start, episode.stop)
+    frames = np.arange(episode.length)
+    return _Camera(static, _blob_blocks(path, component, pictures, frames, times))
 
 
 def _video(source: Source, episode: Episode, name: str, feature: Feature, times: Times) -> _Camera:
@@ -276,7 +265,7 @@ def _asset_blocks(path: str, clip: EpisodeClip, times: Times) -> Iterator[Block]
     file, moments = copy_clip(clip)
     yield from make_blocks(
         [
-            Column(path, rows.ASSET_VIDEO, rows.blobs(rows.ASSET_VIDEO, PackedBytes.join([file]))),
+            Column(path, rows.ASSET_VIDEO, rows.blobs(rows.ASSET_VIDEO, [file])),
             Column(path, rows.ASSET_TYPE, rows.row(rows.ASSET_TYPE, ["video/mp4"])),
         ]
     )
@@ -310,13 +299,13 @@ def _meter(path: str, per_metre: float) -> Column:
 def _blob_blocks(
     path: str,
     component: Component,
-    items: Iterable[bytes],
+    items: Iterable[bytes | memoryview],
     frames: NDArray[np.int64],
     times: Times,
     borders: NDArray[np.bool_] | None = None,
 ) -> Iterator[Block]:
     """Yield encoded images, each at its frame, in blocks that begin at borders if there are any."""
-    gathered: list[bytes] = []
+    gathered: list[bytes | memoryview] = []
     start, size_bytes = 0, 0
     for place, item in enumerate(items):
         if size_bytes >= _BLOCK_BYTES and (borders is None or borders[place]):
@@ -329,7 +318,11 @@ def _blob_blocks(
 
 
 def _blobs(
-    path: str, component: Component, items: list[bytes], frames: NDArray[np.int64], times: Times
+    path: str,
+    component: Component,
+    items: list[bytes | memoryview],
+    frames: NDArray[np.int64],
+    times: Times,
 ) -> list[Block]:
-    column = Column(path, component, rows.blobs(component, PackedBytes.join(items)))
+    column = Column(path, component, rows.blobs(component, items))
     return make_blocks([column], times.at(frames))

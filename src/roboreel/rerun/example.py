@@ -13,18 +13,16 @@ import pyarrow as pa
 from rerun.chunk import ChunkStore
 
 from roboreel.rerun.blocks import Block, Kind, make_moments, to_chunk
-from roboreel.rerun.columns import ENCODED, POOL
-from roboreel.rerun.identity import CHUNK_TEXT
+from roboreel.rerun.columns import ENCODED, POOL, values
+from roboreel.rerun.identity import CHUNK_TEXT, IDENTITY_TYPE
 from roboreel.rerun.protobuf import nested, number, read_fields
-from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnknownFormError, frames
+from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, LZ4, PLAIN, STORE, UnknownFormError, frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = ["ChunkForm", "Example", "chunk_form", "write_example"]
 
-_ROW_ID = pa.binary(16)
-_PLAIN, _LZ4 = 1, 2
 _ARROW = 1
 
 
@@ -73,7 +71,7 @@ def chunk_form(kind: Kind) -> ChunkForm:
     names = [line.name for line in kind.timelines] + [c.name for c in kind.components]
     types = [column.type for column in placeholder.columns]
     first, *fields = schema
-    if (first.type, first.nullable) != (_ROW_ID, False):
+    if (first.type, first.nullable) != (IDENTITY_TYPE, False):
         raise UnknownFormError(f"the first column of a chunk is {first}")
     order = []
     for field in fields:
@@ -87,7 +85,7 @@ def chunk_form(kind: Kind) -> ChunkForm:
         raise UnknownFormError(f"a chunk has the identity {identity!r}")
     before, after = written.split(identity)
     is_packed = not ENCODED.isdisjoint(kind.components)
-    facts = number(2, _PLAIN if is_packed else _LZ4) + number(4, _ARROW) + number(7, kind.is_static)
+    facts = number(2, PLAIN if is_packed else LZ4) + number(4, _ARROW) + number(7, kind.is_static)
     return ChunkForm(schema.remove_metadata(), order, (before, after), is_packed, facts)
 
 
@@ -112,22 +110,13 @@ def _placeholder(kind: Kind) -> Block:
     """Return a block of a kind with nothing in it, of two rows unless it holds at all times."""
     count = 1 if kind.is_static else 2
     # A null in each list: Rerun notes which columns have nothing but empty lists.
-    offsets = pa.py_buffer(np.arange(count + 1, dtype=np.int32))
-    values = [
-        pa.Array.from_buffers(
-            pa.list_(component.type),
-            count,
-            [None, offsets],
-            children=[pa.nulls(count, component.type)],
-        )
-        for component in kind.components
-    ]
+    columns = [values(component, pa.nulls(count, component.type)) for component in kind.components]
     ascending = np.arange(count)
     ticks = {
         name: ascending if is_sorted else ascending[::-1].copy()
         for name, is_sorted in kind.timelines
     }
-    return Block(kind, make_moments(ticks), values)
+    return Block(kind, make_moments(ticks), columns)
 
 
 def _read_example(data: bytes) -> Example:
@@ -142,7 +131,7 @@ def _read_example(data: bytes) -> Example:
     last = _expect(read_fields(messages[-1][1]), {1})
     manifest = _expect(read_fields(last[1]), {1, 2, 3, 4})
     part = _expect(read_fields(manifest[4]), {1, 2, 3, 4})
-    if (part[1], part[3]) != (1, _LZ4):
+    if (part[1], part[3]) != (1, LZ4):
         raise UnknownFormError(f"the last message has version {part[1]}, compression {part[3]}")
     table = pa.ipc.open_stream(pa.decompress(part[2], part[4], codec="lz4_raw", memory_pool=POOL))
     return Example(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["CHUNK_TEXT", "Identities", "Identity"]
+__all__ = ["CHUNK_TEXT", "IDENTITY_TYPE", "Identities", "Identity"]
 
 # So many are made at once: making them one by one takes longer than all else about a chunk.
 _AT_ONCE = 4096
@@ -20,6 +20,8 @@ _BIG_ENDIAN = Struct(">QQ")
 _FIELDS = Struct("<BQBQ")
 
 
+IDENTITY_TYPE = pa.binary(16)
+"""Of columns of identities."""
 CHUNK_TEXT = re.compile(rb"chunk_[0-9A-F]{16}[0-9a-f]{16}")
 """How the identity of a chunk stands in its schema."""
 
@@ -70,4 +72,4 @@ class Identities:
         pairs[:, 0] = self._time_ns
         pairs[:, 1] = np.arange(self._number + 1, self._number + 1 + count, dtype=np.uint64)
         self._number += count
-        return pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(pairs)])
+        return pa.Array.from_buffers(IDENTITY_TYPE, count, [None, pa.py_buffer(pairs)])

@@ -27,7 +27,7 @@ def tag(field: int) -> bytes:
 
 def nested(field: int, data: bytes) -> bytes:
     """Return a field of bytes, of text, or of a message."""
-    return varint(field << 3 | _NESTED) + varint(len(data)) + data
+    return tag(field) + varint(len(data)) + data
 
 
 def number(field: int, value: int) -> bytes:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from rerun.chunk import LazyChunkStream
 
-from roboreel.rerun.blocks import Kind, Timeline, lend_chunks
+from roboreel.rerun.blocks import Kind, lend_chunks
 from roboreel.rerun.chunk_table import ChunkEntry, ChunkTable
-from roboreel.rerun.columns import POOL, SCALARS, TEXT
+from roboreel.rerun.columns import POOL, TEXT
 from roboreel.rerun.example import Example, chunk_form, write_example
 from roboreel.rerun.identity import Identities, Identity
 from roboreel.rerun.protobuf import nested, number, tag, varint
-from roboreel.rerun.rrd import CHUNK, END, STORE, UnknownFormError, ending, frame
+from roboreel.rerun.rrd import CHUNK, END, LZ4, STORE, UnknownFormError, ending, frame
 from roboreel.storage.files import atomic_name
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ __all__ = ["RecordingWriter"]
 
 # Small messages are gathered until there are so many bytes; larger ones go as they are.
 _BUFFER_BYTES = 2**17
-_LZ4 = 2
 _OTHER_SOURCE = 6
 _RECORDING = 1
 # What ends an Arrow stream.
@@ -96,16 +95,10 @@ class RecordingWriter:
 @lru_cache(maxsize=16)
 def _usual_example(application_id: str) -> Example | None:
     """Return a recording of the Rerun that is installed; None if it writes as we do not know."""
-    lines = (Timeline("frame_index", is_sorted=True), Timeline("timestamp", is_sorted=True))
-    kinds = (Kind("/a", lines, (SCALARS,)), Kind("/b", (), (TEXT,)))
     try:
-        for kind in kinds:
-            chunk_form(kind)
-        example = write_example(kinds, application_id)
-        ChunkTable(example.table, kinds)
+        return write_example([Kind("/a", (), (TEXT,))], application_id)
     except UnknownFormError:
         return None
-    return example
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +176,7 @@ class _Recording:
         batch = pattern.table.batch(self._entries)
         stream = b"".join((pattern.head, batch.serialize(memory_pool=POOL), _END_OF_STREAM))
         part = number(1, 1) + nested(2, _compress(stream))
-        part += number(3, _LZ4) + number(4, len(stream))
+        part += number(3, LZ4) + number(4, len(stream))
         message = nested(1, self._store + pattern.example.described + nested(4, part))
         offset, _ = self._put(END, message, (), 0)
         self._file.write(ending(offset, message))

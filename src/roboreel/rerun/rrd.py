@@ -14,10 +14,23 @@ import xxhash
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CHUNK", "END", "HEADER_BYTES", "STORE", "UnknownFormError", "ending", "frame", "frames"]
+__all__ = [
+    "CHUNK",
+    "END",
+    "HEADER_BYTES",
+    "LZ4",
+    "PLAIN",
+    "STORE",
+    "UnknownFormError",
+    "ending",
+    "frame",
+    "frames",
+]
 
 END, STORE, CHUNK = 0, 1, 2
 """Kinds of messages."""
+PLAIN, LZ4 = 1, 2
+"""Whether what is in them is compressed."""
 HEADER_BYTES = 12
 
 _FOURCC = b"RRF2"

@@ -112,9 +112,8 @@ class Columns:
         """
         numbers = tuple(name for name in names if self._features[name].kind == "number")
         read = self._read_span(numbers, start, stop) if start < stop else {}
-        rows = np.arange(start, stop) if len(read) < len(names) else None
         return {
-            name: read[name] if rows is None or name in read else self.gather(name, rows)
+            name: read[name] if name in read else self.gather(name, np.arange(start, stop))
             for name in names
         }
 

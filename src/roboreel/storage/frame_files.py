@@ -17,6 +17,7 @@ from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.dense import plain_array
 from roboreel.storage.forking import after_fork
+from roboreel.storage.mapped import check_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,17 +62,10 @@ class FrameFile:
                     f"{', '.join(there)}, in {str(self.path)!r}."
                 )
         with self.lock, _named_errors(self.path):
-            self._check_size()
+            if self.mapped_bytes:
+                check_mapped(self.path, self.mapped_bytes, self.path.stat().st_size)
             table = self.parquet.read_row_groups(groups, columns=list(names), use_threads=False)
         return {name: plain_array(table.column(name)) for name in names}
-
-    def _check_size(self) -> None:
-        """Raise if a mapped file has become shorter: touching what is gone would end the process."""
-        if self.mapped_bytes and (size_bytes := self.path.stat().st_size) < self.mapped_bytes:
-            raise CorruptFileError(
-                f"The file had {self.mapped_bytes} bytes when it was opened and has {size_bytes} "
-                f"now. Open the dataset again: {str(self.path)!r}."
-            )
 
     def episode_numbers(self, group: int) -> NDArray[np.int64]:
         """Return the episode that each row of a row group says it belongs to; -1 if none."""

@@ -13,10 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-__all__ = ["MappedFile"]
+__all__ = ["MappedFile", "check_mapped"]
 
 _MOST_ADVISED_BYTES = 64 * 1024**2
 _CAN_ADVISE = hasattr(mmap, "MADV_RANDOM") and hasattr(mmap, "MADV_WILLNEED")  # not on Windows
+
+
+def check_mapped(path: Path, mapped_bytes: int, size_bytes: int) -> None:
+    """Raise if a mapped file has become shorter than what is mapped of it."""
+    if size_bytes < mapped_bytes:
+        raise CorruptFileError(
+            f"The file had {mapped_bytes} bytes when it was opened and has {size_bytes} now. Open "
+            f"the dataset again: {str(path)!r}."
+        )
 
 
 class MappedFile:
@@ -81,11 +90,7 @@ class MappedFile:
 
     def check_size(self) -> None:
         """Raise if the file has become shorter: touching what is gone would end the process."""
-        if self._map.size() < self.size_bytes:
-            raise CorruptFileError(
-                f"The file had {self.size_bytes} bytes when it was opened and has "
-                f"{self._map.size()} now. Open the dataset again: {str(self.path)!r}."
-            )
+        check_mapped(self.path, self.size_bytes, self._map.size())
 
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Ask the kernel to fetch ``(offset, length)`` ranges together, without waiting."""

@@ -11,7 +11,6 @@ import numpy as np
 from roboreel.errors import MissingValueError
 from roboreel.storage.extents import ByteColumn
 from roboreel.storage.forking import after_fork
-from roboreel.storage.packed import PackedBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["PictureColumns"]
 
 _MAX_OPEN_COLUMNS = 64
-# A pass finds so many pictures at once, and gives so much of them at once.
+# A pass finds so many pictures at once.
 _ROWS_AT_ONCE = 16
-_SOME_BYTES = 2**19
 
 
 class PictureColumns:
@@ -60,8 +58,10 @@ class PictureColumns:
             raise self._missing(camera, files[empty], int(rows[empty]))
         return there
 
-    def read_span(self, camera: str, start: int, stop: int) -> Iterator[PackedBytes]:
-        """Yield the encoded pictures of rows ``[start, stop)`` of one episode, some at a time.
+    def read_span(self, camera: str, start: int, stop: int) -> Iterator[bytes | memoryview]:
+        """Yield the encoded picture of each row ``[start, stop)`` of one episode.
+
+        They are views of the file where they can be, to be used at once: see `ByteColumn.view`.
 
         Raises:
             MissingValueError: A row has no picture.
@@ -70,21 +70,13 @@ class PictureColumns:
             return
         file, place = self._files.locate_one(start)
         column, shift = self._column(camera, file), place - start
-        some: list[bytes | memoryview] = []
-        size_bytes = 0
         for first in range(start, stop, _ROWS_AT_ONCE):
             rows = range(first, min(stop, first + _ROWS_AT_ONCE))
             views = column.view(range(rows.start + shift, rows.stop + shift))
             for row, picture in zip(rows, views, strict=True):
                 if picture is None:
                     raise self._missing(camera, file, row)
-                some.append(picture)
-                size_bytes += len(picture)
-                if size_bytes >= _SOME_BYTES:
-                    yield PackedBytes.join(some)
-                    some, size_bytes = [], 0
-        if some:
-            yield PackedBytes.join(some)
+                yield picture
 
     def path_of(self, row: int) -> str:
         """Return the file that a row lies in, for errors."""
