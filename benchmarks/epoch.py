@@ -9,7 +9,7 @@ from benchmarks.cases.epoch import ON_VIDEO
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.peers import lerobot
 from benchmarks.results import CPU_MS, DISK_MB, PEAK_MB, PER_SECOND, Column
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 __all__ = ["BENCHMARK"]
 

@@ -9,7 +9,7 @@ from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.peers.rerun_reader import CONTENDER
 from benchmarks.results import CPU_MS, PEAK_MB, WALL_MS, note
 from roboreel import open_dataset
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 __all__ = ["BENCHMARK"]
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.dataset.order import Local, Sequential, Uniform, Weighted
+from roboreel.order.order import Local, Sequential, Uniform, Weighted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.order import Order
+    from roboreel.order.order import Order
 
 __all__ = ["Randomness", "main", "measure", "shuffle_buffer"]
 

@@ -13,8 +13,8 @@ from benchmarks.cases.video import CONTENDER_ALONE
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.peers import lerobot, torchcodec
 from benchmarks.results import CPU_MS, HELD_MB, PEAK_MB, PER_SECOND
-from roboreel.sample.arm import simulate_episode
-from roboreel.sample.render import render
+from roboreel.demo_arm.arm import simulate_episode
+from roboreel.demo_arm.render import render
 from roboreel.video.encode import VideoWriter
 from roboreel.video.encoding import Encoding
 from roboreel.video.mp4 import read_sample_table

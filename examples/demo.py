@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.progress import track
 
 import roboreel as reel
+from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, simulate_episode
+from roboreel.demo_arm.render import render
 from roboreel.report import write_report
 from roboreel.rerun import export_episodes
-from roboreel.sample.arm import ACTION_NAMES, STATE_NAMES, simulate_episode
-from roboreel.sample.render import render
 from roboreel.torch import Loader, SampleDataset
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import roboreel as reel
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 
 def main() -> None:

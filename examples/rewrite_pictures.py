@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import roboreel as reel
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 
 def main() -> None:

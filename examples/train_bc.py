@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import roboreel as reel
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 from roboreel.torch import Loader, Normalize, SampleDataset, Unnormalize
 
 HORIZON = 16

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roboreel.sample.arm import ACTION_NAMES, STATE_NAMES, TASKS, simulate_episode
-from roboreel.sample.scene import (
+from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, TASKS, simulate_episode
+from roboreel.demo_arm.scene import (
     JOINT_LIMITS,
     LINKS_M,
     Scene,

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from roboreel.storage.batch_buffers import BatchBuffers
-from roboreel.storage.budget import Budget
+from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.memory.budget import Budget
 
 LARGE = (4, 3, 480, 640)
 

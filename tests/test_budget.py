@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from roboreel.storage.budget import Budget, parse_size
+from roboreel.memory.budget import Budget, parse_size
 
 
 def test_the_least_recently_used_value_leaves_first():

@@ -7,10 +7,10 @@ import pytest
 
 import roboreel as reel
 from roboreel.errors import CorruptFileError, MissingValueError
-from roboreel.storage import columns as module
-from roboreel.storage.budget import Budget
-from roboreel.storage.columns import Columns
-from roboreel.storage.frame_files import FrameFile, FrameFiles
+from roboreel.frames import columns as module
+from roboreel.frames.columns import Columns
+from roboreel.frames.frame_files import FrameFile, FrameFiles
+from roboreel.memory.budget import Budget
 from tests.factory import write_dataset
 
 LENGTHS = [5, 1, 9, 3, 2]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from roboreel.commit.commit import WORKSHOP, Commit, finish_commit, has_commit, lock_dataset
 from roboreel.errors import CorruptFileError, DatasetInUseError
-from roboreel.record.commit import WORKSHOP, Commit, finish_commit, has_commit, lock_dataset
 
 
 def test_files_appear_where_they_shall_and_leave_when_told(tmp_path):

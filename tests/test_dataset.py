@@ -26,8 +26,8 @@ from roboreel.errors import (
     RowNotFoundError,
     WindowError,
 )
+from roboreel.memory.budget import process_budget
 from roboreel.schema import Feature
-from roboreel.storage.budget import process_budget
 from roboreel.window import Window
 from tests.factory import (
     NUMBERS,

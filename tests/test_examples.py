@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 PROJECT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))

@@ -22,9 +22,9 @@ from roboreel.errors import (
     MissingFileError,
     RowNotFoundError,
 )
-from roboreel.storage.budget import Budget
-from roboreel.storage.extents import ByteColumn
-from roboreel.storage.mapped import MappedFile
+from roboreel.memory.budget import Budget
+from roboreel.spans.mapped import MappedFile
+from roboreel.storage.extents.byte_column import ByteColumn
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 CODECS = ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roboreel.storage.files import atomic_file, atomic_folder, write_atomically
+from roboreel.files import atomic_file, atomic_folder, write_atomically
 
 
 def test_a_file_appears_whole_with_its_folder(tmp_path):

@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from roboreel.errors import CorruptFileError, DatasetError
-from roboreel.storage import footer
-from roboreel.storage.budget import Budget
-from roboreel.storage.extents import ByteColumn
-from roboreel.storage.footer import Chunk, read_footer
-from roboreel.storage.index import index_chunk
-from roboreel.storage.mapped import MappedFile
-from roboreel.storage.pages import Page, unpack, unpack_bytes
+from roboreel.memory.budget import Budget
+from roboreel.spans.mapped import MappedFile
+from roboreel.storage.extents import footer
+from roboreel.storage.extents.byte_column import ByteColumn
+from roboreel.storage.extents.footer import Chunk, read_footer
+from roboreel.storage.extents.index import index_chunk
+from roboreel.storage.extents.pages import Page, unpack, unpack_bytes
 
 
 def write(path: Path, name: str = "b", **columns: object) -> MappedFile:

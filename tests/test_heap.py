@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from roboreel.storage.heap import keep_freed_memory
+from roboreel.memory.heap import keep_freed_memory
 
 def faults_of_batches():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

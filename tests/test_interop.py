@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import peers_python
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 from .factory import SHARED, needs_shared
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.levels import decode_hybrid
+from roboreel.storage.extents.levels import decode_hybrid
 from tests.test_thrift import varint
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.literals import BLOCK_BYTES, LiteralMap
-from roboreel.storage.mapped import MappedFile
-from roboreel.storage.snappy import preamble, scan_snappy
-from roboreel.storage.zstd import scan_zstd
+from roboreel.spans.mapped import MappedFile
+from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
+from roboreel.storage.extents.snappy import preamble, scan_snappy
+from roboreel.storage.extents.zstd import scan_zstd
 
 EVERY_TAG = 10**9
 

@@ -7,8 +7,8 @@ import pytest
 
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
-from roboreel.sample import Sample, make_sample
-from roboreel.storage.budget import process_budget
+from roboreel.demo_arm import Sample, make_sample
+from roboreel.memory.budget import process_budget
 
 torch = pytest.importorskip("torch")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.dataset.order import Sequential, Weighted
-from roboreel.dataset.sampling import make_order
 from roboreel.errors import FeatureNotFoundError, RowNotFoundError
+from roboreel.loading.sampling import make_order
+from roboreel.order.order import Sequential, Weighted
 from roboreel.schema import Feature
 
 from .factory import TASKS, image_of, write_dataset, write_dataset_v2

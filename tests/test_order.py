@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from benchmarks.shuffle import main as benchmark_main
 from benchmarks.shuffle import measure, shuffle_buffer
-from roboreel.dataset.anchors import Anchors
-from roboreel.dataset.order import (
+from roboreel.errors import RowNotFoundError
+from roboreel.order.anchors import Anchors
+from roboreel.order.order import (
     Local,
     Order,
     Sequential,
@@ -19,9 +20,8 @@ from roboreel.dataset.order import (
     Weighted,
     spread_task_weights,
 )
-from roboreel.dataset.permutation import make_key, permute, scramble, unpermute
-from roboreel.dataset.split import Split
-from roboreel.errors import RowNotFoundError
+from roboreel.order.permutation import make_key, permute, scramble, unpermute
+from roboreel.order.split import Split
 
 
 def epoch_of(order: Order, epoch: int = 0) -> np.ndarray:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.plain import walk_lengths
+from roboreel.storage.extents.plain import walk_lengths
 
 LENGTHS = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 5000)), max_size=60)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.record.commit import WORKSHOP, finish_commit
+from roboreel.commit.commit import WORKSHOP, finish_commit
 from roboreel.record.journal import read_records
 from roboreel.record.recover import recover_dataset
 from tests.recording_crash import LENGTHS

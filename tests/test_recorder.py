@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import roboreel as reel
+from roboreel.commit.commit import WORKSHOP
 from roboreel.errors import (
     DatasetInUseError,
     EncodingError,
@@ -23,7 +24,6 @@ from roboreel.errors import (
 )
 from roboreel.format.write_v3 import write_manifest
 from roboreel.record.cameras import Camera, Cameras, VideoStore
-from roboreel.record.commit import WORKSHOP
 from roboreel.schema import Depth, Feature
 from tests.factory import write_dataset, write_dataset_v2
 from tests.recordings import (

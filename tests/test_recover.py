@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import roboreel as reel
 from roboreel.cli import app
+from roboreel.commit.commit import WORKSHOP
 from roboreel.errors import DatasetInUseError, NotADatasetError
-from roboreel.record.commit import WORKSHOP
 from roboreel.record.recover import recover_dataset
 from tests.factory import write_dataset
 from tests.recordings import CAMERAS, FPS, check_dataset, decoded, features, record

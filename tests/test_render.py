@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roboreel.sample.arm import simulate_episode
-from roboreel.sample.canvas import Canvas, View
-from roboreel.sample.render import CAMERAS, render
-from roboreel.sample.scene import Point, Scene, inverse_kinematics
+from roboreel.demo_arm.arm import simulate_episode
+from roboreel.demo_arm.canvas import Canvas, View
+from roboreel.demo_arm.render import CAMERAS, render
+from roboreel.demo_arm.scene import Point, Scene, inverse_kinematics
 
 RED, BLUE, BLOCK, GOAL = (-0.2, 0.25), (0.25, 0.2), (0.05, 0.22), (0.05, 0.33)
 

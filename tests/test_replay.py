@@ -29,8 +29,8 @@ from roboreel.errors import (
     MissingFileError,
     WindowError,
 )
-from roboreel.record import layout
-from roboreel.record.replay import ReplayBuffer
+from roboreel.replay import layout
+from roboreel.replay.buffer import ReplayBuffer
 from roboreel.schema import Depth, Feature
 from roboreel.window import Window
 from tests.factory import NUMBERS, write_dataset
@@ -170,7 +170,7 @@ class TestAdding:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("roboreel.record.columns.write_at", full)
+            patch.setattr("roboreel.replay.columns.write_at", full)
             with pytest.raises(OSError, match="No space left"):
                 buffer.add_episode(episode_of([1]))
         buffer.add_episode(episode_of([2]))

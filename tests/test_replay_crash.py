@@ -18,8 +18,8 @@ from typing import IO, Any
 import numpy as np
 import pytest
 
-from roboreel.record import columns, store, writer
-from roboreel.record.replay import ReplayBuffer
+from roboreel.replay import columns, store, writer
+from roboreel.replay.buffer import ReplayBuffer
 from roboreel.schema import Feature
 from roboreel.window import Window
 

@@ -15,7 +15,7 @@ from roboreel.errors import (
     RecordingError,
 )
 from roboreel.format.features import DEFAULT_FEATURES
-from roboreel.record import convert
+from roboreel.replay import convert
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, write_dataset
 

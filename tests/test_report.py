@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import roboreel as reel
+from roboreel.demo_arm import Sample, make_sample
+from roboreel.frames.picture_columns import PictureColumns
 from roboreel.report import write_report
 from roboreel.report.distribution import spread
 from roboreel.report.doubts import doubt_feature
 from roboreel.report.survey import survey_dataset
-from roboreel.sample import Sample, make_sample
 from roboreel.schema import Feature
-from roboreel.storage.picture_columns import PictureColumns
 from tests import factory
 from tests.browser import Browser, needs_chromium
 

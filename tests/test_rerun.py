@@ -28,6 +28,7 @@ pytest.importorskip("rerun.chunk")
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
+from roboreel.demo_arm import Sample, make_sample
 from roboreel.errors import (
     CorruptFileError,
     DatasetError,
@@ -40,7 +41,6 @@ from roboreel.rerun import default_blueprint, export_episodes, log_episode
 from roboreel.rerun.bitstream import stream_packer
 from roboreel.rerun.episode_blocks import NOT_SHOWN, EpisodeBlocks, entity_path
 from roboreel.rerun.rrd import CHUNK, frames
-from roboreel.sample import Sample, make_sample
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
 from roboreel.video.mp4 import read_sample_table

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 rerun_chunk = pytest.importorskip("rerun.chunk")
 
 import roboreel as reel
+from roboreel.demo_arm import Sample, make_sample
 from roboreel.rerun import columns as rows
 from roboreel.rerun import example as example_module
 from roboreel.rerun import export_episodes, recording
@@ -27,7 +28,6 @@ from roboreel.rerun.identity import Identities
 from roboreel.rerun.protobuf import nested, number, read_fields
 from roboreel.rerun.recording import RecordingWriter
 from roboreel.rerun.rrd import CHUNK, END, HEADER_BYTES, STORE, UnknownFormError, ending, frames
-from roboreel.sample import Sample, make_sample
 from tests import factory
 from tests.rrd_rows import rows_of
 

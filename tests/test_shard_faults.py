@@ -14,8 +14,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 SCRIPT = r"""
 import os, sys
 from pathlib import Path
-from roboreel.storage.shards import open_shards, validate_shards, write_shards
-from roboreel.storage.shards.write import ShardFile
+from roboreel.shards import open_shards, validate_shards, write_shards
+from roboreel.shards.write import ShardFile
 
 FEATURES = {"data": "bytes", "n": "int64"}
 STEPS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")

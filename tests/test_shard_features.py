@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from roboreel.errors import ExampleError, MetadataError
-from roboreel.storage.shards import (
+from roboreel.shards import (
     Array,
     ClassLabel,
     Image,
@@ -19,7 +19,7 @@ from roboreel.storage.shards import (
     open_shards,
     write_shards,
 )
-from roboreel.storage.shards.features import (
+from roboreel.shards.features import (
     features_from_json,
     features_of_schema,
     features_to_json,

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
 COMMON = r"""
 import os, sys, threading
 import numpy as np
-from roboreel.storage.shards import Image, open_shards, write_shards
+from roboreel.shards import Image, open_shards, write_shards
 
 def anonymous_bytes():
     for line in open("/proc/self/smaps_rollup"):
@@ -38,7 +38,7 @@ def examples():
         if n % 50 == 49 and n > BATCH:
             peak = max(peak, anonymous_bytes())
         yield {"image": blob[n % 1000 : n % 1000 + SIZE], "n": n}
-plain = __import__("roboreel.storage.shards.write", fromlist=["ShardFile"]).ShardFile
+plain = __import__("roboreel.shards.write", fromlist=["ShardFile"]).ShardFile
 write = plain.write_batch
 def write_batch(file, batch):
     global peak

@@ -20,14 +20,14 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.storage.shards import (
+from roboreel.shards import (
     Image,
     open_shards,
     read_manifest,
     validate_shards,
     write_shards,
 )
-from roboreel.storage.shards.write import ShardFile
+from roboreel.shards.write import ShardFile
 
 FEATURES = {"data": "bytes", "n": "int64"}
 

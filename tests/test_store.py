@@ -19,7 +19,7 @@ from roboreel.errors import (
     MissingFileError,
     RowNotFoundError,
 )
-from roboreel.storage.shards.features import (
+from roboreel.shards.features import (
     Array,
     ClassLabel,
     Image,
@@ -27,9 +27,9 @@ from roboreel.storage.shards.features import (
     VideoPath,
     arrow_schema,
 )
-from roboreel.storage.shards.features import normalize_features as normalize
-from roboreel.storage.shards.store import Store, open_shards
-from roboreel.storage.shards.write import write_shards
+from roboreel.shards.features import normalize_features as normalize
+from roboreel.shards.store import Store, open_shards
+from roboreel.shards.write import write_shards
 
 FEATURES = {
     "image": Image(),

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.thrift import BINARY, BOOL, INT, CompactReader, TruncatedError, whole_structs
+from roboreel.storage.extents.thrift import (
+    BINARY,
+    BOOL,
+    INT,
+    CompactReader,
+    TruncatedError,
+    whole_structs,
+)
 
 INT_FIELDS = st.dictionaries(st.integers(1, 200), st.integers(-(2**31), 2**31 - 1))
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import roboreel as reel
 from roboreel.errors import CorruptFileError, EpisodeNotFoundError, MissingFileError, SampleError
+from roboreel.memory.budget import process_budget
 from roboreel.schema import Feature
-from roboreel.storage.budget import process_budget
 
 from .factory import NUMBERS, TASKS, write_dataset
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import roboreel as reel
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 torch = pytest.importorskip("torch")
 

@@ -19,7 +19,7 @@ from roboreel.errors import (
     MissingFileError,
     MissingImageError,
 )
-from roboreel.storage.budget import Budget
+from roboreel.memory.budget import Budget
 from roboreel.video.convert import Layout
 from roboreel.video.source import ClipRequest, VideoSource
 from tests.video_factory import (

@@ -44,10 +44,10 @@ def _readers_of_bytes(
     """Return what reads one picture of a file, and what reads a batch from all files."""
     import numpy as np
 
-    from roboreel.storage.budget import process_budget
-    from roboreel.storage.extents import ByteColumn
-    from roboreel.storage.frame_files import FrameFiles
-    from roboreel.storage.picture_columns import PictureColumns
+    from roboreel.frames.frame_files import FrameFiles
+    from roboreel.frames.picture_columns import PictureColumns
+    from roboreel.memory.budget import process_budget
+    from roboreel.storage.extents.byte_column import ByteColumn
 
     manifest, budget = dataset.manifest, process_budget()
     paths = [manifest.root / manifest.data_files[file] for file in range(len(manifest.data_files))]

@@ -16,7 +16,7 @@ def replay(meter: Meter, root: str, length: int, batch: int, count: int) -> None
     """Add episodes; draw single frames, windows, and windows by priority."""
     import numpy as np
 
-    from roboreel.record.replay import ReplayBuffer
+    from roboreel.replay.buffer import ReplayBuffer
     from roboreel.schema import Feature
     from roboreel.window import Window
 

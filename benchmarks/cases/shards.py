@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def write_and_read(meter: Meter, count: int, reads: int) -> None:
     """Write pictures; read them one by one, in batches, and all in sequence."""
-    from roboreel.storage.shards import Image, open_shards, write_shards
+    from roboreel.shards import Image, open_shards, write_shards
 
     path = Path(tempfile.gettempdir(), "shards")
     with meter.step("write", count):

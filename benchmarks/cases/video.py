@@ -18,7 +18,7 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
     """Read random images into batch arrays, and all images forward."""
     import numpy as np
 
-    from roboreel.storage.budget import Budget
+    from roboreel.memory.budget import Budget
     from roboreel.video.source import ClipRequest, VideoSource
 
     source = VideoSource(budget=Budget(), threads=threads)

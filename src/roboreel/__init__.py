@@ -21,50 +21,50 @@ if TYPE_CHECKING:
     from roboreel.record.recorder import Recorder as Recorder
     from roboreel.record.recorder import create_dataset as create_dataset
     from roboreel.record.recorder import resume_dataset as resume_dataset
-    from roboreel.record.replay import ReplayBuffer as ReplayBuffer
+    from roboreel.replay.buffer import ReplayBuffer as ReplayBuffer
     from roboreel.schema import Depth as Depth
     from roboreel.schema import Feature as Feature
-    from roboreel.storage.shards import Array as Array
-    from roboreel.storage.shards import ClassLabel as ClassLabel
-    from roboreel.storage.shards import Image as Image
-    from roboreel.storage.shards import Sequence as Sequence
-    from roboreel.storage.shards import Store as Store
-    from roboreel.storage.shards import Value as Value
-    from roboreel.storage.shards import VideoPath as VideoPath
-    from roboreel.storage.shards import open_shards as open_shards
-    from roboreel.storage.shards import validate_shards as validate_shards
-    from roboreel.storage.shards import write_shards as write_shards
+    from roboreel.shards import Array as Array
+    from roboreel.shards import ClassLabel as ClassLabel
+    from roboreel.shards import Image as Image
+    from roboreel.shards import Sequence as Sequence
+    from roboreel.shards import Store as Store
+    from roboreel.shards import Value as Value
+    from roboreel.shards import VideoPath as VideoPath
+    from roboreel.shards import open_shards as open_shards
+    from roboreel.shards import validate_shards as validate_shards
+    from roboreel.shards import write_shards as write_shards
     from roboreel.video.encoding import Encoding as Encoding
     from roboreel.window import Window as Window
 
 _HOMES = {
-    "Array": "roboreel.storage.shards",
-    "ClassLabel": "roboreel.storage.shards",
+    "Array": "roboreel.shards",
+    "ClassLabel": "roboreel.shards",
     "Dataset": "roboreel.dataset",
     "DatasetError": "roboreel.errors",
     "Depth": "roboreel.schema",
     "Encoding": "roboreel.video.encoding",
     "Episode": "roboreel.dataset",
     "Feature": "roboreel.schema",
-    "Image": "roboreel.storage.shards",
+    "Image": "roboreel.shards",
     "Jpeg": "roboreel.dataset.cache",
     "Mixture": "roboreel.dataset.mixture",
     "Normalize": "roboreel.dataset.normalize",
     "Raw": "roboreel.dataset.cache",
     "Recorder": "roboreel.record.recorder",
-    "ReplayBuffer": "roboreel.record.replay",
-    "Sequence": "roboreel.storage.shards",
-    "Store": "roboreel.storage.shards",
+    "ReplayBuffer": "roboreel.replay.buffer",
+    "Sequence": "roboreel.shards",
+    "Store": "roboreel.shards",
     "Unnormalize": "roboreel.dataset.normalize",
-    "Value": "roboreel.storage.shards",
-    "VideoPath": "roboreel.storage.shards",
+    "Value": "roboreel.shards",
+    "VideoPath": "roboreel.shards",
     "Window": "roboreel.window",
     "create_dataset": "roboreel.record.recorder",
     "open_dataset": "roboreel.dataset",
-    "open_shards": "roboreel.storage.shards",
+    "open_shards": "roboreel.shards",
     "resume_dataset": "roboreel.record.recorder",
-    "validate_shards": "roboreel.storage.shards",
-    "write_shards": "roboreel.storage.shards",
+    "validate_shards": "roboreel.shards",
+    "write_shards": "roboreel.shards",
 }
 
 __version__ = "0.1.0"

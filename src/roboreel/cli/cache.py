@@ -26,8 +26,8 @@ from roboreel.dataset.cache import (
 )
 from roboreel.dataset.materialize import estimate
 from roboreel.errors import CacheError
-from roboreel.storage.budget import parse_size
-from roboreel.storage.shards import validate_shards
+from roboreel.memory.budget import parse_size
+from roboreel.shards import validate_shards
 
 __all__ = ["cache"]
 

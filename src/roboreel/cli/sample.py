@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from roboreel.cli.console import output, progress_bar
-from roboreel.sample import Sample, make_sample
+from roboreel.demo_arm import Sample, make_sample
 
 __all__ = ["sample"]
 

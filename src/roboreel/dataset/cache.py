@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from roboreel.errors import CacheError, CorruptFileError
+from roboreel.forking import after_fork
 from roboreel.image import decode_images, image_size
-from roboreel.storage.forking import after_fork
-from roboreel.storage.shards import open_shards
+from roboreel.shards import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Manifest
-    from roboreel.storage.shards import Store
+    from roboreel.shards import Store
 
 __all__ = [
     "Cache",

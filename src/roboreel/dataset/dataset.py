@@ -17,7 +17,7 @@ from roboreel.errors import TaskNotFoundError
 from roboreel.format import read_manifest
 from roboreel.format.hub import SCHEME, find_dataset, parse_hub_url
 from roboreel.format.statistics import read_stats
-from roboreel.storage.budget import parse_size, process_budget
+from roboreel.memory.budget import parse_size, process_budget
 
 if TYPE_CHECKING:
     import os

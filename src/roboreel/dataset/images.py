@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.forking import after_fork
+from roboreel.frames.picture_columns import PictureColumns
 from roboreel.image import decode_image, decode_images
-from roboreel.storage.batch_buffers import BatchBuffers
-from roboreel.storage.forking import after_fork
-from roboreel.storage.picture_columns import PictureColumns
+from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.video.scale import scale_picture
 from roboreel.video.source import ClipRequest, VideoSource
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from roboreel.dataset.cache import Cache
+    from roboreel.frames.frame_files import FrameFiles
+    from roboreel.memory.budget import Budget
     from roboreel.schema import Manifest
-    from roboreel.storage.budget import Budget
-    from roboreel.storage.frame_files import FrameFiles
 
 __all__ = ["Images", "Layout"]
 

@@ -23,10 +23,10 @@ from roboreel.dataset.cache import (
     source_of,
 )
 from roboreel.errors import CacheError
+from roboreel.files import write_atomically
 from roboreel.image import encode_jpeg
-from roboreel.storage.files import write_atomically
-from roboreel.storage.shards import Array, Image, Value, write_shards
-from roboreel.storage.shards.publish import withdraw
+from roboreel.shards import Array, Image, Value, write_shards
+from roboreel.shards.publish import withdraw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

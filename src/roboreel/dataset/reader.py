@@ -11,8 +11,8 @@ from roboreel.dataset.cache import open_cache
 from roboreel.dataset.images import Images
 from roboreel.dataset.plan import plan_read
 from roboreel.errors import FeatureNotFoundError
-from roboreel.storage.columns import Columns
-from roboreel.storage.frame_files import FrameFiles
+from roboreel.frames.columns import Columns
+from roboreel.frames.frame_files import FrameFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from roboreel.dataset.cache import Cache
     from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Plan
+    from roboreel.memory.budget import Budget
     from roboreel.schema import Manifest
-    from roboreel.storage.budget import Budget
     from roboreel.window import Window
 
 __all__ = ["Reader", "open_reader"]

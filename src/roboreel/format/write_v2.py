@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from roboreel.files import write_atomically
 from roboreel.format.info import Info, info_path
 from roboreel.format.statistics import stats_to_json
-from roboreel.storage.files import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

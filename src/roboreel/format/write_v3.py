@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.files import write_atomically
 from roboreel.format.info import Info, info_path
 from roboreel.format.statistics import stats_to_json
-from roboreel.storage.files import write_atomically
 from roboreel.storage.frame_tables import frame_schema, frame_table, picture_columns
 from roboreel.storage.parquet import write_columns, write_parquet
 from roboreel.storage.ragged import TextLists

@@ -1,1 +1,1 @@
-"""Writing: recorders and replay buffers."""
+"""Writing: an episode is on the disk entirely, or not at all."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.commit.commit import Commit, finish_commit, locked
 from roboreel.errors import UnsupportedVersionError
 from roboreel.format import read_manifest
 from roboreel.format.lerobot_v3 import episode_files
-from roboreel.record.commit import Commit, finish_commit, locked
 from roboreel.record.ledger import place_of
 from roboreel.storage.parquet import column_key, join_parquet, join_tables, open_parquet
 from roboreel.video.remux import coding_key, join_videos

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roboreel.commit.commit import WORKSHOP
 from roboreel.errors import RecordingError
 from roboreel.record.cameras import Camera, Cameras, PictureStore, VideoStore
 from roboreel.record.checks import given_features
-from roboreel.record.commit import WORKSHOP
 from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
 from roboreel.record.totals import sample_stride
 from roboreel.video.remux import join_videos

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from roboreel.commit.commit import WORKSHOP, Commit, drop_commit, lock_dataset
 from roboreel.errors import DatasetError, EncodingError, FrameError, MetadataError, RecordingError
 from roboreel.format import read_manifest
 from roboreel.format.features import DEFAULT_FEATURES, feature_from_json
 from roboreel.format.write_v3 import write_info, write_tasks
 from roboreel.record.checks import Door
-from roboreel.record.commit import WORKSHOP, Commit, drop_commit, lock_dataset
 from roboreel.record.compact import compact
 from roboreel.record.episode import OpenEpisode, Settings
 from roboreel.record.ledger import Ledger, empty_manifest

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.commit.commit import WORKSHOP, finish_commit, has_commit, locked
 from roboreel.errors import CorruptFileError, UnsupportedVersionError
 from roboreel.format import read_manifest
 from roboreel.image import decode_image
+from roboreel.memory.budget import process_budget
 from roboreel.record.checks import given_features
-from roboreel.record.commit import WORKSHOP, finish_commit, has_commit, locked
 from roboreel.record.episode import ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
 from roboreel.record.ledger import Ledger
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import ImageSampler, Totals, sample_stride
-from roboreel.storage.budget import process_budget
 from roboreel.video.salvage import first_images, whole_fragments
 from roboreel.video.source import ClipRequest, VideoSource
 

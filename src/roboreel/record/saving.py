@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.commit.commit import Commit
 from roboreel.format.features import DEFAULT_FEATURES
 from roboreel.format.write_v3 import (
     EPISODES_PATH,
@@ -15,7 +16,6 @@ from roboreel.format.write_v3 import (
     write_stats,
     write_tasks,
 )
-from roboreel.record.commit import Commit
 from roboreel.record.ledger import describe_episode, following
 from roboreel.stats import Accumulator
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.commit.commit import WORKSHOP
+from roboreel.files import atomic_file
 from roboreel.format.statistics import read_episode_stats
-from roboreel.record.commit import WORKSHOP
+from roboreel.frames.columns import Columns
+from roboreel.frames.frame_files import FrameFiles
+from roboreel.memory.budget import process_budget
 from roboreel.stats import Accumulator, ImageAccumulator, merge_stats
-from roboreel.storage.budget import process_budget
-from roboreel.storage.columns import Columns
-from roboreel.storage.files import atomic_file
-from roboreel.storage.frame_files import FrameFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

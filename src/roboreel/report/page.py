@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel import __version__
+from roboreel.files import write_atomically
 from roboreel.report.distribution import MOST_ELEMENTS, Distribution
 from roboreel.report.plots import bar_list, histogram, range_bar, show
 from roboreel.report.survey import Survey, survey_dataset
-from roboreel.storage.files import write_atomically
 
 if TYPE_CHECKING:
     import os

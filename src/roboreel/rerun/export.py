@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import rerun as rr
 
+from roboreel.files import atomic_file
 from roboreel.rerun.blocks import lend_chunks
 from roboreel.rerun.blueprint import default_blueprint
 from roboreel.rerun.episode_blocks import EpisodeBlocks
 from roboreel.rerun.recording import RecordingWriter
 from roboreel.rerun.source import Source
-from roboreel.storage.files import atomic_file
 
 if TYPE_CHECKING:
     import os

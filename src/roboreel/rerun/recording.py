@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from rerun.chunk import LazyChunkStream
 
+from roboreel.files import atomic_name
 from roboreel.rerun.blocks import Kind, lend_chunks
 from roboreel.rerun.chunk_table import ChunkEntry, ChunkTable
 from roboreel.rerun.columns import POOL, TEXT
@@ -17,7 +18,6 @@ from roboreel.rerun.example import Example, chunk_form, write_example
 from roboreel.rerun.identity import Identities, Identity
 from roboreel.rerun.protobuf import nested, number, tag, varint
 from roboreel.rerun.rrd import CHUNK, END, LZ4, STORE, UnknownFormError, ending, frame
-from roboreel.storage.files import atomic_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

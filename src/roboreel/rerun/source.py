@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.storage.budget import process_budget
-from roboreel.storage.columns import Columns
-from roboreel.storage.frame_files import FrameFiles
-from roboreel.storage.picture_columns import PictureColumns
+from roboreel.frames.columns import Columns
+from roboreel.frames.frame_files import FrameFiles
+from roboreel.frames.picture_columns import PictureColumns
+from roboreel.memory.budget import process_budget
 from roboreel.video.source import VideoSource
 
 if TYPE_CHECKING:

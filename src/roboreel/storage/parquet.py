@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.files import atomic_file
 from roboreel.storage.arrow_types import is_number, plain_numbers
-from roboreel.storage.files import atomic_file
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from roboreel.dataset.order import Local, Weighted
-from roboreel.dataset.sampling import make_order
-from roboreel.dataset.split import Split
 from roboreel.errors import SampleError
-from roboreel.torch.prefetch import Prefetcher
+from roboreel.loading.prefetch import Prefetcher
+from roboreel.loading.sampling import make_order
+from roboreel.order.order import Local, Weighted
+from roboreel.order.split import Split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.order import Order
-    from roboreel.dataset.sampling import Shuffle, Weights
+    from roboreel.loading.sampling import Shuffle, Weights
+    from roboreel.order.order import Order
     from roboreel.torch.samples import Sample, SampleDataset
 
 __all__ = ["Loader"]

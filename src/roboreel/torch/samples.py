@@ -9,8 +9,8 @@ import torch
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import default_collate
 
-from roboreel.dataset.anchors import Anchors
 from roboreel.errors import DatasetError, SampleError
+from roboreel.order.anchors import Anchors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.images import Layout
-    from roboreel.dataset.sampling import Source
+    from roboreel.loading.sampling import Source
     from roboreel.window import Window
 
 __all__ = ["SampleDataset", "as_tensors"]

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.memory.budget import Budget
     from roboreel.schema import Depth
-    from roboreel.storage.budget import Budget
     from roboreel.video.convert import Layout
     from roboreel.video.samples import SampleTable
 

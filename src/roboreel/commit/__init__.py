@@ -1,0 +1,1 @@
+"""Several files of a folder change at once, or not at all."""

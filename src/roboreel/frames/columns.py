@@ -1,0 +1,288 @@
+"""Numbers and texts of any rows, gathered once per feature and batch."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import DatasetError
+from roboreel.storage.dense import dense_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.frames.frame_files import FrameFiles
+    from roboreel.memory.budget import Budget
+    from roboreel.schema import Feature
+
+__all__ = ["Columns"]
+
+_DENSE = "dense columns"
+_GROUPS = "row groups"
+# Features are read together where a row group of them is no larger: a call costs more than its data.
+_TOGETHER_BYTES = 2**22
+# So much is read at once where row groups are read one after the other.
+_AHEAD_BYTES = 2**14
+
+
+@dataclass(slots=True, eq=False)
+class _Dense:
+    """One feature over all rows, filled row group by row group as rows are asked for."""
+
+    values: NDArray[Any]
+    filled: set[tuple[int, int]]
+    """Files and row groups that are there."""
+    missing: NDArray[np.int64]
+    """Rows of each episode that are not there yet."""
+    lock: threading.Lock
+    """Held while it is noted what is there, never while reading."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """Features of adjacent row groups."""
+
+    names: tuple[str, ...]
+    file: int
+    first: int
+    stop: int
+    values: dict[str, NDArray[Any]]
+
+
+class Columns:
+    """The features that are numbers or texts, over all data files of a dataset.
+
+    A feature whose whole column fits in half of the budget, beside the others that are held so,
+    is kept as one array that fills up as rows are asked for: a gather is then one NumPy call.
+    The others are held row group by row group, so that the order of access decides the speed.
+    """
+
+    def __init__(self, files: FrameFiles, features: Mapping[str, Feature], budget: Budget) -> None:
+        self._files = files
+        self._features = features
+        self._budget = budget
+        self._run: _Run | None = None
+        weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
+
+    def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of a feature at some rows, shaped as ``rows`` and then as a value.
+
+        Args:
+            name: A feature of numbers, texts or language; the latter two come as objects.
+            rows: Rows of the dataset, of any shape, in any order, repeated or not.
+        """
+        feature = self._features[name]
+        flat = rows.reshape(-1)
+        if feature.kind != "number":
+            return self._gather_objects(name, flat).reshape(rows.shape)
+        dense = self._dense(name, feature)
+        if dense is None:
+            return self._gather_groups(name, feature, flat).reshape(
+                *rows.shape, *feature.value_shape
+            )
+        if dense.missing[self._files.episodes_of(flat)].any():
+            self._fill({name: dense}, flat)
+        return dense.values.take(rows, axis=0)
+
+    def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
+        """Read what several features lack of some rows; quicker than when each is gathered."""
+        episodes = self._files.episodes_of(rows)
+        lacking = {}
+        for name in names:
+            feature = self._features[name]
+            dense = self._dense(name, feature) if feature.kind == "number" else None
+            if dense is not None and dense.missing[episodes].any():
+                lacking[name] = dense
+        if len(lacking) > 1:
+            self._fill(lacking, rows)
+
+    def read_span(self, names: Sequence[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """Return the values of several features at rows ``[start, stop)`` of one episode.
+
+        For a single pass: numbers are not held, but for the row groups read last, since the next
+        episode may lie in them too. Small ones that are read one after the other are read several
+        at a time. What is in large row groups, and texts, is held as by `gather`.
+        """
+        numbers = tuple(name for name in names if self._features[name].kind == "number")
+        read = self._read_span(numbers, start, stop) if start < stop else {}
+        return {
+            name: read[name] if name in read else self.gather(name, np.arange(start, stop))
+            for name in names
+        }
+
+    def rung(self, name: str) -> str:
+        """Return how a feature is held: as one array, or row group by row group."""
+        feature = self._features[name]
+        if feature.kind != "number":
+            return "row groups, as Arrow text"
+        if self._budget.get((self._files.token, name)) is not None:
+            return "one dense array"
+        if self._fits(feature):
+            return "one dense array, once read"
+        return "row groups: read in order, or raise `memory=`"
+
+    def _read_span(self, names: tuple[str, ...], start: int, stop: int) -> dict[str, NDArray[Any]]:
+        """Return the numbers of an episode's rows; of none, where a row group is large."""
+        file, first = self._files.locate_one(start)
+        last = first + stop - start - 1
+        bounds = self._files.group_bounds(file)
+        touched = np.searchsorted(bounds, [first, last], side="right") - 1
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
+        group = int(touched[0])
+        while group <= touched[1]:
+            if self._group_bytes(names, int(bounds[group + 1] - bounds[group])) > _TOGETHER_BYTES:
+                return {}
+            run = self._read_run(names, file, group)
+            begin, end = int(bounds[run.first]), int(bounds[run.stop])
+            inside = slice(max(first - begin, 0), min(last + 1, end) - begin)
+            for name, values in run.values.items():
+                parts[name].append(values[inside])
+            group = run.stop
+        return {name: _joined(some) for name, some in parts.items()}
+
+    def _read_run(self, names: tuple[str, ...], file: int, group: int) -> _Run:
+        """Return a row group, and some that follow it if the one before it was read last."""
+        last, stop = self._run, group + 1
+        if last is not None and (last.names, last.file) == (names, file):
+            if last.first <= group < last.stop:
+                return last
+            if last.stop == group:
+                bounds = self._files.group_bounds(file)
+                end = bounds[group] + _AHEAD_BYTES // max(1, self._group_bytes(names, 1))
+                stop = max(stop, int(np.searchsorted(bounds, end, side="right")) - 1)
+        try:
+            run = self._read_groups(names, file, group, stop)
+        except DatasetError:
+            if stop == group + 1:
+                raise
+            # Something of what follows: to be told of when it is asked for.
+            run = self._read_groups(names, file, group, group + 1)
+        self._run = run
+        return run
+
+    def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
+        opened = self._files.open(file)
+        place = opened.describe(group)
+        values = {
+            name: dense_numbers(name, column, self._features[name], place=place)
+            for name, column in opened.read_together(range(group, stop), names).items()
+        }
+        return _Run(names, file, group, stop, values)
+
+    def _fits(self, feature: Feature) -> bool:
+        held = self._budget.held_by(_DENSE)
+        return held + self._column_bytes(feature) <= self._budget.limit_bytes // 2
+
+    def _column_bytes(self, feature: Feature) -> int:
+        return self._files.num_rows * self._row_bytes(feature)
+
+    def _row_bytes(self, feature: Feature) -> int:
+        return math.prod(feature.value_shape) * feature.numpy_dtype.itemsize
+
+    def _dense(self, name: str, feature: Feature) -> _Dense | None:
+        key = (self._files.token, name)
+        held: _Dense | None = self._budget.get(key)
+        if held is None and self._fits(feature):
+            shape = (self._files.num_rows, *feature.value_shape)
+            # Not zeroed: pages that no row group fills are never touched and cost nothing.
+            values = np.empty(shape, feature.numpy_dtype)
+            held = _Dense(values, set(), self._files.lengths.copy(), threading.Lock())
+            self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
+        return held
+
+    def _fill(self, columns: Mapping[str, _Dense], rows: NDArray[np.int64]) -> None:
+        for file, group, _ in self._groups(rows):
+            names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
+            if not names:
+                continue
+            to, source = self._files.rows_of_group(file, group)
+            episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
+            opened = self._files.open(file)
+            for together in self._portions(names, len(source)):
+                read = opened.read_together([group], together)
+                for name in together:
+                    values = dense_numbers(
+                        name, read[name], self._features[name], place=opened.describe(group)
+                    )
+                    dense = columns[name]
+                    dense.values[to] = values if len(source) == len(values) else values[source]
+                    with dense.lock:
+                        # Two threads may both have filled it, with the same values: counted once.
+                        if (file, group) not in dense.filled:
+                            dense.filled.add((file, group))
+                            dense.missing[episodes] -= counts
+
+    def _portions(self, names: list[str], count: int) -> list[list[str]]:
+        """Return which features are read together where a row group has so many rows."""
+        small = self._group_bytes(names, count) <= _TOGETHER_BYTES
+        return [names] if small else [[name] for name in names]
+
+    def _group_bytes(self, names: Iterable[str], count: int) -> int:
+        """Return the size of several features of so many rows."""
+        return sum(self._row_bytes(self._features[name]) for name in names) * count
+
+    def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
+        out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
+        for file, group, places in self._groups(rows):
+            opened = self._files.open(file)
+            values = self._budget.load(
+                (self._files.token, name, file, group),
+                lambda opened=opened, group=group: dense_numbers(  # type: ignore[misc]
+                    name, opened.read(group, name), feature, place=opened.describe(group)
+                ).copy(),
+                lambda array: array.nbytes,
+                owner=_GROUPS,
+            )
+            out[places.slots] = values[places.rows]
+        return out
+
+    def _gather_objects(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        out = np.empty(len(rows), dtype=object)
+        for file, group, places in self._groups(rows):
+            opened = self._files.open(file)
+            values = self._budget.load(
+                (self._files.token, name, file, group),
+                lambda opened=opened, group=group: opened.read(group, name),  # type: ignore[misc]
+                lambda array: int(array.nbytes),
+                owner=_GROUPS,
+            )
+            out[places.slots] = [values[row].as_py() for row in places.rows.tolist()]
+        return out
+
+    def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
+        """Yield the row groups that rows lie in, each with its rows and where they are wanted."""
+        files, file_rows = self._files.locate(rows)
+        for slots in _runs_of_equal(files):
+            file = int(files[slots[0]])
+            bounds = self._files.group_bounds(file)
+            groups = np.searchsorted(bounds, file_rows[slots], side="right") - 1
+            for chosen in _runs_of_equal(groups):
+                group, wanted = int(groups[chosen[0]]), slots[chosen]
+                yield file, group, _Places(wanted, file_rows[wanted] - bounds[group])
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _runs_of_equal(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the places of each distinct value, the values ascending."""
+    if not len(values):
+        return []
+    order = np.argsort(values, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Places:
+    slots: NDArray[np.int64]
+    """Where in the result."""
+    rows: NDArray[np.int64]
+    """Where in the row group."""

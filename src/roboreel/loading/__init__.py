@@ -1,0 +1,1 @@
+"""Batches of a dataset or a mixture, in order and ahead of time; without a framework."""

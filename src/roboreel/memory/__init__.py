@@ -1,0 +1,1 @@
+"""What the process holds in memory, and its limit."""

@@ -1,0 +1,63 @@
+"""Memory of large batches, used again once the batch is gone."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from roboreel.memory.budget import Budget
+
+__all__ = ["BatchBuffers"]
+
+# Smaller arrays come from the allocator's own heap, which keeps them mapped.
+_LEAST_BYTES = 2**20
+# Blocks of one size that may wait at a time.
+_MOST_WAITING = 8
+
+
+class BatchBuffers:
+    """Hands out arrays like `numpy.empty`, from memory that earlier batches have given back.
+
+    The allocator returns large blocks to the system, which must then clear every page of the next
+    one. Here a block waits under the byte budget instead, and is handed out again when no array,
+    view or tensor refers to it any more. Safe to use from several threads, and after a fork.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Return an array with arbitrary contents, which is the caller's for as long as used."""
+        kind = np.dtype(dtype)
+        size_bytes = math.prod(shape) * kind.itemsize
+        if size_bytes < _LEAST_BYTES:
+            return np.empty(shape, kind)
+        block = self._waiting(size_bytes)
+        if block is None:
+            block = np.empty(size_bytes, np.uint8)
+        # An object for this one use: views and tensors keep it alive, and it tells its end.
+        lease = (ctypes.c_char * size_bytes).from_buffer(block.data)
+        weakref.finalize(lease, self._give_back, block).atexit = False
+        array: NDArray[Any] = np.frombuffer(memoryview(lease), kind).reshape(shape)
+        return array
+
+    def _waiting(self, size_bytes: int) -> NDArray[np.uint8] | None:
+        keys = _keys(size_bytes)
+        return next((b for key in keys if (b := self._budget.take(key)) is not None), None)
+
+    def _give_back(self, block: NDArray[np.uint8]) -> None:
+        # Two threads that choose the same place let one block go: no harm.
+        key = next((key for key in _keys(block.nbytes) if self._budget.get(key) is None), None)
+        if key is not None:
+            self._budget.put(key, block, block.nbytes, owner="batch buffers")
+
+
+def _keys(size_bytes: int) -> list[tuple[str, int, int]]:
+    return [("batch buffers", size_bytes, place) for place in range(_MOST_WAITING)]

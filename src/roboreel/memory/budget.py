@@ -1,0 +1,187 @@
+"""The one byte budget that every cache of a process draws from."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from roboreel.forking import after_fork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+__all__ = ["DEFAULT_LIMIT_BYTES", "Budget", "parse_size", "process_budget"]
+
+DEFAULT_LIMIT_BYTES = 512 * 1024**2
+
+T = TypeVar("T")
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {unit + "I": 1024**power for power, unit in enumerate("KMGT", start=1)}
+
+
+def parse_size(size: int | str) -> int:
+    """Return a size in bytes.
+
+    Examples:
+        >>> parse_size("256MB"), parse_size("1.5 GiB"), parse_size(4096)
+        (256000000, 1610612736, 4096)
+    """
+    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", str(size), re.IGNORECASE)
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError(f"Not a size: {size!r}. Write bytes as a number, or as '512MB', '2GiB'.")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+@dataclass(slots=True)
+class _Entry:
+    value: Any
+    size_bytes: int
+    owner: str
+    survives_fork: bool
+
+
+class Budget:
+    """A cache with a limit in bytes; what was used longest ago leaves first.
+
+    Eviction only lets go of the cache's own reference: whoever still uses a value keeps it alive.
+    A value larger than the limit is handed back to the caller and not kept.
+    Safe to use from several threads. After a fork the child keeps what is plain memory and drops
+    what was marked as not surviving.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._held_bytes = 0
+        self._held_by: defaultdict[str, int] = defaultdict(int)
+        self._lock = threading.RLock()
+        after_fork(self, Budget._after_fork)
+
+    @property
+    def limit_bytes(self) -> int:
+        """How much may be held; lowering it evicts at once."""
+        return self._limit_bytes
+
+    @limit_bytes.setter
+    def limit_bytes(self, limit_bytes: int) -> None:
+        with self._lock:
+            self._limit_bytes = limit_bytes
+            self._shrink()
+
+    @property
+    def held_bytes(self) -> int:
+        """How much is held now."""
+        return self._held_bytes
+
+    def held_by_owner(self) -> dict[str, int]:
+        """Return the bytes held now, by what holds them."""
+        with self._lock:
+            return {owner: held for owner, held in self._held_by.items() if held}
+
+    def held_by(self, owner: str) -> int:
+        """Return the bytes that one owner holds now."""
+        return self._held_by.get(owner, 0)
+
+    def get(self, key: Hashable) -> Any | None:  # noqa: ANN401  # the value of any cache
+        """Return a held value, and count this as a use; None if it is not held."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry.value
+
+    def put(
+        self,
+        key: Hashable,
+        value: object,
+        size_bytes: int,
+        *,
+        owner: str,
+        survives_fork: bool = True,
+    ) -> None:
+        """Hold a value under a key, in place of what was held there.
+
+        Args:
+            key: Begin it with something of the caller's own, so that no two caches collide.
+            value: What to hold.
+            size_bytes: What it costs.
+            owner: What the value is to a user: ``"row groups"``, ``"decoders"``, …
+            survives_fork: False for what a forked child must not use.
+        """
+        with self._lock:
+            if key in self._entries:
+                self.drop(key)
+            if size_bytes > self._limit_bytes:
+                return
+            self._entries[key] = _Entry(value, size_bytes, owner, survives_fork)
+            self._count(owner, size_bytes)
+            self._shrink()
+
+    def load(
+        self, key: Hashable, make: Callable[[], T], size_of: Callable[[T], int], *, owner: str
+    ) -> T:
+        """Return the held value, or make it and hold it.
+
+        Two threads that miss at once may both make it: the work is repeated, never the lock held.
+        """
+        held: T | None = self.get(key)
+        if held is None:
+            held = make()
+            self.put(key, held, size_of(held), owner=owner)
+        return held
+
+    def take(self, key: Hashable) -> Any | None:  # noqa: ANN401  # the value of any cache
+        """Remove a value and return it, for exclusive use; None if it is not held."""
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is None:
+                return None
+            self._count(entry.owner, -entry.size_bytes)
+            return entry.value
+
+    def drop(self, key: Hashable) -> None:
+        """Forget one value; nothing happens if it is not held."""
+        self.take(key)
+
+    def drop_prefix(self, prefix: Hashable) -> None:
+        """Forget all values whose key is a tuple that begins with ``prefix``."""
+        with self._lock:
+            for key in [k for k in self._entries if isinstance(k, tuple) and k[0] == prefix]:
+                self.drop(key)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._held_by.clear()
+            self._held_bytes = 0
+
+    def _shrink(self) -> None:
+        while self._held_bytes > self._limit_bytes:
+            _, entry = self._entries.popitem(last=False)
+            self._count(entry.owner, -entry.size_bytes)
+
+    def _count(self, owner: str, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._held_by[owner] += size_bytes
+
+    def _after_fork(self) -> None:
+        # The lock may have been held by a thread that does not exist in the child.
+        self._lock = threading.RLock()
+        for key in [key for key, entry in self._entries.items() if not entry.survives_fork]:
+            self.drop(key)
+
+
+_process_budget = Budget()
+
+
+def process_budget() -> Budget:
+    """Return the budget that all datasets of this process share."""
+    return _process_budget

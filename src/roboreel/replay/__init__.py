@@ -1,0 +1,1 @@
+"""A mapped ring of frames that one process writes and many read."""

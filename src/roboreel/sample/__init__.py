@@ -1,5 +1,0 @@
-"""A simulated arm that makes datasets worth looking at."""
-
-from roboreel.sample.make import Sample, make_sample
-
-__all__ = ["Sample", "make_sample"]

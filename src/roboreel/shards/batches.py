@@ -1,0 +1,229 @@
+"""Record batches one after another, each loaded when it is first needed."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError
+from roboreel.shards.buffers import Column, Part, column_of, gather
+from roboreel.shards.disk import DiskWatch, usual_row_ns
+from roboreel.shards.features import (
+    Array,
+    ClassLabel,
+    Kind,
+    Sequence,
+    Struct,
+    Value,
+    arrow_type,
+    features_of_schema,
+    is_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Sequence as Items
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from roboreel.shards.publish import Hold
+    from roboreel.shards.readers import BatchReader
+
+__all__ = ["BatchTable"]
+
+
+class _Batch:
+    """A record batch as columns, ready to give rows."""
+
+    __slots__ = ("columns", "getters", "row_ns", "shard")
+
+    def __init__(self, columns: Mapping[str, Column], shard: int, row_bytes: int) -> None:
+        self.columns = columns
+        self.getters = tuple((name, column.get) for name, column in columns.items())
+        self.shard = shard
+        self.row_ns = usual_row_ns(row_bytes)
+
+
+class BatchTable:
+    """The rows of all batches, counted through.
+
+    Of more than ``max_open`` shards, the one used longest ago is let go of. There is no lock:
+    threads that need the same batch at once may both load it, and one result stays.
+
+    Once a read has waited for the disk, the next is announced before it begins: see `DiskWatch`.
+    """
+
+    def __init__(
+        self,
+        features: Mapping[str, Kind],
+        readers: Items[BatchReader],
+        *,
+        max_open: int,
+        hold: Hold | None = None,
+    ) -> None:
+        self.features = dict(features)
+        self._readers = readers
+        self._hold = hold
+        batch_rows = [rows for reader in readers for rows in reader.batch_rows]
+        self._bounds: NDArray[np.int64] = np.concatenate(
+            [[0], np.cumsum(batch_rows, dtype=np.int64)]
+        )
+        self._starts: list[int] = self._bounds[:-1].tolist()
+        self._shard_of = [shard for shard, reader in enumerate(readers) for _ in reader.batch_rows]
+        self._first_batch = np.cumsum([0, *(len(reader.batch_rows) for reader in readers)]).tolist()
+        self._batches: list[_Batch | None] = [None] * len(batch_rows)
+        self._disk = DiskWatch()
+        self._max_open = max_open
+        self._may_close = len(readers) > max_open
+        self._open: set[int] = set()
+        self._clock = itertools.count()
+        self._used = [0] * len(readers)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all batches together."""
+        return int(self._bounds[-1])
+
+    @property
+    def num_open(self) -> int:
+        """How many shards are mapped now."""
+        return len(self._open)
+
+    def row(self, row: int) -> dict[str, Any]:
+        """Return one row, which must exist."""
+        number = bisect_right(self._starts, row) - 1
+        batch = self._batches[number] or self._load(number)
+        if self._may_close:
+            self._used[batch.shard] = next(self._clock)
+        row -= self._starts[number]
+        started_ns = perf_counter_ns()
+        if self._disk.waits:
+            self._announce([(batch, slice(row, row + 1), slice(0, 1))], self.features)
+        values = {name: get(row) for name, get in batch.getters}
+        self._disk.note(perf_counter_ns() - started_ns, batch.row_ns)
+        return values
+
+    def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
+        """Return some columns of rows that must exist, in any order, as often as asked."""
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
+            return self.span(int(rows[0]), int(rows[-1]) + 1, names)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        numbers = np.searchsorted(self._bounds, ascending, side="right") - 1
+        inside = ascending - self._bounds[numbers]
+        edges = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
+        parts = [
+            (self._batch(int(numbers[start])), inside[start:stop], order[start:stop])
+            for start, stop in itertools.pairwise([0, *edges, len(rows)])
+            if stop > start
+        ]
+        return self._collect(parts, len(rows), names)
+
+    def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
+        """Return some columns of the rows ``[start, stop)``, which must exist."""
+        parts = []
+        first = bisect_right(self._starts, start) - 1
+        for number in range(first, len(self._starts)):
+            base, end = int(self._bounds[number]), int(self._bounds[number + 1])
+            if base >= stop:
+                break
+            begin, cease = max(start, base), min(stop, end)
+            if cease > begin:
+                rows = slice(begin - base, cease - base)
+                places = slice(begin - start, cease - start)
+                parts.append((self._batch(number), rows, places))
+        return self._collect(parts, stop - start, names)
+
+    def _collect(
+        self, parts: Items[tuple[_Batch, Any, Any]], length: int, names: Items[str]
+    ) -> dict[str, Any]:
+        if not parts:
+            return {name: _empty_column(self.features[name]) for name in names}
+        started_ns = perf_counter_ns()
+        if self._disk.waits:
+            self._announce(parts, names)
+        collected = {
+            name: gather(
+                [Part(batch.columns[name], rows, places) for batch, rows, places in parts], length
+            )
+            for name in names
+        }
+        rows_ns = max(batch.row_ns for batch, _, _ in parts) * length
+        self._disk.note(perf_counter_ns() - started_ns, rows_ns)
+        return collected
+
+    def _announce(self, parts: Items[tuple[_Batch, Any, Any]], names: Iterable[str]) -> None:
+        for batch, rows, _ in parts:
+            extents = (extent for name in names for extent in batch.columns[name].extents(rows))
+            self._readers[batch.shard].announce(extents)
+
+    def _batch(self, number: int) -> _Batch:
+        batch = self._batches[number] or self._load(number)
+        self._used[batch.shard] = next(self._clock)
+        return batch
+
+    def _load(self, number: int) -> _Batch:
+        shard = self._shard_of[number]
+        self._used[shard] = next(self._clock)
+        record_batch = self._readers[shard].read(number - self._first_batch[shard])
+        if shard not in self._open:
+            self._check_schema(record_batch.schema, shard)
+        row_bytes = record_batch.nbytes // max(1, record_batch.num_rows)
+        batch = _Batch(self._columns(record_batch, shard), shard, row_bytes)
+        self._batches[number] = batch
+        self._open.add(shard)
+        while len(self._open) > self._max_open and (others := self._open - {shard}):
+            self._release(min(others, key=self._used.__getitem__))
+        return batch
+
+    def _columns(self, batch: pa.RecordBatch, shard: int) -> dict[str, Column]:
+        try:
+            return {
+                name: column_of(batch.column(name), kind) for name, kind in self.features.items()
+            }
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{error} {self._readers[shard]}") from error
+
+    def _check_schema(self, schema: pa.Schema, shard: int) -> None:
+        """Compare a shard's columns with the store's, offsets of 32 and 64 bits being the same."""
+        stored = {name: arrow_type(kind) for name, kind in features_of_schema(schema).items()}
+        wanted = {name: arrow_type(kind) for name, kind in self.features.items()}
+        if stored != wanted:
+            raise CorruptFileError(
+                f"Other columns than in the rest of the store: {stored}, not {wanted}. "
+                f"Write the shards again: {self._readers[shard]}"
+            )
+
+    def close(self) -> None:
+        """Let go of all files, and of the right that they stay."""
+        for shard in list(self._open):
+            self._release(shard)
+        if self._hold is not None:
+            self._hold.close()
+
+    def _release(self, shard: int) -> None:
+        self._open.discard(shard)
+        for number in range(self._first_batch[shard], self._first_batch[shard + 1]):
+            self._batches[number] = None
+        self._readers[shard].close()
+
+
+def _empty_column(kind: Kind) -> Any:  # noqa: ANN401  # list, array or dict
+    match kind:
+        case Struct(fields):
+            return {name: _empty_column(of) for name, of in fields.items()}
+        case Array(shape, dtype):
+            return np.empty((0, *shape), dtype)
+        case Sequence(Value(dtype), int(length)):
+            return np.empty((0, length), dtype)
+        case ClassLabel():
+            return np.empty(0, np.int64)
+        case Value(dtype) if is_number(kind):
+            return np.empty(0, dtype)
+        case _:
+            return []

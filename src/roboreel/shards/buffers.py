@@ -1,0 +1,367 @@
+"""Rows out of Arrow arrays by arithmetic on their buffers: no Arrow scalar, no copy but the last."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from roboreel.errors import CorruptFileError, MissingValueError
+from roboreel.shards.features import (
+    Array,
+    Image,
+    Kind,
+    Sequence,
+    Struct,
+    Value,
+    VideoPath,
+    is_number,
+)
+from roboreel.storage.arrow_types import numpy_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Sequence as Items
+
+    from numpy.typing import NDArray
+
+__all__ = ["Column", "Part", "column_of", "gather"]
+
+Rows = slice | np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Part(NamedTuple):
+    """Some rows of one array, and the places of the result that they fill."""
+
+    column: Column
+    rows: Rows
+    places: Rows
+
+
+class Column:
+    """An Arrow array as a source of rows."""
+
+    __slots__ = ("get", "valid")
+
+    def __init__(self, get: Callable[[int], Any], valid: NDArray[np.bool_] | None) -> None:
+        self.valid = valid
+        """Where there is a value; None if everywhere."""
+        self.get = get if valid is None else _or_none(get, valid)
+        """Gives one row's value in memory of its own, or None."""
+
+    def collect(self, parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list or array
+        """Return rows of several arrays of this type, none of them null, as one column."""
+        return _one_by_one(parts, length)
+
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where most of the rows' bytes lie, as ``(address, length)``; a hint."""
+        return ()
+
+
+class NumberColumn(Column):
+    """Numbers, or arrays of one shape."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> None:
+        self.values = values
+        super().__init__(
+            values.__getitem__ if values.ndim == 1 else lambda row: values[row].copy(), valid
+        )
+
+    def collect(self, parts: Items[Part], length: int) -> NDArray[Any]:
+        """Return the rows as one array."""
+        out = np.empty((length, *self.values.shape[1:]), self.values.dtype)
+        for part in parts:
+            out[part.places] = part.column.values[part.rows]  # type: ignore[attr-defined]  # same type
+        return out
+
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where the rows lie."""
+        start, size = self.values.ctypes.data, self.values.strides[0]
+        if isinstance(rows, slice):
+            return [(start + rows.start * size, (rows.stop - rows.start) * size)]
+        return [(start + row * size, size) for row in rows.tolist()]
+
+
+class BytesColumn(Column):
+    """Bytes or text of any length."""
+
+    __slots__ = ("_address", "_offsets")
+
+    def __init__(
+        self,
+        data: memoryview,
+        offsets: memoryview,
+        valid: NDArray[np.bool_] | None,
+        *,
+        address: int,
+        is_text: bool,
+    ) -> None:
+        def get_bytes(row: int) -> bytes:
+            return bytes(data[offsets[row] : offsets[row + 1]])
+
+        def get_text(row: int) -> str:
+            try:
+                return str(data[offsets[row] : offsets[row + 1]], "utf-8")
+            except UnicodeDecodeError as error:
+                raise CorruptFileError(f"Row {row} of a column of text: {error}.") from error
+
+        self._address, self._offsets = address, offsets
+        super().__init__(get_text if is_text else get_bytes, valid)
+
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where the rows lie."""
+        spans = [(rows.start, rows.stop)] if isinstance(rows, slice) else _single(rows)
+        for start, stop in spans:
+            begin = self._offsets[start]
+            yield self._address + begin, self._offsets[stop] - begin
+
+
+class BitColumn(Column):
+    """Booleans, or arrays of them, packed eight to a byte."""
+
+    __slots__ = ("_bits", "_shape", "_start")
+
+    def __init__(
+        self,
+        bits: NDArray[np.uint8],
+        start: int,
+        shape: tuple[int, ...],
+        valid: NDArray[np.bool_] | None,
+    ) -> None:
+        self._bits, self._start, self._shape = bits, start, shape
+        super().__init__(self._scalar if not shape else self._array, valid)
+
+    def _scalar(self, row: int) -> np.bool_:
+        bit = self._start + row
+        return np.bool_(self._bits[bit >> 3] >> (bit & 7) & 1)
+
+    def _array(self, row: int) -> NDArray[np.bool_]:
+        size = math.prod(self._shape)
+        start = self._start + row * size
+        return unpack_bits(self._bits, start, size).reshape(self._shape)
+
+    def collect(self, parts: Items[Part], length: int) -> NDArray[np.bool_]:
+        """Return the rows as one array."""
+        out = np.empty((length, *self._shape), bool)
+        if self._shape:
+            _fill(out, parts)
+            return out
+        for part in parts:
+            out[part.places] = part.column._scalars(part.rows)  # type: ignore[attr-defined]  # same type
+        return out
+
+    def _scalars(self, rows: Rows) -> NDArray[np.bool_]:
+        if isinstance(rows, slice):
+            return unpack_bits(self._bits, self._start + rows.start, rows.stop - rows.start)
+        bits = rows + self._start
+        return np.asarray(self._bits[bits >> 3] >> (bits & 7) & 1, bool)
+
+
+class ListColumn(Column):
+    """Lists of any length."""
+
+    __slots__ = ()
+
+    def __init__(self, offsets: memoryview, inner: Column, valid: NDArray[np.bool_] | None) -> None:
+        def get(row: int) -> Any:  # noqa: ANN401  # list or array
+            start, stop = offsets[row], offsets[row + 1]
+            return gather([Part(inner, slice(start, stop), slice(0, stop - start))], stop - start)
+
+        super().__init__(get, valid)
+
+
+class StructColumn(Column):
+    """Named columns that belong together."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, Column], valid: NDArray[np.bool_] | None) -> None:
+        self._fields = fields
+        getters = tuple((name, column.get) for name, column in fields.items())
+        super().__init__(lambda row: {name: get(row) for name, get in getters}, valid)
+
+    def collect(self, parts: Items[Part], length: int) -> dict[str, Any]:
+        """Return the rows as a dict of columns."""
+        return {
+            name: gather(
+                [part._replace(column=part.column._fields[name]) for part in parts],  # type: ignore[attr-defined]  # same type
+                length,
+            )
+            for name in self._fields
+        }
+
+    def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return where the rows of all fields lie."""
+        return [extent for column in self._fields.values() for extent in column.extents(rows)]
+
+
+def gather(parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list, array or dict
+    """Return rows of several arrays of one type as one column, in memory of its own.
+
+    Numbers and arrays of one shape come as an array, structs as a dict of columns, the rest as a
+    list. Where a row is null the column is a list, with None in its place.
+    """
+    for column, rows, _ in parts:
+        if column.valid is not None and not column.valid[rows].all():
+            return _one_by_one(parts, length)
+    return parts[0].column.collect(parts, length) if parts else []
+
+
+def _one_by_one(parts: Items[Part], length: int) -> list[Any]:
+    out: list[Any] = [None] * length
+    _fill(out, parts)
+    return out
+
+
+def _fill(out: list[Any] | NDArray[Any], parts: Items[Part]) -> None:
+    for column, rows, places in parts:
+        get = column.get
+        for place, row in zip(_listed(places), _listed(rows), strict=True):
+            out[place] = get(row)
+
+
+def _single(rows: NDArray[np.int64]) -> list[tuple[int, int]]:
+    return [(row, row + 1) for row in rows.tolist()]
+
+
+def _listed(rows: Rows) -> Items[int]:
+    return range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
+
+
+def _or_none(get: Callable[[int], Any], valid: NDArray[np.bool_]) -> Callable[[int], Any]:
+    there = valid.tobytes()
+    return lambda row: get(row) if there[row] else None
+
+
+def unpack_bits(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
+    """Return ``count`` booleans from a bitmap, from the bit ``start`` on."""
+    first = start >> 3
+    unpacked = np.unpackbits(bits[first : (start + count + 7) >> 3], bitorder="little")
+    skip = start - first * 8
+    return unpacked[skip : skip + count].view(bool)
+
+
+def column_of(array: pa.Array, kind: Kind) -> Column:
+    """Return an Arrow array as a source of rows; its buffers stay where they are.
+
+    Args:
+        array: Values of any Arrow type that stands for the kind: offsets may have 32 or 64 bits.
+        kind: What they are.
+
+    Raises:
+        CorruptFileError: Offsets lead out of the values.
+        MissingValueError: A null inside a list of numbers, for which there is no number.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(array, pa.DictionaryArray):
+        return _dictionary_column(array, kind)
+    match kind:
+        case Struct(fields):
+            inner = {name: column_of(array.field(name), of) for name, of in fields.items()}
+            return StructColumn(inner, _valid(array))
+        case Array(shape, _):
+            return _array_column(array, shape)
+        case Sequence(_, int(length)):
+            return _array_column(array, (length,))
+        case Sequence(of, None):
+            return _list_column(array, of)
+        case Image() | VideoPath() | Value("string" | "bytes"):
+            return _bytes_column(array)
+        case _:
+            return _number_column(array, array.offset, len(array), (), _valid(array))
+
+
+def _dictionary_column(array: pa.DictionaryArray, kind: Kind) -> Column:
+    if is_number(kind):
+        return column_of(array.dictionary_decode(), kind)
+    codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    get = column_of(array.dictionary, kind).get
+    return Column(lambda row: get(int(codes[row])), _valid(array))
+
+
+def _bytes_column(array: pa.Array) -> Column:
+    large = isinstance(array, (pa.LargeStringArray, pa.LargeBinaryArray))
+    values = array.buffers()[2]
+    data = memoryview(b"" if values is None else values).cast("B")
+    offsets = _offsets(array, large, len(data))
+
+    return BytesColumn(
+        data,
+        offsets,
+        _valid(array),
+        address=0 if values is None else values.address,
+        is_text=isinstance(array, (pa.StringArray, pa.LargeStringArray)),
+    )
+
+
+def _list_column(array: pa.Array, of: Kind) -> Column:
+    inner = array.values
+    if is_number(of):
+        _refuse_inner_nulls(inner)
+    if isinstance(array, pa.FixedSizeListArray):
+        rows = array.offset + np.arange(len(array) + 1, dtype=np.int64)
+        bounds = (rows * array.type.list_size).data
+    else:
+        bounds = _offsets(array, isinstance(array, pa.LargeListArray), len(inner))
+    return ListColumn(bounds, column_of(inner, of), _valid(array))
+
+
+def _array_column(array: pa.FixedSizeListArray, shape: tuple[int, ...]) -> Column:
+    inner, start = array, array.offset
+    while isinstance(inner, pa.FixedSizeListArray):
+        size, inner = inner.type.list_size, inner.values
+        start = start * size + inner.offset
+    if array.null_count == 0:
+        _refuse_inner_nulls(inner)
+    return _number_column(inner, start, len(array), shape, _valid(array))
+
+
+def _number_column(
+    array: pa.Array,
+    start: int,
+    length: int,
+    shape: tuple[int, ...],
+    valid: NDArray[np.bool_] | None,
+) -> Column:
+    """Return numbers that begin at element ``start`` of the array's buffer."""
+    buffer = array.buffers()[1]
+    data = b"" if buffer is None else buffer
+    if pa.types.is_boolean(array.type):
+        return BitColumn(np.frombuffer(data, np.uint8), start, shape, valid)
+    dtype = numpy_type(array.type)
+    count = length * math.prod(shape)
+    values = (
+        np.frombuffer(data, dtype, count, start * dtype.itemsize) if count else np.empty(0, dtype)
+    )
+    return NumberColumn(values.reshape(length, *shape), valid)
+
+
+def _refuse_inner_nulls(inner: pa.Array) -> None:
+    if inner.null_count:
+        raise MissingValueError(
+            f"{inner.null_count} nulls inside lists of numbers: fill them before they are stored."
+        )
+
+
+def _valid(array: pa.Array) -> NDArray[np.bool_] | None:
+    if array.null_count == 0:
+        return None
+    bits = np.frombuffer(array.buffers()[0], np.uint8)
+    return unpack_bits(bits, array.offset, len(array))
+
+
+def _offsets(array: pa.Array, large: bool, limit: int) -> memoryview:
+    """Return where each row starts, and the last one ends, after a look at whether that can be."""
+    dtype = np.dtype(np.int64 if large else np.int32)
+    buffer = array.buffers()[1]
+    if len(array) == 0:
+        return np.zeros(1, np.int64).data
+    bounds = np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
+    if bounds[0] < 0 or bounds[-1] > limit or (bounds[1:] < bounds[:-1]).any():
+        raise CorruptFileError("Offsets lead out of the values.")
+    return bounds.data

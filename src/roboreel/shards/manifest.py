@@ -1,0 +1,213 @@
+"""What is known of a shard store without opening a shard: its ``meta.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import (
+    CorruptFileError,
+    MetadataError,
+    MissingFileError,
+    UnsafePathError,
+    UnsupportedVersionError,
+)
+from roboreel.shards.features import Kind, features_from_json, features_to_json
+from roboreel.shards.publish import META_FILE, Hold, hold_generation
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+__all__ = [
+    "Shard",
+    "ShardManifest",
+    "fingerprint_of",
+    "manifest_of",
+    "open_manifest",
+    "parse_manifest",
+    "plain_source",
+    "read_manifest",
+]
+
+LAYOUT_VERSION = 1
+"""How the files of a store lie and what ``meta.json`` says; raise it when old code cannot read."""
+
+ENCODER_VERSION = 1
+"""How values become bytes; raise it when the same example would be stored otherwise."""
+
+_SHARD_NAME = re.compile(r"shard-\d{5,10}\.arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of a store."""
+
+    file: str
+    batch_rows: tuple[int, ...]
+    """Rows of each record batch, so that a row is found without opening the file."""
+    size_bytes: int
+    crc32: int
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all its batches together."""
+        return sum(self.batch_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardManifest:
+    """All that is known of a store without opening its shards."""
+
+    features: Mapping[str, Kind]
+    shards: tuple[Shard, ...]
+    fingerprint: str
+    """Changes with the features, the encoder and the source; see `fingerprint_of`."""
+    source: Mapping[str, Any] | None = field(default=None, hash=False)
+    """What the examples were made from, as the writer said it."""
+
+    @property
+    def num_rows(self) -> int:
+        """Examples in the store."""
+        return sum(shard.num_rows for shard in self.shards)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all shards."""
+        return sum(shard.size_bytes for shard in self.shards)
+
+    def to_json(self) -> str:
+        """Return the text of ``meta.json``."""
+        plain = {
+            "layout": LAYOUT_VERSION,
+            "fingerprint": self.fingerprint,
+            "num_rows": self.num_rows,
+            "features": features_to_json(self.features),
+            "source": self.source,
+            "shards": [
+                {
+                    "file": shard.file,
+                    "size_bytes": shard.size_bytes,
+                    "crc32": shard.crc32,
+                    "batch_rows": list(shard.batch_rows),
+                }
+                for shard in self.shards
+            ],
+        }
+        return json.dumps(plain, indent=1)
+
+
+def plain_source(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a source as it reads when it has been stored: tuples are lists.
+
+    Raises:
+        ValueError: It holds something that JSON cannot say.
+    """
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(source), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"A source is made of text, numbers, lists and dicts ({error}): {source!r}"
+        ) from error
+    return plain
+
+
+def fingerprint_of(features: Mapping[str, Kind], source: Mapping[str, Any] | None) -> str:
+    """Return what tells one content from another before it is made.
+
+    Args:
+        features: What the columns hold, in their order.
+        source: All that the examples follow from: files with sizes and times, parameters, seeds.
+    """
+    said = {
+        "encoder": ENCODER_VERSION,
+        "features": features_to_json(features),
+        "source": None if source is None else plain_source(source),
+    }
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def read_manifest(path: str | os.PathLike[str]) -> ShardManifest:
+    """Return what is known of a store without opening its shards.
+
+    Raises:
+        MissingFileError: There is no store in the folder.
+        DatasetError: What lies there cannot be understood.
+    """
+    manifest, hold = open_manifest(Path(path))
+    hold.close()
+    return manifest
+
+
+def open_manifest(root: Path) -> tuple[ShardManifest, Hold]:
+    """Return the manifest that counts now, and a hold on the folder that it describes."""
+    hold = hold_generation(root)
+    if hold is None:
+        raise MissingFileError(f"There are no shards. Write some with write_shards: {str(root)!r}")
+    return manifest_of(hold), hold
+
+
+def manifest_of(hold: Hold) -> ShardManifest:
+    """Return the manifest of a generation that is held."""
+    meta = hold.generation / META_FILE
+    return parse_manifest(meta.read_text(encoding="utf-8", errors="replace"), meta)
+
+
+def parse_manifest(text: str, path: object) -> ShardManifest:
+    """Return what a ``meta.json`` says.
+
+    Args:
+        text: Its content.
+        path: Where it lies, for the message.
+
+    Raises:
+        CorruptFileError: It is no JSON, or its numbers do not add up.
+        MetadataError: It lacks something, or has it in another form.
+        UnsafePathError: It names a file that is no shard beside it.
+        UnsupportedVersionError: A newer roboreel wrote it.
+    """
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise CorruptFileError(
+            f"Not JSON ({error}). Write the shards again: {str(path)!r}"
+        ) from error
+    try:
+        if plain["layout"] != LAYOUT_VERSION:
+            raise UnsupportedVersionError(
+                f"Layout {plain['layout']!r} of a shard store; this roboreel reads layout "
+                f"{LAYOUT_VERSION}. Update roboreel or write the shards again: {str(path)!r}"
+            )
+        shards = tuple(_parse_shard(shard, path) for shard in plain["shards"])
+        source = None if plain["source"] is None else dict(plain["source"])
+        features = features_from_json(plain["features"])
+        manifest = ShardManifest(features, shards, str(plain["fingerprint"]), source)
+        num_rows = plain["num_rows"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise MetadataError(
+            f"Not the description of a shard store ({error!r} is wrong or missing). "
+            f"Write the shards again: {str(path)!r}"
+        ) from error
+    if num_rows != manifest.num_rows:
+        raise CorruptFileError(
+            f"{num_rows} rows are promised, the shards listed hold {manifest.num_rows}. "
+            f"Write the shards again: {str(path)!r}"
+        )
+    return manifest
+
+
+def _parse_shard(plain: Mapping[str, Any], path: object) -> Shard:
+    name, batch_rows = plain["file"], tuple(plain["batch_rows"])
+    if not isinstance(name, str) or not _SHARD_NAME.fullmatch(name):
+        raise UnsafePathError(
+            f"{name!r} is not the name of a shard (shard-00000.arrow, …), and is not opened. "
+            f"Write the shards again: {str(path)!r}"
+        )
+    numbers = (*batch_rows, plain["size_bytes"], plain["crc32"])
+    if not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise TypeError(f"the numbers of {name}")
+    return Shard(name, batch_rows, plain["size_bytes"], plain["crc32"])

@@ -1,0 +1,248 @@
+"""A folder whose content is replaced at once, while others read it.
+
+::
+
+    cache/train/
+    ├── current          one line: the generation that counts
+    ├── write.lock       held by whoever writes
+    └── generation-…/    meta.json and the files it names; never changed once it is current
+
+A writer fills a new generation, and then replaces ``current``: one atomic step, before which the
+old content counts and after which the new does. A reader holds the generation it has opened, and
+the next writer removes only those that nobody holds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from filelock import FileLock
+
+from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.files import sync_directory, write_atomically
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+__all__ = [
+    "META_FILE",
+    "Hold",
+    "current_generation",
+    "hold_generation",
+    "publishing",
+    "withdraw",
+]
+
+META_FILE = "meta.json"
+_CURRENT = "current"
+_LOCK = "write.lock"
+_GENERATION = re.compile(r"generation-[0-9a-f]{12}")
+T = TypeVar("T")
+_LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.tmp-.*")
+
+
+class Hold:
+    """Keeps a generation from being removed for as long as it is open.
+
+    POSIX: a shared lock on its ``meta.json``, which a remover must hold alone. Windows does not
+    remove a file that is open. A forked child shares the hold.
+    """
+
+    def __init__(self, generation: Path) -> None:
+        self.generation = generation
+        self._handle = os.open(generation / META_FILE, os.O_RDONLY)
+        try:
+            self._lock()
+        except BaseException:
+            self.close()
+            raise
+
+    def _lock(self) -> None:
+        if sys.platform == "win32":
+            return
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileNotFoundError(f"Being removed: {str(self.generation)!r}") from error
+        except OSError:
+            return  # A file system without locks: readers must then not outlive two writes.
+        if os.fstat(self._handle).st_nlink == 0:
+            raise FileNotFoundError(f"Removed: {str(self.generation)!r}")
+
+    def close(self) -> None:
+        """Let go; closing twice is harmless."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", -1) >= 0:
+            self.close()
+
+
+def current_generation(root: Path) -> Path | None:
+    """Return the folder that counts now; None where nothing has been published.
+
+    Raises:
+        CorruptFileError: ``current`` does not name a generation.
+    """
+    try:
+        name = _patiently((root / _CURRENT).read_text).strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError:
+        name = "bytes that are no text"
+    if not _GENERATION.fullmatch(name):
+        raise CorruptFileError(
+            f"A generation is named generation-… and twelve digits, this says {name[:60]!r}. "
+            f"Write the shards again: {str(root / _CURRENT)!r}"
+        )
+    return root / name
+
+
+def hold_generation(root: Path) -> Hold | None:
+    """Hold the folder that counts now; None where nothing has been published.
+
+    Raises:
+        MissingFileError: ``current`` names a generation that is not there.
+    """
+    generation = current_generation(root)
+    while generation is not None:
+        with suppress(FileNotFoundError):
+            return Hold(generation)
+        # A writer may have replaced it after we had read its name.
+        latest = current_generation(root)
+        if latest == generation:
+            raise MissingFileError(
+                f"{META_FILE} is missing. Write the shards again: {str(generation)!r}"
+            )
+        generation = latest
+    return None
+
+
+@contextmanager
+def publishing(root: Path) -> Iterator[Publication]:
+    """Take the folder's lock, waiting for it, and remove what dead writers have left.
+
+    Raises:
+        ValueError: The folder holds files of somebody else.
+    """
+    _refuse_strangers(root)
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / _LOCK):
+        publication = Publication(root)
+        publication.sweep()
+        try:
+            yield publication
+        finally:
+            publication.sweep()
+
+
+class Publication:
+    """The right to replace the content of a folder, while its lock is held."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @contextmanager
+    def generation(self) -> Iterator[Path]:
+        """Give an empty folder; when the block ends well, it is what counts from then on.
+
+        The block must have put its files on the disk (`sync_file`), ``meta.json`` last.
+        """
+        generation = self._root / f"generation-{uuid.uuid4().hex[:12]}"
+        generation.mkdir()
+        yield generation
+        sync_directory(self._root)
+        _patiently(lambda: write_atomically(self._root / _CURRENT, generation.name + "\n"))
+
+    def sweep(self) -> None:
+        """Remove every generation that neither counts nor is held, and torn small files."""
+        try:
+            current = current_generation(self._root)
+        except CorruptFileError:
+            current = None
+        for path in list(self._root.iterdir()):
+            if _GENERATION.fullmatch(path.name) and path != current:
+                _remove_generation(path)
+            elif _LEFTOVER.fullmatch(path.name):
+                with suppress(OSError):
+                    path.unlink()
+
+
+def withdraw(root: Path) -> bool:
+    """Make what a folder holds unreadable, unless somebody reads it; return whether it is so now."""
+    generation = current_generation(root)
+    return generation is None or _withdraw(generation)
+
+
+def _remove_generation(generation: Path) -> None:
+    if _withdraw(generation):
+        shutil.rmtree(generation, ignore_errors=True)
+
+
+def _withdraw(generation: Path) -> bool:
+    try:
+        _remove_meta(generation / META_FILE)
+    except FileNotFoundError:
+        pass  # Never finished, so nobody can have opened it.
+    except (BlockingIOError, PermissionError):
+        return False  # Somebody reads it: a later writer will remove it.
+    return True
+
+
+def _remove_meta(meta: Path) -> None:
+    """Remove the file that readers hold, unless one does; without it no reader can begin."""
+    if sys.platform == "win32":
+        meta.unlink()
+        return
+    handle = os.open(meta, os.O_RDONLY)
+    try:
+        _lock_alone(handle)
+        meta.unlink()
+    finally:
+        os.close(handle)
+
+
+def _lock_alone(handle: int) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return  # A file system without locks: see Hold.
+
+
+def _refuse_strangers(root: Path) -> None:
+    if not root.exists():
+        return
+    ours = (_CURRENT, _LOCK)
+    for path in root.iterdir():
+        if not (
+            path.name in ours or _GENERATION.fullmatch(path.name) or _LEFTOVER.match(path.name)
+        ):
+            raise ValueError(
+                f"{path.name!r} is not part of a shard store, so the folder is left alone. "
+                f"Choose a folder that is empty or does not exist: {str(root)!r}"
+            )
+
+
+def _patiently(act: Callable[[], T]) -> T:
+    """Do what Windows may refuse for the moment in which another process has the file open."""
+    pauses_s = (0.01, 0.05, 0.2, 0.5) if os.name == "nt" else ()
+    for pause_s in pauses_s:
+        with suppress(PermissionError):
+            return act()
+        time.sleep(pause_s)
+    return act()

@@ -1,0 +1,159 @@
+"""Where record batches come from: mapped files, or memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.spans.mapped import MappedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Sequence as Items
+    from pathlib import Path
+
+    from roboreel.shards.manifest import Shard
+
+__all__ = ["BatchReader", "MappedShard", "TableReader"]
+
+
+class BatchReader(Protocol):
+    """Record batches that are read by their number; `str` names their place in messages."""
+
+    @property
+    def batch_rows(self) -> Items[int]:
+        """Rows of each batch."""
+
+    def read(self, batch: int) -> pa.RecordBatch:
+        """Return one batch; its buffers stay where they are."""
+
+    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Ask for memory at ``(address, length)`` to be fetched from the disk, without waiting."""
+
+    def close(self) -> None:
+        """Let go of the file; `read` opens it again. Batches already read stay good."""
+
+
+class TableReader:
+    """The batches of a table in memory."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._batches = table.to_batches()
+        self.batch_rows = [batch.num_rows for batch in self._batches]
+
+    def read(self, batch: int) -> pa.RecordBatch:
+        """Return one batch."""
+        return self._batches[batch]
+
+    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Do nothing: all is in memory."""
+
+    def close(self) -> None:
+        """Keep the table: there is no file to let go of."""
+
+    def __str__(self) -> str:
+        return "a table in memory"
+
+
+class MappedShard:
+    """An Arrow IPC file, or stream, mapped when it is first read."""
+
+    def __init__(self, path: Path, shard: Shard | None = None) -> None:
+        """Take a path, and what is known of the file; without that, it is opened now."""
+        self._path = path
+        self._expected = shard
+        self._open: _OpenFile | None = None
+        self.batch_rows: Items[int] = shard.batch_rows if shard else self._count_rows()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they are stored."""
+        return self._opened().batches.schema
+
+    def read(self, batch: int) -> pa.RecordBatch:
+        """Return one batch, checked as far as that needs no look at its values."""
+        batches = self._opened().batches
+        try:
+            found = batches.get_batch(batch)
+            found.validate()
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(f"Batch {batch} cannot be read ({error})") from error
+        if found.num_rows != self.batch_rows[batch]:
+            rows = self.batch_rows[batch]
+            raise self._corrupt(f"Batch {batch} has {found.num_rows} rows, {rows} were written")
+        return found
+
+    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Ask for bytes of the map to be fetched from the disk, all at once."""
+        opened = self._open
+        if opened is None:
+            return
+        # Not in this map: what was read through an earlier one, or was compressed in the file.
+        offsets = ((address - opened.address, length) for address, length in extents)
+        size_bytes = opened.file.size_bytes
+        opened.file.prefetch(extent for extent in offsets if 0 <= extent[0] < size_bytes)
+
+    def close(self) -> None:
+        """Let go of the map, which goes when the last batch does."""
+        self._open = None
+
+    def _opened(self) -> _OpenFile:
+        opened = self._open
+        if opened is None:
+            opened = self._open = self._map()
+        return opened
+
+    def _map(self) -> _OpenFile:
+        try:
+            file = MappedFile(self._path)
+        except MissingFileError as error:
+            raise MissingFileError(
+                f"A shard is missing. Write the shards again: {str(self._path)!r}"
+            ) from error
+        expected = self._expected
+        if expected is not None and file.size_bytes != expected.size_bytes:
+            raise self._corrupt(f"{file.size_bytes} bytes, {expected.size_bytes} were written")
+        try:
+            opened = _OpenFile(file)
+        except (pa.ArrowException, OSError) as error:
+            raise self._corrupt(f"Not an Arrow file ({error})") from error
+        count = opened.batches.num_record_batches
+        if expected is not None and count != len(expected.batch_rows):
+            raise self._corrupt(f"{count} batches, {len(expected.batch_rows)} were written")
+        return opened
+
+    def _count_rows(self) -> list[int]:
+        batches = self._opened().batches
+        return [batches.get_batch(batch).num_rows for batch in range(batches.num_record_batches)]
+
+    def __str__(self) -> str:
+        return repr(str(self._path))
+
+    def _corrupt(self, reason: str) -> CorruptFileError:
+        return CorruptFileError(f"{reason}. Write the shards again: {str(self._path)!r}")
+
+
+class _OpenFile:
+    """A mapped file, and the batches in it."""
+
+    def __init__(self, file: MappedFile) -> None:
+        self.file = file
+        buffer = pa.py_buffer(file.view(0, file.size_bytes))
+        self.address = buffer.address
+        is_file = file.read(0, min(6, file.size_bytes)) == b"ARROW1"
+        self.batches = pa.ipc.open_file(buffer) if is_file else _Stream(buffer)
+
+
+class _Stream:
+    """The batches of an IPC stream, which has no list of them, under the names a file's have."""
+
+    def __init__(self, buffer: pa.Buffer) -> None:
+        reader = pa.ipc.open_stream(buffer)
+        self.schema = reader.schema
+        self._batches = list(reader)
+        self.num_record_batches = len(self._batches)
+
+    def get_batch(self, batch: int) -> pa.RecordBatch:
+        return self._batches[batch]

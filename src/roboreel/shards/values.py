@@ -1,0 +1,218 @@
+"""One value of an example, checked against its kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.shards.features import (
+    Array,
+    ClassLabel,
+    Image,
+    Kind,
+    Sequence,
+    Struct,
+    Value,
+    VideoPath,
+    is_number,
+)
+from roboreel.shards.pictures import Pixels, encoding_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Accept", "MisfitError", "acceptor"]
+
+Accept = Callable[[Any], Any]
+
+
+class MisfitError(Exception):
+    """A value does not fit its kind; the place inside the value goes in front of the reason."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(place, reason)
+        self.place = place
+        self.reason = reason
+
+
+def acceptor(kind: Kind, encode: Callable[[Pixels], object]) -> Accept:
+    """Return the function that checks a value and gives what is kept of it; None stays None.
+
+    What it gives shares no memory with the value, so that a caller may reuse its buffers.
+
+    Args:
+        kind: What the values shall be.
+        encode: Called with pixels; what it gives is kept in their place.
+
+    Returns:
+        A function that raises `MisfitError`, TypeError, ValueError or OSError for a wrong value.
+    """
+    accept = _acceptor(kind, encode)
+    return lambda value: None if value is None else accept(value)
+
+
+def _acceptor(kind: Kind, encode: Callable[[Pixels], object]) -> Accept:
+    match kind:
+        case Value("string"):
+            return _text
+        case Value("bytes"):
+            return _bytes
+        case Value(dtype):
+            return _number_acceptor(np.dtype(dtype))
+        case VideoPath():
+            return _path
+        case ClassLabel(names):
+            return _label_acceptor(names)
+        case Image():
+            return _image_acceptor(encode)
+        case Array(shape, dtype):
+            return _array_acceptor(shape, np.dtype(dtype))
+        case Sequence(Value(dtype), length) if is_number(kind.of):
+            return _array_acceptor((length,), np.dtype(dtype))
+        case Sequence(of):
+            return _list_acceptor(acceptor(of, encode))
+        case Struct(fields):
+            return _struct_acceptor({name: acceptor(of, encode) for name, of in fields.items()})
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a text is wanted, this is {describe(value)}")
+    if not value.isascii():
+        value.encode()  # Lone surrogates are no text.
+    return value
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"bytes are wanted, this is {describe(value)}")
+    return bytes(value)
+
+
+def _path(value: object) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"the path of a video is wanted, this is {describe(value)}")
+    return _text(os.fspath(value))
+
+
+def _label_acceptor(names: tuple[str, ...]) -> Accept:
+    positions = {name: position for position, name in enumerate(names)}
+
+    def accept(value: object) -> int:
+        if isinstance(value, str):
+            if value not in positions:
+                raise ValueError(f"{value!r} is none of the labels {_some(names)}")
+            return positions[value]
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+            if not 0 <= value < len(names):
+                raise ValueError(f"{value} is no label: there are {len(names)}, from 0")
+            return int(value)
+        raise TypeError(f"a label's name or position is wanted, this is {describe(value)}")
+
+    return accept
+
+
+def _image_acceptor(encode: Callable[[Pixels], object]) -> Accept:
+    def accept(value: object) -> object:
+        kept = encoding_of(value)
+        return encode(kept) if isinstance(kept, Pixels) else kept
+
+    return accept
+
+
+def _number_acceptor(dtype: np.dtype[Any]) -> Accept:
+    def accept(value: Any) -> Any:  # noqa: ANN401  # any number
+        if not isinstance(value, (bool, int, float, np.generic)):
+            if np.ndim(value) != 0 or not hasattr(value, "__array__"):
+                raise TypeError(f"one {dtype} is wanted, this is {describe(value)}")
+            value = np.asarray(value)[()]
+        return cast_exactly(np.asarray(value), dtype)[()]
+
+    return accept
+
+
+def _array_acceptor(shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Accept:
+    def accept(value: object) -> NDArray[Any]:
+        array = np.asarray(value)
+        if array.ndim != len(shape) or any(
+            wanted not in (None, there) for wanted, there in zip(shape, array.shape, strict=True)
+        ):
+            wanted_shape = str(shape).replace("None", "any")
+            raise ValueError(f"the shape {wanted_shape} is wanted, this has {array.shape}")
+        if array.size == 0:
+            return np.empty(array.shape, dtype)
+        return np.array(cast_exactly(array, dtype), order="C", copy=True)
+
+    return accept
+
+
+def _list_acceptor(accept: Accept) -> Accept:
+    def accept_all(values: Any) -> list[Any]:  # noqa: ANN401  # any iterable but text
+        if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
+            raise TypeError(f"a list is wanted, this is {describe(values)}")
+        return [_inside(f"[{place}]", accept, value) for place, value in enumerate(values)]
+
+    return accept_all
+
+
+def _struct_acceptor(accepts: Mapping[str, Accept]) -> Accept:
+    def accept_fields(values: object) -> dict[str, Any]:
+        if not isinstance(values, Mapping):
+            raise TypeError(f"a dict is wanted, this is {describe(values)}")
+        if values.keys() != accepts.keys():
+            raise ValueError(f"the names {_some(accepts)} are wanted, there are {_some(values)}")
+        return {name: _inside(f".{name}", accept, values[name]) for name, accept in accepts.items()}
+
+    return accept_fields
+
+
+def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  # what accept gives
+    try:
+        return accept(value)
+    except MisfitError as misfit:
+        raise MisfitError(place + misfit.place, misfit.reason) from misfit
+    except (TypeError, ValueError, OSError) as error:
+        raise MisfitError(place, str(error)) from error
+
+
+def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return numbers as another type, refusing what that type cannot say.
+
+    Whole numbers may become floats, and floats narrower ones; nothing is cut off, wrapped round
+    or turned into infinity.
+
+    Raises:
+        TypeError: The numbers are of a kind that does not become this type.
+        ValueError: A number is outside the type's range.
+    """
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind not in {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}[dtype.kind]:
+        raise TypeError(f"{dtype} is wanted, this is {array.dtype}")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        low, high = int(array.min()), int(array.max())
+        if low < limits.min or high > limits.max:
+            wrong = low if low < limits.min else high
+            raise ValueError(f"{wrong} is outside {dtype}, which is {limits.min} to {limits.max}")
+        return array.astype(dtype)
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype)
+    overflown = np.isinf(cast) & np.isfinite(array)
+    if overflown.any():
+        raise ValueError(f"{array[overflown].flat[0]} is outside {dtype}")
+    return cast
+
+
+def describe(value: object) -> str:
+    """Return a few words that say what a value is."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def _some(names: Mapping[str, Any] | tuple[str, ...]) -> str:
+    shown = [repr(name) for name in list(names)[:10]]
+    return ", ".join(shown) + (", …" if len(names) > 10 else "")

@@ -1,0 +1,201 @@
+"""Any stream of examples as a folder of Arrow shards: encode, rotate, publish."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from roboreel.cores import usable_cores
+from roboreel.errors import DatasetError
+from roboreel.files import write_atomically
+from roboreel.memory.budget import parse_size
+from roboreel.shards.examples import ExampleEncoder
+from roboreel.shards.features import Kind, arrow_schema, normalize_features
+from roboreel.shards.manifest import (
+    Shard,
+    ShardManifest,
+    fingerprint_of,
+    open_manifest,
+    plain_source,
+)
+from roboreel.shards.publish import META_FILE, publishing
+from roboreel.shards.validate import file_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+__all__ = ["write_shards"]
+
+_MOST_THREADS = 8
+_MAX_BATCH_BYTES = 64 * 1024**2
+"""A batch of large examples ends here, whatever its rows: what is written is held in memory."""
+
+
+def write_shards(
+    examples: Iterable[Mapping[str, object]],
+    features: Mapping[str, object],
+    path: str | os.PathLike[str],
+    *,
+    shard_size: int | str = "256MB",
+    batch_size: int = 1000,
+    source: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+) -> ShardManifest:
+    """Write examples as a store of Arrow shards, in place of what the folder held before.
+
+    Until all is on the disk the old store counts, and whoever reads it goes on reading it. If
+    ``examples`` raises, the disk is full, or the process dies, it stays. One writer at a time: a
+    second one waits.
+
+    With a ``source`` nothing is written twice: if the folder already holds a store of the same
+    features, encoder and source, made earlier or by another process while this one waited,
+    ``examples`` is not touched and that store's manifest comes back. Without one, nothing is known
+    of where examples come from, and every call writes.
+
+    Args:
+        examples: Dicts with a value for every feature; None for a missing value.
+        features: What they hold: `Value`, `ClassLabel`, `Array`, `Sequence`, `Image`, `VideoPath`,
+            the name of a type, a list of one feature, or a dict of features.
+        path: The folder. It is made if need be; one that holds other files is refused.
+        shard_size: A new file begins before this is passed.
+        batch_size: Rows of a record batch. About two batches are held in memory; a batch also
+            ends at 64 MiB.
+        source: What the examples follow from, as text, numbers, lists and dicts: files with sizes
+            and times, parameters, seeds.
+        overwrite: Write even if the same store is there.
+        threads: How many encode pictures; as many as the machine has cores, up to 8, by default.
+
+    Raises:
+        ExampleError: An example does not fit its features.
+        ValueError: The folder holds other files, or a size is none.
+    """
+    kinds = normalize_features(features)
+    source = None if source is None else plain_source(source)
+    fingerprint = fingerprint_of(kinds, source)
+    root, limit_bytes = Path(path), _checked_limits(shard_size, batch_size)
+    reusable = source is not None and not overwrite
+    if reusable and (found := _find(root, fingerprint)):
+        return found
+    with publishing(root) as publication:
+        # The second look: another process may have written it while we waited for the lock.
+        if reusable and (found := _find(root, fingerprint)):
+            return found
+        with publication.generation() as folder:
+            batches = _batches(
+                examples,
+                kinds,
+                batch_size,
+                limit_bytes,
+                threads or min(usable_cores(), _MOST_THREADS),
+            )
+            shards = _write_batches(batches, arrow_schema(kinds), folder, limit_bytes)
+            manifest = ShardManifest(kinds, shards, fingerprint, source)
+            write_atomically(folder / META_FILE, manifest.to_json())
+    return manifest
+
+
+def _checked_limits(shard_size: int | str, batch_size: int) -> int:
+    limit_bytes = parse_size(shard_size)
+    if limit_bytes < 1 or batch_size < 1:
+        raise ValueError(f"A shard of {shard_size!r} and batches of {batch_size!r} hold nothing.")
+    return limit_bytes
+
+
+def _find(root: Path, fingerprint: str) -> ShardManifest | None:
+    """Return the manifest of a store that is whole and has this fingerprint."""
+    try:
+        manifest, hold = open_manifest(root)
+    except DatasetError:
+        return None
+    whole = not any(file_problems(hold.generation / shard.file, shard) for shard in manifest.shards)
+    hold.close()
+    return manifest if whole and manifest.fingerprint == fingerprint else None
+
+
+def _batches(
+    examples: Iterable[Mapping[str, object]],
+    features: Mapping[str, Kind],
+    batch_size: int,
+    limit_bytes: int,
+    threads: int,
+) -> Iterator[pa.RecordBatch]:
+    limit_bytes = min(limit_bytes, _MAX_BATCH_BYTES)
+    with ExampleEncoder(features, threads=threads) as encoder:
+        for example in examples:
+            encoder.add(example)
+            if encoder.num_rows >= batch_size or encoder.size_bytes >= limit_bytes:
+                yield encoder.batch()
+        if encoder.num_rows:
+            yield encoder.batch()
+
+
+def _write_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, limit_bytes: int
+) -> tuple[Shard, ...]:
+    """Write shards until the batches end; each is on the disk when the next begins."""
+    shards: list[Shard] = []
+    file: ShardFile | None = None
+    try:
+        for batch in batches:
+            if file is not None and file.size_bytes + batch.nbytes > limit_bytes:
+                shards.append(file.finish())
+                file = None
+            if file is None:
+                file = ShardFile(folder / f"shard-{len(shards):05d}.arrow", schema)
+            file.write_batch(batch)
+            del batch  # Before the next one is gathered: one in memory, not two.
+        if file is not None:
+            shards.append(file.finish())
+    finally:
+        if file is not None:
+            file.close()
+    return tuple(shards)
+
+
+class ShardFile:
+    """An Arrow IPC file being written; it knows its size and checksum without being read again."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.size_bytes = 0
+        self._path = path
+        self._crc32 = 0
+        self._batch_rows: list[int] = []
+        self._file = path.open("wb")
+        self._writer = pa.ipc.new_file(self, schema)
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Add one batch."""
+        self._writer.write_batch(batch)
+        self._batch_rows.append(batch.num_rows)
+
+    def finish(self) -> Shard:
+        """Write the footer, wait until all is on the disk, and say what was written."""
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return Shard(self._path.name, tuple(self._batch_rows), self.size_bytes, self._crc32)
+
+    def write(self, data: Any) -> int:  # noqa: ANN401  # an Arrow buffer, or bytes
+        """Take the next bytes of the file, from Arrow."""
+        written = self._file.write(data)
+        self._crc32 = zlib.crc32(data, self._crc32)
+        self.size_bytes += written
+        return written
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be written; Arrow asks."""
+        return self._file.closed
+
+    def flush(self) -> None:
+        """Do nothing: `finish` flushes."""
+
+    def close(self) -> None:
+        """Close the file, finished or not."""
+        self._file.close()

@@ -1,0 +1,1 @@
+"""Bytes of files, read or mapped by file and span."""

@@ -1,0 +1,1 @@
+"""Where pictures lie inside Parquet files, and how they are read there."""

@@ -1,0 +1,225 @@
+"""The pages of a column chunk: their headers, and their bytes unpacked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.storage.extents.thrift import BOOL, INT, CompactReader, TruncatedError, whole_structs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from roboreel.spans.mapped import MappedFile
+    from roboreel.storage.extents.footer import Chunk
+
+__all__ = [
+    "SNAPPY",
+    "UNCOMPRESSED",
+    "ZSTD",
+    "Page",
+    "UnfamiliarError",
+    "read_pages",
+    "unpack",
+    "unpack_bytes",
+]
+
+UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
+_CODEC_NAMES = {SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd", LZ4_RAW: "lz4_raw"}
+_HIGHEST_RATIO = {UNCOMPRESSED: 1, SNAPPY: 22, GZIP: 1040, LZ4_RAW: 256}
+"""Unpacked bytes that one packed byte can stand for; Brotli and Zstandard have no such limit."""
+
+_DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
+_PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
+
+_FIRST_HEADER_BYTES = 256
+_LAST_HEADER_BYTES = 16 * 1024**2
+
+# What we keep of Parquet's structs, by the field numbers of its specification.
+_PAGE_HEADER = {
+    1: INT,
+    2: INT,
+    3: INT,
+    5: {1: INT, 2: INT, 3: INT},
+    7: {1: INT, 2: INT},
+    8: {1: INT, 4: INT, 5: INT, 6: INT, 7: BOOL},
+}
+
+
+class UnfamiliarError(Exception):
+    """A chunk is written in a way that we leave to pyarrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a column chunk."""
+
+    is_dictionary: bool
+    num_values: int
+    """Nulls included."""
+    has_positions: bool
+    """Whether it holds positions in the dictionary rather than byte strings."""
+    level_offset: int | None
+    """Offset in the file of the definition levels; None where they stand inside the page."""
+    level_bytes: int
+    offset: int
+    """Offset of the packed bytes in the file."""
+    packed_bytes: int
+    unpacked_bytes: int
+    codec: int
+
+    @property
+    def stop(self) -> int:
+        """Offset right after the packed bytes."""
+        return self.offset + self.packed_bytes
+
+
+def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
+    """Yield the pages of a chunk in order, until they hold a value for each of its rows.
+
+    Raises:
+        CorruptFileError: A header does not add up.
+        UnfamiliarError: A page has an encoding or a compression that pyarrow must read.
+    """
+    if chunk.codec not in _CODEC_NAMES and chunk.codec != UNCOMPRESSED:
+        raise UnfamiliarError
+    offset = chunk.start
+    values_left = chunk.num_rows
+    pages_left = chunk.num_rows + 64  # empty pages are allowed, but not without end
+    while values_left:
+        pages_left -= 1
+        if offset >= chunk.stop or pages_left < 0:
+            raise CorruptFileError(f"The pages hold {values_left} values too few.")
+        header, body = _read_header(file, offset, chunk.stop)
+        packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
+        offset = body + packed_bytes
+        if packed_bytes < 0 or not 0 <= unpacked_bytes < 2**31 or offset > chunk.stop:
+            raise CorruptFileError(
+                f"A page of {packed_bytes} bytes at offset {body}, unpacked {unpacked_bytes}, "
+                "does not fit in its chunk."
+            )
+        page = _page_of(header, body, chunk.codec)
+        if page is None:
+            continue
+        if page.codec == UNCOMPRESSED and page.unpacked_bytes > page.packed_bytes:
+            raise CorruptFileError("A page that is not compressed is cut off.")
+        if not page.is_dictionary:
+            values_left -= page.num_values
+        if page.num_values < 0 or values_left < 0:
+            raise CorruptFileError(f"A page holds {page.num_values} values, more than its rows.")
+        yield page
+
+
+def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
+    """Return all unpacked bytes of a page.
+
+    Raises:
+        CorruptFileError: They are not what the header says.
+        DatasetError: They do not fit in the memory budget.
+    """
+    if page.unpacked_bytes == 0:
+        return b""
+    highest = page.packed_bytes * _HIGHEST_RATIO.get(page.codec, page.unpacked_bytes)
+    if page.unpacked_bytes > highest:
+        raise CorruptFileError(
+            f"A page of {page.packed_bytes} bytes cannot unpack to {page.unpacked_bytes} bytes."
+        )
+    if page.unpacked_bytes > limit_bytes:
+        raise DatasetError(
+            f"A page unpacks to {page.unpacked_bytes} bytes, and the memory budget is "
+            f"{limit_bytes} bytes. Open the dataset with a larger memory=."
+        )
+    if page.codec == UNCOMPRESSED:
+        return file.read(page.offset, page.unpacked_bytes)
+    packed = file.view(page.offset, page.packed_bytes)
+    return unpack_bytes(packed, page.unpacked_bytes, page.codec)
+
+
+def unpack_bytes(packed: memoryview | bytes, unpacked_bytes: int, codec: int) -> bytes:
+    """Return what packed bytes unpack to; the caller has bounded the size."""
+    name = _CODEC_NAMES[codec]
+    try:
+        unpacked = _unpack_exactly(packed, unpacked_bytes, codec)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise CorruptFileError(f"A page cannot be unpacked with {name}: {error}.") from error
+    if unpacked is None:
+        raise CorruptFileError(f"A {name} page does not unpack to {unpacked_bytes} bytes.")
+    return unpacked
+
+
+def _unpack_exactly(packed: memoryview | bytes, unpacked_bytes: int, codec: int) -> bytes | None:
+    # pa.decompress leaves what the stream does not fill as it found it in memory. Snappy streams
+    # tell their length, and Zstandard checks it; the other codecs are held to it here.
+    name = _CODEC_NAMES[codec]
+    unpacked: bytes
+    if codec in (GZIP, BROTLI):
+        with pa.CompressedInputStream(pa.py_buffer(packed), name) as stream:
+            unpacked = stream.read(unpacked_bytes + 1)
+        return unpacked if len(unpacked) == unpacked_bytes else None
+    unpacked = pa.decompress(packed, unpacked_bytes, name, asbytes=True)
+    return None if codec == LZ4_RAW and _lz4_fits(packed, unpacked_bytes - 1) else unpacked
+
+
+def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
+    try:
+        pa.decompress(packed, size, _CODEC_NAMES[LZ4_RAW])
+    except (pa.ArrowException, OSError):
+        return False
+    return True
+
+
+def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, Any], int]:
+    # Statistics inside a header can be long; nearly none are.
+    size = _FIRST_HEADER_BYTES
+    while True:
+        size = min(size, stop - offset)
+        reader = CompactReader(file.read(offset, size))
+        try:
+            with whole_structs():
+                return reader.struct(_PAGE_HEADER), offset + reader.position
+        except TruncatedError:
+            if size in (stop - offset, _LAST_HEADER_BYTES):
+                raise
+            size *= 16
+
+
+def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:
+    kind, unpacked_bytes, packed_bytes = header.get(1), header[2], header[3]
+    level_offset, level_bytes = None, 0
+    if kind == _DICTIONARY and 7 in header:
+        details = header[7]
+        if details.get(2) not in (_PLAIN, _PLAIN_DICTIONARY):
+            raise UnfamiliarError
+        encoding = _PLAIN
+    elif kind == _DATA and 5 in header:
+        details = header[5]
+        encoding = details.get(2)
+        if details.get(3) != _RLE:
+            raise UnfamiliarError
+    elif kind == _DATA_V2 and 8 in header:
+        details = header[8]
+        encoding = details.get(4)
+        level_offset, level_bytes = body, details.get(5, 0)
+        if level_bytes < 0 or details.get(6, 0) != 0 or level_bytes > packed_bytes:
+            raise CorruptFileError("The levels of a page do not fit in it.")
+        body, packed_bytes = body + level_bytes, packed_bytes - level_bytes
+        unpacked_bytes = max(unpacked_bytes - level_bytes, 0)
+        codec = codec if details.get(7, True) else UNCOMPRESSED
+    else:
+        return None
+    if encoding not in (_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY):
+        raise UnfamiliarError
+    return Page(
+        is_dictionary=kind == _DICTIONARY,
+        num_values=details.get(1, -1),
+        has_positions=encoding != _PLAIN,
+        level_offset=level_offset,
+        level_bytes=level_bytes,
+        offset=body,
+        packed_bytes=packed_bytes,
+        unpacked_bytes=unpacked_bytes,
+        codec=codec,
+    )
