@@ -19,8 +19,8 @@ from roboreel.errors import (
     MissingFileError,
     MissingImageError,
 )
+from roboreel.image import Layout
 from roboreel.memory.budget import Budget
-from roboreel.video.convert import Layout
 from roboreel.video.source import ClipRequest, VideoSource
 from tests.video_factory import (
     HEIGHT,

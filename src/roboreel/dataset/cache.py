@@ -11,7 +11,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.image import Layout
     from roboreel.schema import Manifest
     from roboreel.shards import Store
 
@@ -43,8 +44,6 @@ __all__ = [
     "refuse_strangers",
     "source_of",
 ]
-
-Layout = Literal["chw", "hwc"]
 
 CACHE_FILE = "cache.json"
 _LAYOUT_VERSION = 1

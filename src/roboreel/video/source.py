@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.schema import Depth
-    from roboreel.video.convert import Layout
     from roboreel.video.samples import SampleTable
 
 __all__ = ["ClipRequest", "VideoSource", "open_packets"]
