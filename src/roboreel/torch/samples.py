@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.image import Layout
-    from roboreel.loading.sampling import Source
+    from roboreel.loading.source import Source
     from roboreel.sample_spec import SampleSpec, Windows
 
 __all__ = ["SampleDataset", "as_tensors"]
