@@ -9,6 +9,7 @@ import torch
 from roboreel.loading.epochs import Epochs, ReadAhead
 from roboreel.loading.sampling import make_order
 from roboreel.order.split import Split
+from roboreel.torch.samples import SampleDataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from roboreel.loading.sampling import Shuffle, Weights
-    from roboreel.torch.samples import Sample, SampleDataset
+    from roboreel.loading.source import Source
+    from roboreel.torch.samples import Sample
 
 __all__ = ["Loader"]
 
@@ -42,7 +44,8 @@ class Loader(Epochs):
     A batch is a dict of tensors ``(B, …)`` and lists of texts, and belongs to the caller.
 
     Args:
-        samples: What to load.
+        samples: What to load. A `roboreel.Dataset` or `roboreel.Mixture` is short for
+            ``SampleDataset(dataset)``: all features, no windows.
         batch_size: Samples in a batch of this rank.
         shuffle: ``False``; ``True`` or ``"uniform"``, over the whole dataset; ``"local"`` or
             `Local`, so that neighbours, which share decoding, are visited together.
@@ -74,7 +77,7 @@ class Loader(Epochs):
 
     def __init__(
         self,
-        samples: SampleDataset,
+        samples: SampleDataset | Source,
         batch_size: int,
         *,
         shuffle: Shuffle = False,
@@ -85,6 +88,8 @@ class Loader(Epochs):
         **options: Unpack[_Options],
     ) -> None:
         _check_known(options)
+        if not isinstance(samples, SampleDataset):
+            samples = SampleDataset(samples)
         order = make_order(
             samples.dataset,
             samples.anchors.samples_per_episode,
@@ -102,7 +107,16 @@ class Loader(Epochs):
             ahead=ReadAhead(**pace),
             transform=transform,
         )
+        self.shuffle = shuffle
         self.pin_memory = options.get("pin_memory", False) and torch.cuda.is_available()
+
+    def __repr__(self) -> str:
+        split = self.split
+        ranks = f", rank {split.rank} of {split.world_size}" if split.world_size > 1 else ""
+        return (
+            f"Loader({self.samples!r}, {len(self)} batches of {split.batch_size}, "
+            f"shuffle={self.shuffle!r}, seed={self.seed}{ranks}, at epoch {self.epoch})"
+        )
 
     def _finish(self, batch: Any) -> Any:  # noqa: ANN401  # what the transform returned
         return _pin(batch) if self.pin_memory else batch
