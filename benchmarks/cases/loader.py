@@ -49,9 +49,9 @@ def decode_alone(meter: Meter, root: str) -> None:
         decoders: dict[Any, Decoder] = {}
         for job in jobs[share::_DECODERS]:
             decoder = decoders.setdefault(job.table.coding, Decoder(job.table.coding))
-            with FilePackets(job.path, job.table) as packets:
+            with FilePackets(job.path, job.table) as reader:
                 for run in job.runs:
-                    for _ in decoder.decode(packets, job.table, run):
+                    for _ in decoder.decode(reader, job.table, run):
                         pass
 
     count = len(dataset) // TRAIN_BATCH * TRAIN_BATCH

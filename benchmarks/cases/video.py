@@ -46,22 +46,22 @@ def decode_alone(meter: Meter, path: str, length: int, count: int) -> None:
 
     from roboreel.video.clip import plan_runs, split_runs
     from roboreel.video.decode import Decoder
-    from roboreel.video.mp4 import read_sample_table
+    from roboreel.video.mp4 import read_packet_table
     from roboreel.video.packets import FilePackets
 
-    table = read_sample_table(Path(path))
+    table = read_packet_table(Path(path))
     decoder = Decoder(table.coding)
 
     def plan(images: list[int]) -> list[Run]:
-        samples = table.shown[images].astype(np.int64)
-        runs = plan_runs(samples, table.start)
+        packets = table.shown[images].astype(np.int64)
+        runs = plan_runs(packets, table.start)
         return [run for part in split_runs(runs, table.size.size) for run in part]
 
-    with FilePackets(Path(path), table) as packets:
+    with FilePackets(Path(path), table) as reader:
         named = {**random_batches(length, count), FORWARD: [list(range(length))]}
         for name, batches in named.items():
             planned = [run for images in batches for run in plan(images)]
             with meter.step(name, sum(map(len, batches))):
                 for run in planned:
-                    for _ in decoder.decode(packets, table, run):
+                    for _ in decoder.decode(reader, table, run):
                         pass

@@ -17,8 +17,8 @@ from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, MissingImageError, UnsupportedVideoError
 from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
 from roboreel.video.decode import Decoder
-from roboreel.video.demux import DemuxedPackets, demux_sample_table
-from roboreel.video.mp4 import read_sample_table
+from roboreel.video.demux import DemuxedPackets, demux_packet_table
+from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
 
 if TYPE_CHECKING:
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from roboreel.memory.budget import Budget
     from roboreel.schema import Depth
     from roboreel.video.convert import Layout
-    from roboreel.video.samples import SampleTable
+    from roboreel.video.packet_table import PacketTable
 
 __all__ = ["ClipRequest", "VideoSource", "open_packets"]
 
-# Smaller pieces of work than this many samples are not worth handing to a thread.
-_MIN_SAMPLES = 8
+# Smaller pieces of work than this many packets are not worth handing to a thread.
+_MIN_PACKETS = 8
 # Pieces of work per thread, so that one slow piece at the end leaves no thread idle for long.
 _PIECES_PER_THREAD = 4
-# A stream decodes so many samples in one go, so that what it may have to hold stays bounded.
-_STREAM_SAMPLES = 64
+# A stream decodes so many packets in one go, so that what it may have to hold stays bounded.
+_STREAM_PACKETS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,18 @@ class _Target:
 class _Wanted:
     """What a batch wants of one file."""
 
-    table: SampleTable
+    table: PacketTable
     slots: dict[int, list[int]]
-    """Where the image of each wanted sample goes."""
+    """Where the image of each wanted packet goes."""
 
     def add(self, request: ClipRequest) -> None:
-        samples = _samples_of(request, self.table)
-        for sample, slot in zip(samples.tolist(), request.slots.tolist(), strict=True):
-            self.slots.setdefault(sample, []).append(slot)
+        packets = _packets_of(request, self.table)
+        for packet, slot in zip(packets.tolist(), request.slots.tolist(), strict=True):
+            self.slots.setdefault(packet, []).append(slot)
 
     def runs(self) -> list[Run]:
-        samples = np.fromiter(self.slots, np.int64, len(self.slots))
-        return plan_runs(samples, self.table.start)
+        packets = np.fromiter(self.slots, np.int64, len(self.slots))
+        return plan_runs(packets, self.table.start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class _Job:
     """A piece of work for one thread: runs of one file."""
 
     path: Path
-    table: SampleTable
+    table: PacketTable
     runs: list[Run]
     slots: dict[int, list[int]]
-    """Where the image of each wanted sample goes."""
+    """Where the image of each wanted packet goes."""
 
 
 class VideoSource:
@@ -108,7 +108,7 @@ class VideoSource:
     No file stays open between calls.
 
     Args:
-        budget: What sample tables and decoders are held in.
+        budget: What packet tables and decoders are held in.
         threads: How many threads decode side by side; as many as the process has cores if None.
     """
 
@@ -176,19 +176,19 @@ class VideoSource:
         height, width = size or (table.coding.height, table.coding.width)
         channels, dtype = (3, np.uint8) if depth is None else (1, np.float32)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
-        samples = _samples_of(request, table)
-        runs = plan_runs(samples, table.start)
-        wanted = deque(samples.tolist())
+        packets = _packets_of(request, table)
+        runs = plan_runs(packets, table.start)
+        wanted = deque(packets.tolist())
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
         with (
             _naming(request.path),
-            open_packets(request.path, table) as packets,
+            open_packets(request.path, table) as reader,
             self._decoder(table) as decoder,
         ):
-            for run in chain.from_iterable(split_runs(runs, _STREAM_SAMPLES)):
-                for sample, image in decoder.decode(packets, table, run):
-                    held[sample] = np.empty(shape, dtype)
-                    decoder.converter.write(image, held[sample], layout, depth)
+            for run in chain.from_iterable(split_runs(runs, _STREAM_PACKETS)):
+                for packet, image in decoder.decode(reader, table, run):
+                    held[packet] = np.empty(shape, dtype)
+                    decoder.converter.write(image, held[packet], layout, depth)
                     while wanted and wanted[0] in held:
                         turn = wanted.popleft()
                         is_last = not wanted or wanted[0] != turn
@@ -199,15 +199,15 @@ class VideoSource:
         coding = self.table(path).coding
         return coding.height, coding.width
 
-    def table(self, path: Path) -> SampleTable:
-        """Return the sample table of a file: by our own parser, or else by FFmpeg's.
+    def table(self, path: Path) -> PacketTable:
+        """Return the packet table of a file: by our own parser, or else by FFmpeg's.
 
         The table's ``via`` says which.
         """
         try:
             state = path.stat()
         except OSError:
-            return read_sample_table(path)  # Raises, with a sentence.
+            return read_packet_table(path)  # Raises, with a sentence.
         key = ("video table", str(path), state.st_size, state.st_mtime_ns)
         table = self._budget.load(
             key, lambda: _read_table(path), lambda table: table.nbytes, owner="video tables"
@@ -232,7 +232,7 @@ class VideoSource:
             wanted.add(request)
         runs = {path: wanted.runs() for path, wanted in files.items()}
         total = sum(_cost(part) for part in runs.values())
-        target = max(total // (self.threads * _PIECES_PER_THREAD), _MIN_SAMPLES)
+        target = max(total // (self.threads * _PIECES_PER_THREAD), _MIN_PACKETS)
         jobs = [
             _Job(path, wanted.table, part, wanted.slots)
             for path, wanted in files.items()
@@ -243,18 +243,18 @@ class VideoSource:
     def _run(self, job: _Job, target: _Target) -> None:
         with (
             _naming(job.path),
-            open_packets(job.path, job.table) as packets,
+            open_packets(job.path, job.table) as reader,
             self._decoder(job.table) as decoder,
         ):
             for run in job.runs:
-                for sample, image in decoder.decode(packets, job.table, run):
-                    first, *others = job.slots[sample]
+                for packet, image in decoder.decode(reader, job.table, run):
+                    first, *others = job.slots[packet]
                     decoder.converter.write(image, target.out[first], target.layout, target.depth)
                     for other in others:
                         target.out[other] = target.out[first]
 
     @contextmanager
-    def _decoder(self, table: SampleTable) -> Iterator[Decoder]:
+    def _decoder(self, table: PacketTable) -> Iterator[Decoder]:
         """Lend a decoder to this thread."""
         key = ("decoder", threading.get_ident(), table.coding)
         decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
@@ -270,18 +270,18 @@ class VideoSource:
         return self._pool
 
 
-def _read_table(path: Path) -> SampleTable:
+def _read_table(path: Path) -> PacketTable:
     try:
-        return read_sample_table(path)
+        return read_packet_table(path)
     except (CorruptFileError, UnsupportedVideoError) as refusal:
         try:
-            return demux_sample_table(path)
+            return demux_packet_table(path)
         except (CorruptFileError, UnsupportedVideoError):
             raise refusal from None  # It knows better what is wrong with the file.
 
 
-def _samples_of(request: ClipRequest, table: SampleTable) -> NDArray[np.int64]:
-    """Return the sample of each frame that is wanted."""
+def _packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
+    """Return the packet of each frame that is wanted."""
     clip = Clip(request.start_s, request.stop_s, request.length, request.fps)
     try:
         images = images_of(request.frames, clip, table.ticks, table.time_base)
@@ -293,7 +293,7 @@ def _samples_of(request: ClipRequest, table: SampleTable) -> NDArray[np.int64]:
     return table.shown[images].astype(np.int64)
 
 
-def open_packets(path: Path, table: SampleTable) -> FilePackets | DemuxedPackets:
+def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
     """Return what reads the packets of a file, in the way in which its table was read."""
     return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
 
@@ -308,7 +308,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _cost(runs: Iterable[Run]) -> int:
-    """Return how many samples are to be decoded."""
+    """Return how many packets are to be decoded."""
     return sum(run.stop - run.start for run in runs)
 
 
