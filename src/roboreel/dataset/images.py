@@ -14,8 +14,8 @@ from roboreel.forking import after_fork
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.image import decode_image, decode_images
 from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.scale import scale_picture
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +46,7 @@ class Images:
     ) -> None:
         self._manifest = manifest
         self._pictures = PictureColumns(files, budget)
-        self._videos = VideoSource(budget=budget, threads=threads)
+        self._videos = VideoReader(budget=budget, threads=threads)
         self._cache = cache
         self._buffers = BatchBuffers(budget)
         self._pool: ThreadPoolExecutor | None = None

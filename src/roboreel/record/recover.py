@@ -23,8 +23,8 @@ from roboreel.record.journal import RowFormat, Rows, read_records
 from roboreel.record.ledger import Ledger
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import ImageSampler, Totals, sample_stride
+from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.salvage import first_images, whole_fragments
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
     import os
@@ -228,8 +228,8 @@ def _images(
         episode=int(Ledger.of(manifest).num_episodes),
         camera=camera,
     )
-    source = VideoSource(budget=process_budget(), threads=1)
-    return source.stream(request, layout="hwc", depth=manifest.features[camera].depth)
+    reader = VideoReader(budget=process_budget(), threads=1)
+    return reader.stream(request, layout="hwc", depth=manifest.features[camera].depth)
 
 
 def _strays(manifest: Manifest) -> list[str]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from roboreel.errors import MissingFileError, MissingImageError
 from roboreel.video.clip import Clip, images_of, plan_runs
+from roboreel.video.reader import ClipRequest, open_packets
 from roboreel.video.remux import decoding_ticks
-from roboreel.video.source import ClipRequest, open_packets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
-    from roboreel.video.source import VideoSource
+    from roboreel.video.reader import VideoReader
 
 __all__ = ["EpisodeClip", "copy_clip", "find_clip", "read_packets"]
 
@@ -61,7 +61,7 @@ class EpisodeClip:
         )
 
 
-def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoSource) -> EpisodeClip:
+def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoReader) -> EpisodeClip:
     """Return where the images of the episode at a position lie.
 
     Raises:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from roboreel.video.convert import Layout
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipRequest", "VideoSource", "open_packets"]
+__all__ = ["ClipRequest", "VideoReader", "open_packets"]
 
 # Smaller pieces of work than this many packets are not worth handing to a thread.
 _MIN_PACKETS = 8
@@ -102,7 +102,7 @@ class _Job:
     """Where the image of each wanted packet goes."""
 
 
-class VideoSource:
+class VideoReader:
     """Reads images of video files; safe to use from several threads, and after a fork.
 
     No file stays open between calls.
