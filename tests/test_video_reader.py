@@ -1,15 +1,12 @@
-import json
 import math
 import multiprocessing
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -20,6 +17,7 @@ from roboreel.errors import (
     MissingImageError,
 )
 from roboreel.memory.budget import Budget
+from roboreel.video.clip import Clip
 from roboreel.video.convert import Layout
 from roboreel.video.reader import ClipRequest, VideoReader
 from tests.video_factory import (
@@ -31,7 +29,6 @@ from tests.video_factory import (
     write_video,
 )
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 FPS = 30.0
 
 
@@ -56,10 +53,7 @@ def request(
     frames = np.asarray(frames, dtype=np.int64)
     return ClipRequest(
         path=path,
-        start_s=start,
-        stop_s=start + length / FPS if stop is None else stop,
-        length=length,
-        fps=FPS,
+        clip=Clip(start, start + length / FPS if stop is None else stop, length, FPS),
         frames=frames,
         slots=np.arange(len(frames)) if slots is None else np.asarray(slots),
         episode=episode,
@@ -72,7 +66,7 @@ def read(
 ) -> NDArray[np.uint8]:
     shape = (HEIGHT, WIDTH, 3) if layout == "hwc" else (3, HEIGHT, WIDTH)
     out = np.zeros((len(frames), *shape), np.uint8)
-    reader.read([request(path, frames, **clip)], out, layout=layout)
+    reader.read(reader.plan([request(path, frames, **clip)]), out, layout=layout)
     return out
 
 
@@ -119,7 +113,7 @@ def test_requests_of_one_batch_fill_their_slots(reader, tmp_path):
         request(paths[1], [20, 3], length=40, slots=[3, 5]),
         request(paths[0], [6, 38], length=40, slots=[6, 7]),
     ]
-    reader.read(wanted, out, layout="hwc")
+    reader.read(reader.plan(wanted), out, layout="hwc")
     assert numbers(out) == [239, 5, 6, 120, 200, 103, 6, 38, 239]
 
 
@@ -141,7 +135,7 @@ def test_both_layouts_hold_the_same_image(reader, tmp_path):
 
 def test_images_are_resized_to_the_array(reader, tmp_path):
     path = write_video(tmp_path / "v.mp4", range(5), size=(96, 128))
-    assert reader.image_shape(path) == (96, 128)
+    assert reader.plan([request(path, [4], length=5)]).image_sizes == {path: (96, 128)}
     assert numbers(read(reader, path, [4, 2], length=5)) == [4, 2]
 
 
@@ -192,6 +186,21 @@ def test_files_that_our_parser_refuses_are_read_through_ffmpeg(name, reader, tmp
     for frames in ([0], [49], [25, 3, 25], range(50)):
         found = read(reader, path, frames, length=50, stop=math.inf)
         assert np.array_equal(found, expected[list(frames)])
+
+
+def test_a_file_is_asked_for_its_table_once_a_batch(reader, tmp_path, monkeypatch):
+    paths = [write_video(tmp_path / f"{file}.mp4", range(6)) for file in range(2)]
+    wanted = [request(path, [1, 4], length=6) for path in paths * 3]
+    asked: list[Path] = []
+    stat = Path.stat
+
+    def counted(path: Path) -> Any:
+        asked.append(path)
+        return stat(path)
+
+    monkeypatch.setattr(Path, "stat", counted)
+    reader.read(reader.plan(wanted), np.zeros((2, HEIGHT, WIDTH, 3), np.uint8), layout="hwc")
+    assert asked == paths
 
 
 # --- What is not there.
@@ -360,66 +369,3 @@ def test_every_error_of_a_batch_is_ours(reader, tmp_path):
         path.write_bytes(damaged)
         with suppress(DatasetError):
             read(reader, path, range(20), length=20)
-
-
-# --- What LeRobot returned.
-
-
-def _clips(root: Path, camera: str) -> Iterator[tuple[Path, float, float, int, int]]:
-    """Return path, start, stop, first row and length of each episode."""
-    info = json.loads((root / "meta" / "info.json").read_text())
-    if info["codebase_version"] == "v3.0":
-        table = pq.read_table(root / "meta" / "episodes" / "chunk-000" / "file-000.parquet")
-        column = f"videos/{camera}"
-        for row in table.to_pylist():
-            path = root / info["video_path"].format(
-                video_key=camera,
-                chunk_index=row[f"{column}/chunk_index"],
-                file_index=row[f"{column}/file_index"],
-            )
-            span = row[f"{column}/from_timestamp"], row[f"{column}/to_timestamp"]
-            yield path, *span, row["dataset_from_index"], row["length"]
-    else:
-        first = 0
-        for line in (root / "meta" / "episodes.jsonl").read_text().splitlines():
-            row = json.loads(line)
-            path = root / info["video_path"].format(
-                video_key=camera, episode_chunk=0, episode_index=row["episode_index"]
-            )
-            yield path, 0.0, row["length"] / info["fps"], first, row["length"]
-            first += row["length"]
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="needs the shared datasets")
-@pytest.mark.parametrize("name", ["lerobot_v30_video", "unitree_g1_v21"])
-def test_every_image_is_equal_to_the_one_that_lerobot_returns(name, reader):
-    root = SHARED / name
-    expected = np.load(root / "expected.npz")
-    cameras = [
-        name
-        for name, feature in json.loads((root / "meta" / "info.json").read_text())[
-            "features"
-        ].items()
-        if feature["dtype"] == "video"
-    ]
-    deltas = json.loads(str(expected["delta_timestamps"]))
-    checked = 0
-    for camera in cameras:
-        for path, start, stop, first, length in _clips(root, camera):
-            for row in range(first, first + length):
-                for kind, offsets in (
-                    ("plain", [0]),
-                    ("delta", np.rint(np.array(deltas[camera]) * FPS)),
-                ):
-                    key = f"{kind}/{row}/{camera}"
-                    if key in expected.files:
-                        images = expected[key].reshape(len(offsets), *expected[key].shape[-3:])
-                        frames = np.clip(row - first + np.array(offsets), 0, length - 1)
-                        out = np.zeros_like(images)
-                        reader.read(
-                            [request(path, frames, start=start, stop=stop, length=length)], out
-                        )
-                        assert np.array_equal(out, images), key
-                        checked += 1
-    images = [key for key in expected.files if key.split("/")[-1] in cameras]
-    assert checked == len(images) > 5

@@ -78,7 +78,7 @@ def _decoding_jobs(dataset: Any) -> list[Any]:  # noqa: ANN401
             asked = images._requests(
                 camera, wanted.reshape(-1), np.repeat(episodes, wanted.shape[1])
             )
-            jobs += images._videos._plan(asked)
+            jobs += images._videos.plan(asked).jobs
     return jobs
 
 

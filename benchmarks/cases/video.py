@@ -19,22 +19,24 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
     import numpy as np
 
     from roboreel.memory.budget import Budget
+    from roboreel.video.clip import Clip
     from roboreel.video.reader import ClipRequest, VideoReader
 
     reader = VideoReader(budget=Budget(), threads=threads)
+    clip = Clip(0.0, length / 30, length, 30.0)
 
     def request(images: list[int]) -> ClipRequest:
         frames, slots = np.asarray(images), np.arange(len(images))
-        return ClipRequest(Path(path), 0.0, length / 30, length, 30.0, frames, slots, 0, "camera")
+        return ClipRequest(Path(path), clip, frames, slots, 0, "camera")
 
     with meter.step("open"):
-        height, width = reader.image_shape(Path(path))
-    reader.read([request([0])], np.empty((1, 3, height, width), np.uint8))
+        height, width = reader.table(Path(path)).coding.image_size
+    reader.read(reader.plan([request([0])]), np.empty((1, 3, height, width), np.uint8))
     for name, batches in random_batches(length, count).items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
                 out = np.empty((len(images), 3, height, width), np.uint8)
-                reader.read([request(images)], out)
+                reader.read(reader.plan([request(images)]), out)
     with meter.step(FORWARD, length):
         for _ in reader.stream(request(list(range(length)))):
             pass

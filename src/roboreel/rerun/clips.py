@@ -90,17 +90,7 @@ def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoReade
             f"The video has no image of episode {number}, camera {camera!r}. Leave the "
             f"episode out with select(), or restore its video {str(path)!r}."
         )
-    request = ClipRequest(
-        path=path,
-        start_s=clip.start_s,
-        stop_s=clip.stop_s,
-        length=clip.length,
-        fps=clip.fps,
-        frames=frames,
-        slots=frames,
-        episode=number,
-        camera=camera,
-    )
+    request = ClipRequest(path, clip, frames, slots=frames, episode=number, camera=camera)
     return EpisodeClip(request, table, table.shown[images].astype(np.int64))
 
 
@@ -173,7 +163,7 @@ def _mux(
     table, out = clip.table, io.BytesIO()
     clock = str(table.time_base.denominator)
     # A player stops after the last image's duration: without one it would not be shown.
-    duration = max(round(1 / (clip.request.fps * table.time_base)), 1)
+    duration = max(round(1 / (clip.request.clip.fps * table.time_base)), 1)
     times = zip(ticks.tolist(), decoding_ticks(ticks).tolist(), strict=True)
     options = {"video_track_timescale": clock, "movie_timescale": clock}
     with (

@@ -44,6 +44,11 @@ class Coding:
     """How many images at most are decoded ahead of one that is shown before them."""
     colour: Colour | None = None
 
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.height, self.width
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacketTable:

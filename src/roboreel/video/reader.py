@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.cores import usable_cores
-from roboreel.errors import CorruptFileError, MissingImageError, UnsupportedVideoError
-from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.forking import after_fork
+from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.decode import Decoder
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
+from roboreel.video.plan import ClipRequest, Job, Plan, packets_of, plan_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -31,85 +31,22 @@ if TYPE_CHECKING:
     from roboreel.schema import Depth
     from roboreel.video.convert import Layout
     from roboreel.video.packet_table import PacketTable
+    from roboreel.video.packets import PacketReader
 
 __all__ = ["ClipRequest", "VideoReader", "open_packets"]
 
-# Smaller pieces of work than this many packets are not worth handing to a thread.
-_MIN_PACKETS = 8
-# Pieces of work per thread, so that one slow piece at the end leaves no thread idle for long.
-_PIECES_PER_THREAD = 4
-# A stream decodes so many packets in one go, so that what it may have to hold stays bounded.
+# A stream decodes this many packets at a time, which bounds how many images it may have to hold.
 _STREAM_PACKETS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class ClipRequest:
-    """Images wanted from one episode's clip of one video file."""
-
-    path: Path
-    start_s: float
-    """Time of the episode's first image in the file."""
-    stop_s: float
-    """Time right after its last image; ``math.inf`` for the rest of the file."""
-    length: int
-    """Frames of the episode."""
-    fps: float
-    frames: NDArray[np.int64]
-    """Frame numbers in the episode, ``(N,)``, in any order, with or without repeats."""
-    slots: NDArray[np.int64]
-    """Where each goes in the output array, ``(N,)``."""
-    episode: int
-    """For error messages."""
-    camera: str
-    """For error messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Where images go, and in which form."""
-
-    out: NDArray[Any]
-    layout: Layout
-    depth: Depth | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What a batch wants of one file."""
-
-    table: PacketTable
-    slots: dict[int, list[int]]
-    """Where the image of each wanted packet goes."""
-
-    def add(self, request: ClipRequest) -> None:
-        packets = _packets_of(request, self.table)
-        for packet, slot in zip(packets.tolist(), request.slots.tolist(), strict=True):
-            self.slots.setdefault(packet, []).append(slot)
-
-    def runs(self) -> list[Run]:
-        packets = np.fromiter(self.slots, np.int64, len(self.slots))
-        return plan_runs(packets, self.table.start)
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """A piece of work for one thread: runs of one file."""
-
-    path: Path
-    table: PacketTable
-    runs: list[Run]
-    slots: dict[int, list[int]]
-    """Where the image of each wanted packet goes."""
-
-
 class VideoReader:
-    """Reads images of video files; safe to use from several threads, and after a fork.
+    """Reads images of video files. Safe to use from several threads, and after a fork.
 
     No file stays open between calls.
 
     Args:
-        budget: What packet tables and decoders are held in.
-        threads: How many threads decode side by side; as many as the process has cores if None.
+        budget: Holds packet tables and decoders.
+        threads: How many threads decode at the same time. Default: one per core.
     """
 
     def __init__(self, *, budget: Budget, threads: int | None = None) -> None:
@@ -118,11 +55,24 @@ class VideoReader:
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
         self._pool: ThreadPoolExecutor | None = None
-        self._pool_process = 0
+        after_fork(self, VideoReader._after_fork)
+
+    def plan(self, requests: Sequence[ClipRequest]) -> Plan:
+        """Return what to decode for some requests, from the tables of their files alone.
+
+        Raises:
+            MissingFileError: A video file does not exist.
+            MissingImageError: An episode has no image for a frame.
+            CorruptFileError: A file is damaged.
+            UnsupportedVideoError: A file cannot be read.
+        """
+        paths = dict.fromkeys(request.path for request in requests)
+        tables = {path: self.table(path) for path in paths}
+        return plan_batch(requests, tables, threads=self.threads)
 
     def read(
         self,
-        requests: Sequence[ClipRequest],
+        plan: Plan,
         out: NDArray[Any],
         *,
         layout: Layout = "chw",
@@ -131,27 +81,23 @@ class VideoReader:
         """Decode images into an array.
 
         Args:
-            requests: What is wanted, and where in ``out`` it goes. Requests for one file are
-                served together, and an image that several want is decoded once.
-            out: ``(N, 3, H, W)`` uint8, or ``(N, 1, H, W)`` float32 metres for depth; with the
-                channels last for layout ``"hwc"``. A height or width other than the video's
-                resizes the images.
-            layout: The order of the axes.
-            depth: How the codes of a depth camera become metres.
+            plan: What to decode, and where in ``out`` each image goes.
+            out: ``(N, 3, H, W)`` uint8, or ``(N, 1, H, W)`` float32 in metres for depth; with
+                channels last if ``layout`` is ``"hwc"``. Images are resized to its height and
+                width.
+            layout: Order of the axes.
+            depth: How a depth camera's codes become metres.
 
         Raises:
-            MissingFileError: A video file is not there.
-            MissingImageError: An episode has no image for a frame.
             CorruptFileError: A file is damaged.
-            UnsupportedVideoError: A file is of a kind that cannot be read.
+            UnsupportedVideoError: A file cannot be decoded.
         """
-        target = _Target(out, layout, depth)
-        jobs = self._plan(requests)
-        if len(jobs) == 1 or self.threads == 1:
-            for job in jobs:
-                self._run(job, target)
+        if len(plan.jobs) == 1 or self.threads == 1:
+            for job in plan.jobs:
+                self._run(job, out, layout, depth)
         else:
-            _finish([self._executor().submit(self._run, job, target) for job in jobs])
+            submit = self._executor().submit
+            _finish([submit(self._run, job, out, layout, depth) for job in plan.jobs])
 
     def stream(
         self,
@@ -161,31 +107,27 @@ class VideoReader:
         layout: Layout = "chw",
         depth: Depth | None = None,
     ) -> Iterator[NDArray[Any]]:
-        """Yield the images of a clip one after another, holding one at a time.
+        """Yield the images of a clip one by one, in bounded memory.
 
         Args:
-            request: What is wanted; its frames must ascend, and its slots are not used.
-            size: Height and width of the images; the video's own if None.
-            layout: The order of the axes.
-            depth: How the codes of a depth camera become metres.
+            request: What is wanted. Its frames must ascend; its slots are ignored.
+            size: Height and width to resize to. Default: those of the video.
+            layout: Order of the axes.
+            depth: How a depth camera's codes become metres.
 
         Yields:
-            An array of its own for each frame: ``(3, H, W)`` uint8, or ``(1, H, W)`` float32.
+            A new array for each frame: ``(3, H, W)`` uint8, or ``(1, H, W)`` float32 for depth.
         """
         table = self.table(request.path)
-        height, width = size or (table.coding.height, table.coding.width)
+        height, width = size or table.coding.image_size
         channels, dtype = (3, np.uint8) if depth is None else (1, np.float32)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
-        packets = _packets_of(request, table)
-        runs = plan_runs(packets, table.start)
+        packets = packets_of(request, table)
+        runs = chain.from_iterable(split_runs(plan_runs(packets, table.start), _STREAM_PACKETS))
         wanted = deque(packets.tolist())
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
-        with (
-            _naming(request.path),
-            open_packets(request.path, table) as reader,
-            self._decoder(table) as decoder,
-        ):
-            for run in chain.from_iterable(split_runs(runs, _STREAM_PACKETS)):
+        with self._opened(request.path, table) as (reader, decoder):
+            for run in runs:
                 for packet, image in decoder.decode(reader, table, run):
                     held[packet] = np.empty(shape, dtype)
                     decoder.converter.write(image, held[packet], layout, depth)
@@ -194,20 +136,15 @@ class VideoReader:
                         is_last = not wanted or wanted[0] != turn
                         yield held.pop(turn) if is_last else held[turn].copy()
 
-    def image_shape(self, path: Path) -> tuple[int, int]:
-        """Return the height and width of a file's images."""
-        coding = self.table(path).coding
-        return coding.height, coding.width
-
     def table(self, path: Path) -> PacketTable:
-        """Return the packet table of a file: by our own parser, or else by FFmpeg's.
+        """Return the packet table of a file, read by our own parser or else by FFmpeg's demuxer.
 
         The table's ``via`` says which.
         """
         try:
             state = path.stat()
         except OSError:
-            return read_packet_table(path)  # Raises, with a sentence.
+            return read_packet_table(path)  # Raises an error that names the file.
         key = ("video table", str(path), state.st_size, state.st_mtime_ns)
         table = self._budget.load(
             key, lambda: _read_table(path), lambda table: table.nbytes, owner="video tables"
@@ -217,57 +154,45 @@ class VideoReader:
         return table
 
     def close(self) -> None:
-        """End the threads; they start again if need be."""
-        if self._pool is not None and self._pool_process == os.getpid():
+        """End the threads. They start again when needed."""
+        if self._pool is not None:
             self._pool.shutdown()
         self._pool = None
 
-    def _plan(self, requests: Sequence[ClipRequest]) -> list[_Job]:
-        """Return the pieces of work for a batch, the largest first."""
-        files: dict[Path, _Wanted] = {}
-        for request in requests:
-            wanted = files.get(request.path)
-            if wanted is None:
-                wanted = files[request.path] = _Wanted(self.table(request.path), {})
-            wanted.add(request)
-        runs = {path: wanted.runs() for path, wanted in files.items()}
-        total = sum(_cost(part) for part in runs.values())
-        target = max(total // (self.threads * _PIECES_PER_THREAD), _MIN_PACKETS)
-        jobs = [
-            _Job(path, wanted.table, part, wanted.slots)
-            for path, wanted in files.items()
-            for part in split_runs(runs[path], total if self.threads == 1 else target)
-        ]
-        return sorted(jobs, key=lambda job: _cost(job.runs), reverse=True)
-
-    def _run(self, job: _Job, target: _Target) -> None:
-        with (
-            _naming(job.path),
-            open_packets(job.path, job.table) as reader,
-            self._decoder(job.table) as decoder,
-        ):
+    def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
+        with self._opened(job.path, job.table) as (reader, decoder):
             for run in job.runs:
                 for packet, image in decoder.decode(reader, job.table, run):
                     first, *others = job.slots[packet]
-                    decoder.converter.write(image, target.out[first], target.layout, target.depth)
+                    decoder.converter.write(image, out[first], layout, depth)
                     for other in others:
-                        target.out[other] = target.out[first]
+                        out[other] = out[first]
 
     @contextmanager
-    def _decoder(self, table: PacketTable) -> Iterator[Decoder]:
-        """Lend a decoder to this thread."""
+    def _opened(self, path: Path, table: PacketTable) -> Iterator[tuple[PacketReader, Decoder]]:
+        """Lend a file's packets and a decoder for them to this thread; errors name the file."""
         key = ("decoder", threading.get_ident(), table.coding)
         decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
-        yield decoder
+        try:
+            with open_packets(path, table) as reader:
+                yield reader, decoder
+        except (CorruptFileError, UnsupportedVideoError) as error:
+            raise type(error)(f"{error} Video file: {str(path)!r}.") from error
         # Not reached after an error: a decoder that met damage is not used again.
         self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)
 
     def _executor(self) -> ThreadPoolExecutor:
-        # A forked child inherits the pool, but none of its threads.
-        if self._pool is None or self._pool_process != os.getpid():
+        if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="roboreel-decode")
-            self._pool_process = os.getpid()
         return self._pool
+
+    def _after_fork(self) -> None:
+        self._pool = None  # The child inherits the pool, but none of its threads.
+
+
+def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
+    """Return a reader of a file's packets, of the kind that its table calls for."""
+    return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
 
 
 def _read_table(path: Path) -> PacketTable:
@@ -277,43 +202,11 @@ def _read_table(path: Path) -> PacketTable:
         try:
             return demux_packet_table(path)
         except (CorruptFileError, UnsupportedVideoError):
-            raise refusal from None  # It knows better what is wrong with the file.
-
-
-def _packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
-    """Return the packet of each frame that is wanted."""
-    clip = Clip(request.start_s, request.stop_s, request.length, request.fps)
-    try:
-        images = images_of(request.frames, clip, table.ticks, table.time_base)
-    except MissingImageError as error:
-        raise MissingImageError(
-            f"{error} Episode {request.episode}, camera {request.camera!r}. Leave the "
-            f"episode out with select(), or restore its video {str(request.path)!r}."
-        ) from error
-    return table.shown[images].astype(np.int64)
-
-
-def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
-    """Return what reads the packets of a file, in the way in which its table was read."""
-    return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Add the file to what a decoder reports, which does not know it."""
-    try:
-        yield
-    except (CorruptFileError, UnsupportedVideoError) as error:
-        raise type(error)(f"{error} Video file: {str(path)!r}.") from error
-
-
-def _cost(runs: Iterable[Run]) -> int:
-    """Return how many packets are to be decoded."""
-    return sum(run.stop - run.start for run in runs)
+            raise refusal from None  # It says more precisely what is wrong with the file.
 
 
 def _finish(futures: list[Future[None]]) -> None:
-    """Wait for all; raise the first error, and let nothing go on writing after that."""
+    """Wait for all; raise the first error once nothing writes to the output any more."""
     _, pending = wait(futures, return_when=FIRST_EXCEPTION)
     for future in pending:
         future.cancel()
