@@ -9,11 +9,12 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.video import boxes
+from roboreel.video.packet_table import PacketColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FragmentPackets", "read_fragments"]
+__all__ = ["read_fragments"]
 
 # Which optional fields follow, in tfhd and in trun (ISO/IEC 14496-12, 8.8.7 and 8.8.8).
 _HAS_BASE, _HAS_DESCRIPTION, _HAS_DURATION, _HAS_SIZE, _HAS_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
@@ -21,18 +22,6 @@ _RUN_HAS_OFFSET, _RUN_HAS_FIRST_FLAGS = 0x1, 0x4
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
 # Flags of a packet: it depends on others, or is not a sync sample, ISO's word for a keyframe.
 _NOT_KEYFRAME = 0x0101_0000
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentPackets:
-    """Packets in decoding order."""
-
-    offset: NDArray[np.int64]
-    size: NDArray[np.int64]
-    dts: NDArray[np.int64]
-    shift: NDArray[np.int64]
-    """Presentation tick less decoding tick."""
-    keyframe: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +38,9 @@ class _Defaults:
 
 
 def read_fragments(
-    file: BinaryIO, size_bytes: int, *, track_id: int, defaults: memoryview, max_packets: int
-) -> FragmentPackets | None:
-    """Return the packets of one track in all fragments of a file; None if there are none.
+    file: BinaryIO, size_bytes: int, track_id: int, defaults: memoryview, max_packets: int
+) -> list[PacketColumns]:
+    """Return the packets of one track in all fragments of a file, run by run.
 
     Args:
         file: The file, open for reading.
@@ -61,7 +50,7 @@ def read_fragments(
         max_packets: More packets than this are refused.
     """
     state = _Defaults(*(boxes.number(defaults, "I", at) for at in (12, 16, 20)))
-    runs: list[FragmentPackets] = []
+    runs: list[PacketColumns] = []
     count = 0
     for box in boxes.file_boxes(file, size_bytes):
         if box.kind != b"moof":
@@ -78,7 +67,7 @@ def read_fragments(
             runs += found
             count += sum(len(run.size) for run in found)
             state, position = replace(state, dts=after.dts), after.position
-    return _join(runs) if runs else None
+    return runs
 
 
 def _open_fragment(
@@ -107,7 +96,7 @@ def _open_fragment(
 
 def _fragment_runs(
     fragment: memoryview, current: _Defaults, room: int
-) -> tuple[list[FragmentPackets], _Defaults]:
+) -> tuple[list[PacketColumns], _Defaults]:
     """Return the packets of each ``trun`` box, and what holds after the last."""
     runs = []
     for kind, data in boxes.children(fragment):
@@ -118,7 +107,7 @@ def _fragment_runs(
     return runs, current
 
 
-def _run(data: memoryview, current: _Defaults, room: int) -> tuple[FragmentPackets, _Defaults]:
+def _run(data: memoryview, current: _Defaults, room: int) -> tuple[PacketColumns, _Defaults]:
     flags, count, at = boxes.number(data, "I", 0), boxes.number(data, "I", 4), 8
     if count > room:
         raise CorruptFileError(f"A fragment declares {count:,} packets: more than are possible.")
@@ -132,11 +121,12 @@ def _run(data: memoryview, current: _Defaults, room: int) -> tuple[FragmentPacke
     if first_flags is not None and count:
         packet_flags = packet_flags.copy()
         packet_flags[0] = first_flags
-    packets = FragmentPackets(
+    decoding = current.dts + np.cumsum(duration) - duration
+    packets = PacketColumns(
         offset=position + np.cumsum(size) - size,
         size=size,
-        dts=current.dts + np.cumsum(duration) - duration,
-        shift=shift.astype(np.uint32).view(np.int32).astype(np.int64),
+        dts=decoding,
+        pts=decoding + shift.astype(np.uint32).view(np.int32),
         keyframe=(packet_flags & _NOT_KEYFRAME) == 0,
     )
     dts = current.dts + int(duration.sum())
@@ -155,13 +145,3 @@ def _fields(
         next(columns) if there else np.full(count, default, dtype=np.int64)
         for there, default in zip(present, defaults, strict=True)
     ]
-
-
-def _join(runs: list[FragmentPackets]) -> FragmentPackets:
-    return FragmentPackets(
-        offset=np.concatenate([run.offset for run in runs]),
-        size=np.concatenate([run.size for run in runs]),
-        dts=np.concatenate([run.dts for run in runs]),
-        shift=np.concatenate([run.shift for run in runs]),
-        keyframe=np.concatenate([run.keyframe for run in runs]),
-    )

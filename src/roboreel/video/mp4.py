@@ -11,7 +11,14 @@ import numpy as np
 from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
 from roboreel.video import boxes
 from roboreel.video.fragments import read_fragments
-from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
+from roboreel.video.packet_table import (
+    Coding,
+    Colour,
+    PacketColumns,
+    PacketTable,
+    join_columns,
+    reorder_depth,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,17 +41,6 @@ _CODECS = {
 }
 # Ticks beyond this are damage; sums of two of them still fit 64 bits.
 _MAX_TICK = 2**61
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Packets in decoding order."""
-
-    offset: NDArray[np.int64]
-    size: NDArray[np.int64]
-    dts: NDArray[np.int64]
-    pts: NDArray[np.int64]
-    keyframe: NDArray[np.bool_]
 
 
 def read_packet_table(path: Path) -> PacketTable:
@@ -82,7 +78,8 @@ def _read(file: BinaryIO, size_bytes: int) -> PacketTable:
     columns = _stored_packets(boxes.require(track, b"mdia", b"minf", b"stbl"), size_bytes)
     defaults = _fragment_defaults(movie, track)
     if defaults is not None:
-        columns = _with_fragments(file, size_bytes, columns, defaults)
+        limit = min(MAX_PACKETS, size_bytes)
+        columns = join_columns([columns, *read_fragments(file, size_bytes, *defaults, limit)])
     return _assemble(movie, track, columns, size_bytes)
 
 
@@ -98,7 +95,7 @@ def _handler(track: memoryview) -> bytes:
 
 
 def _assemble(
-    movie: memoryview, track: memoryview, columns: _Columns, size_bytes: int
+    movie: memoryview, track: memoryview, columns: PacketColumns, size_bytes: int
 ) -> PacketTable:
     if len(columns.size) == 0:
         raise CorruptFileError("The video track has no packets.")
@@ -163,7 +160,7 @@ def _colour(data: memoryview | None) -> Colour | None:
     return Colour(primaries, transfer, matrix, full_range)
 
 
-def _stored_packets(table: memoryview, size_bytes: int) -> _Columns:
+def _stored_packets(table: memoryview, size_bytes: int) -> PacketColumns:
     """Return the packets that ``stbl`` lists: all, or those before the first fragment."""
     size = _sizes(table, size_bytes)
     dts = _starts(_runs(boxes.require(table, b"stts"), len(size)))
@@ -171,7 +168,7 @@ def _stored_packets(table: memoryview, size_bytes: int) -> _Columns:
     composition = boxes.find(table, b"ctts")
     if composition is not None and len(size):
         pts = dts + _runs(composition, len(size), signed=True)
-    return _Columns(_offsets(table, size), size, dts, pts, _keyframes(table, len(size)))
+    return PacketColumns(_offsets(table, size), size, dts, pts, _keyframes(table, len(size)))
 
 
 def _sizes(table: memoryview, size_bytes: int) -> NDArray[np.int64]:
@@ -269,24 +266,6 @@ def _fragment_defaults(movie: memoryview, track: memoryview) -> tuple[int, memor
         if kind == b"trex" and boxes.number(data, "I", 4) == track_id:
             return track_id, data
     return None
-
-
-def _with_fragments(
-    file: BinaryIO, size_bytes: int, columns: _Columns, defaults: tuple[int, memoryview]
-) -> _Columns:
-    track_id, trex = defaults
-    parts = read_fragments(
-        file, size_bytes, track_id=track_id, defaults=trex, max_packets=min(MAX_PACKETS, size_bytes)
-    )
-    if parts is None:
-        return columns
-    return _Columns(
-        np.concatenate([columns.offset, parts.offset]),
-        np.concatenate([columns.size, parts.size]),
-        np.concatenate([columns.dts, parts.dts]),
-        np.concatenate([columns.pts, parts.dts + parts.shift]),
-        np.concatenate([columns.keyframe, parts.keyframe]),
-    )
 
 
 @dataclass(frozen=True, slots=True)

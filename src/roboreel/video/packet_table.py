@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Coding", "Colour", "PacketTable", "decoding_starts", "reorder_depth"]
+__all__ = [
+    "Coding",
+    "Colour",
+    "PacketColumns",
+    "PacketTable",
+    "decoding_starts",
+    "join_columns",
+    "reorder_depth",
+]
 
 # No decoder of FFmpeg holds back more images than this.
 _MAX_REORDER = 16
@@ -48,6 +56,23 @@ class Coding:
     def image_size(self) -> tuple[int, int]:
         """Height and width."""
         return self.height, self.width
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacketColumns:
+    """Packets in decoding order, as a file lists them: see `PacketTable`."""
+
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+    dts: NDArray[np.int64]
+    pts: NDArray[np.int64]
+    keyframe: NDArray[np.bool_]
+
+
+def join_columns(parts: list[PacketColumns]) -> PacketColumns:
+    """Return packets that follow one another as one list."""
+    names = [column.name for column in fields(PacketColumns)]
+    return PacketColumns(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
