@@ -1,4 +1,4 @@
-"""roboreel reads images of a video; and a decoder does with nothing around it."""
+"""roboreel reads images of a video; so does a decoder alone, for comparison."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
 
 
 def decode_alone(meter: Meter, path: str, length: int, count: int) -> None:
-    """Feed the same packets to a decoder, and do nothing with the images."""
+    """Feed the same packets to a decoder, and discard the images."""
     import numpy as np
 
     from roboreel.video.clip import plan_runs, split_runs
