@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.forking import after_fork
 from roboreel.spans.mapped import check_mapped
+from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.dense import plain_array
 
@@ -205,7 +206,7 @@ class FrameFiles:
         path = self.path(file)
         with _named_errors(path, self._describe_episodes(file)):
             mapped_bytes = path.stat().st_size if self._is_mapped else 0
-            parquet = pq.ParquetFile(path, memory_map=self._is_mapped)
+            parquet = pq.ParquetFile(arrow_file(path, is_mapped=self._is_mapped))
             metadata = parquet.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
             leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
