@@ -14,11 +14,12 @@ from roboreel.forking import after_fork
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.image import decode_image, decode_images
 from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.video.clip import Clip
+from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.scale import scale_picture
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import DTypeLike, NDArray
@@ -46,7 +47,7 @@ class Images:
     ) -> None:
         self._manifest = manifest
         self._pictures = PictureColumns(files, budget)
-        self._videos = VideoSource(budget=budget, threads=threads)
+        self._videos = VideoReader(budget=budget, threads=threads)
         self._cache = cache
         self._buffers = BatchBuffers(budget)
         self._pool: ThreadPoolExecutor | None = None
@@ -208,10 +209,11 @@ class Images:
         feature = self._manifest.features[camera]
         channels, dtype = (3, np.uint8) if feature.depth is None else (1, np.float32)
         requests = self._requests(camera, rows, episodes)
-        height, width = size or self._video_size(camera, requests)
+        plan = self._videos.plan(requests)
+        height, width = size or self._video_size(camera, plan.image_sizes)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
         out = self._buffers.empty((len(rows), *shape), dtype)
-        self._videos.read(requests, out, layout=layout, depth=feature.depth)
+        self._videos.read(plan, out, layout=layout, depth=feature.depth)
         return out
 
     def _requests(
@@ -239,28 +241,31 @@ class Images:
             )
         return ClipRequest(
             path=_path(manifest.root, manifest.video_files[camera][file]),
-            start_s=float(clips.start_s[episode]),
-            stop_s=float(clips.stop_s[episode]),
-            length=int(manifest.episodes.length[episode]),
-            fps=manifest.fps,
+            clip=Clip(
+                float(clips.start_s[episode]),
+                float(clips.stop_s[episode]),
+                int(manifest.episodes.length[episode]),
+                manifest.fps,
+            ),
             frames=frames,
             slots=slots,
             episode=number,
             camera=camera,
         )
 
-    def _video_size(self, camera: str, requests: list[ClipRequest]) -> tuple[int, int]:
-        if not requests:
+    def _video_size(self, camera: str, sizes: Mapping[Path, tuple[int, int]]) -> tuple[int, int]:
+        if not sizes:
             height, width, _ = self._manifest.features[camera].shape
             return height, width
-        sizes = {request.path: self._videos.image_shape(request.path) for request in requests}
-        if len(set(sizes.values())) > 1:
-            path = next(path for path in sizes if sizes[path] != sizes[requests[0].path])
-            raise CorruptFileError(
-                f"The images of {camera!r} differ in size: {sizes[requests[0].path]} in "
-                f"{str(requests[0].path)!r} and {sizes[path]} in {str(path)!r}. Pass image_size=(height, width) to scale them to one."
-            )
-        return sizes[requests[0].path]
+        first = next(iter(sizes))
+        for path, size in sizes.items():
+            if size != sizes[first]:
+                raise CorruptFileError(
+                    f"The images of {camera!r} differ in size: {sizes[first]} in {str(first)!r} "
+                    f"and {size} in {str(path)!r}. Pass image_size=(height, width) to scale them "
+                    "to one."
+                )
+        return sizes[first]
 
     def _executor(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -23,8 +23,9 @@ from roboreel.record.journal import RowFormat, Rows, read_records
 from roboreel.record.ledger import Ledger
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import ImageSampler, Totals, sample_stride
+from roboreel.video.clip import Clip
+from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.salvage import first_images, whole_fragments
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
     import os
@@ -219,17 +220,14 @@ def _images(
 ) -> Iterator[NDArray[Any]]:
     request = ClipRequest(
         path=path,
-        start_s=0.0,
-        stop_s=length / manifest.fps,
-        length=length,
-        fps=manifest.fps,
+        clip=Clip(0.0, length / manifest.fps, length, manifest.fps),
         frames=frames,
         slots=np.arange(len(frames)),
         episode=int(Ledger.of(manifest).num_episodes),
         camera=camera,
     )
-    source = VideoSource(budget=process_budget(), threads=1)
-    return source.stream(request, layout="hwc", depth=manifest.features[camera].depth)
+    reader = VideoReader(budget=process_budget(), threads=1)
+    return reader.stream(request, layout="hwc", depth=manifest.features[camera].depth)
 
 
 def _strays(manifest: Manifest) -> list[str]:

@@ -251,7 +251,7 @@ def _stream_blocks(
     path: str, clip: EpisodeClip, pack: Callable[[bytes, bool], bytes], times: Times
 ) -> Iterator[Block]:
     """Yield a video as its packets, each at its frame."""
-    keyframes = clip.table.keyframe[clip.samples]
+    keyframes = clip.table.keyframe[clip.packets]
     packets = map(pack, read_packets(clip), keyframes.tolist())
     yield from _blob_blocks(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
     # Apart from the packets, so that a viewer can find keyframes without fetching those.
