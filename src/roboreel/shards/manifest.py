@@ -15,7 +15,7 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.shards.features import Kind, features_from_json, features_to_json
+from roboreel.shards.features import FeatureType, features_from_json, features_to_json
 from roboreel.shards.publish import META_FILE, SHARD_NAME, Hold, hold_generation
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Shard:
 class ShardManifest:
     """All that is known of a store without opening its shards."""
 
-    features: Mapping[str, Kind]
+    features: Mapping[str, FeatureType]
     shards: tuple[Shard, ...]
     fingerprint: str
     """Changes with the features, the encoder and the source; see `fingerprint_of`."""
@@ -113,7 +113,7 @@ def plain_source(source: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def fingerprint_of(features: Mapping[str, Kind], source: Mapping[str, Any] | None) -> str:
+def fingerprint_of(features: Mapping[str, FeatureType], source: Mapping[str, Any] | None) -> str:
     """Return what tells one content from another before it is made.
 
     Args:

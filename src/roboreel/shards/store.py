@@ -17,12 +17,12 @@ from roboreel.errors import (
 from roboreel.image import decode_image
 from roboreel.memory.heap import keep_freed_memory
 from roboreel.shards.features import (
+    FeatureType,
     Image,
-    Kind,
     Sequence,
     Struct,
     arrow_schema,
-    as_kind,
+    as_feature,
     features_of_schema,
 )
 from roboreel.shards.origin import ForeignOrigin, GenerationOrigin, Origin, TableOrigin
@@ -114,12 +114,12 @@ class Store:
             features: What some columns hold, where the schema does not tell: images, labels,
                 shapes.
         """
-        declared = {name: as_kind(kind) for name, kind in (features or {}).items()}
+        declared = {name: as_feature(feature) for name, feature in (features or {}).items()}
         origin = TableOrigin(table, features_of_schema(table.schema) | declared)
         return cls(origin, origin.open())
 
     @property
-    def features(self) -> dict[str, Kind]:
+    def features(self) -> dict[str, FeatureType]:
         """What each column holds."""
         return dict(self._table.features)
 
@@ -146,7 +146,7 @@ class Store:
         values = self._table.row(row)
         if self._decodes:
             return {
-                name: _decoded(self._kind(name), value, f"{name!r} of row {row}")
+                name: _decoded(self._table.features[name], value, f"{name!r} of row {row}")
                 for name, value in values.items()
             }
         return values
@@ -269,14 +269,11 @@ class Store:
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._origin, self._rows, self._decodes)
 
-    def _kind(self, name: str) -> Kind:
-        return self._table.features[name]
-
     def _finished(self, batch: Batch) -> Batch:
         if not self._decodes:
             return batch
         return {
-            name: _decoded_column(self._kind(name), column, repr(name))
+            name: _decoded_column(self._table.features[name], column, repr(name))
             for name, column in batch.items()
         }
 
@@ -318,8 +315,8 @@ def _reopen(origin: Origin, rows: NDArray[np.int64] | None, decodes: bool) -> St
     return Store(origin, origin.open(), rows, decodes=decodes)
 
 
-def _decoded(kind: Kind, value: Any, place: str) -> Any:  # noqa: ANN401  # a value of any kind
-    match kind:
+def _decoded(feature: FeatureType, value: Any, place: str) -> Any:  # noqa: ANN401  # a value of any kind
+    match feature:
         case _ if value is None:
             return None
         case Image():
@@ -335,15 +332,15 @@ def _decoded(kind: Kind, value: Any, place: str) -> Any:  # noqa: ANN401  # a va
             return value
 
 
-def _decoded_column(kind: Kind, column: Any, place: str) -> Any:  # noqa: ANN401  # of any kind
-    if isinstance(kind, Struct) and isinstance(column, dict):
+def _decoded_column(feature: FeatureType, column: Any, place: str) -> Any:  # noqa: ANN401  # of any kind
+    if isinstance(feature, Struct) and isinstance(column, dict):
         return {
             name: _decoded_column(of, column[name], f"{name!r} in {place}")
-            for name, of in kind.fields.items()
+            for name, of in feature.fields.items()
         }
     if isinstance(column, list):
         return [
-            _decoded(kind, value, f"value {number} of {place}")
+            _decoded(feature, value, f"value {number} of {place}")
             for number, value in enumerate(column)
         ]
     return column

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from roboreel.errors import DatasetError
-from roboreel.shards.features import Kind, arrow_schema, normalize_features
+from roboreel.shards.features import FeatureType, arrow_schema, normalize_features
 from roboreel.shards.manifest import (
     Shard,
     ShardManifest,
@@ -79,7 +79,7 @@ def _shard_problems(
 
 
 def _content_problems(
-    reader: pa.RecordBatchFileReader, shard: Shard, features: Mapping[str, Kind]
+    reader: pa.RecordBatchFileReader, shard: Shard, features: Mapping[str, FeatureType]
 ) -> list[str]:
     if not reader.schema.equals(arrow_schema(features), check_metadata=True):
         return [f"{shard.file} has other columns than meta.json says."]

@@ -14,7 +14,7 @@ from roboreel.errors import DatasetError
 from roboreel.files import write_atomically
 from roboreel.memory.budget import parse_size
 from roboreel.shards.examples import ExampleEncoder
-from roboreel.shards.features import Kind, arrow_schema, normalize_features
+from roboreel.shards.features import FeatureType, arrow_schema, normalize_features
 from roboreel.shards.manifest import (
     Shard,
     ShardManifest,
@@ -74,9 +74,9 @@ def write_shards(
         ExampleError: An example does not fit its features.
         ValueError: The folder holds other files, or a size is none.
     """
-    kinds = normalize_features(features)
+    declared = normalize_features(features)
     source = None if source is None else plain_source(source)
-    fingerprint = fingerprint_of(kinds, source)
+    fingerprint = fingerprint_of(declared, source)
     root, limit_bytes = Path(path), _checked_limits(shard_size, batch_size)
     reusable = source is not None and not overwrite
     if reusable and (found := _find(root, fingerprint)):
@@ -88,13 +88,13 @@ def write_shards(
         with publication.generation() as folder:
             batches = _batches(
                 examples,
-                kinds,
+                declared,
                 batch_size,
                 limit_bytes,
                 threads or min(usable_cores(), _MOST_THREADS),
             )
-            shards = _write_batches(batches, arrow_schema(kinds), folder, limit_bytes)
-            manifest = ShardManifest(kinds, shards, fingerprint, source)
+            shards = _write_batches(batches, arrow_schema(declared), folder, limit_bytes)
+            manifest = ShardManifest(declared, shards, fingerprint, source)
             write_atomically(folder / META_FILE, manifest.to_json())
     return manifest
 
@@ -119,7 +119,7 @@ def _find(root: Path, fingerprint: str) -> ShardManifest | None:
 
 def _batches(
     examples: Iterable[Mapping[str, object]],
-    features: Mapping[str, Kind],
+    features: Mapping[str, FeatureType],
     batch_size: int,
     limit_bytes: int,
     threads: int,
