@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from roboreel.shards.features import (
     as_feature,
     features_of_schema,
 )
+from roboreel.shards.numbers import whole_numbers
 from roboreel.shards.origin import ForeignOrigin, GenerationOrigin, Origin, TableOrigin
 from roboreel.shards.publish import current_generation
 
@@ -134,13 +135,26 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self._length} rows of {', '.join(self._table.features)})"
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return one row: numbers as NumPy scalars and arrays, images as their bytes."""
-        row = operator.index(row)
-        if row < 0:
-            row += self._length
+    def __getitem__(self, rows: SupportsIndex | slice | ArrayLike) -> dict[str, Any]:
+        """Return one row, or several rows as columns.
+
+        * ``store[5]`` is a row: numbers as NumPy scalars and arrays, images as bytes.
+        * ``store[2:5]``, ``store[[7, 1]]`` and ``store[numpy.arange(3)]`` are columns, as `take`
+          returns them. A slice may reach past the end, as that of a list may.
+
+        Raises:
+            RowNotFoundError: A row does not exist.
+            TypeError: Something else than whole numbers was given, such as fractions or a mask.
+        """
+        try:
+            asked = operator.index(rows)  # type: ignore[arg-type]  # tried first: it is the fast path
+        except TypeError:
+            return self._columns(rows)
+        if isinstance(rows, bool):
+            return self._columns(rows)  # Python takes True for 1; here it is refused.
+        row = asked + self._length if asked < 0 else asked
         if not 0 <= row < self._length:
-            raise self._no_row(row)
+            raise self._no_row(asked)
         if self._rows is not None:
             row = int(self._rows[row])
         values = self._table.row(row)
@@ -150,6 +164,14 @@ class Store:
                 for name, value in values.items()
             }
         return values
+
+    def _columns(self, rows: object) -> Batch:
+        if not isinstance(rows, slice):
+            return self.take(rows)  # type: ignore[arg-type]  # checked there
+        start, stop, step = rows.indices(self._length)
+        if step == 1:
+            return self.slice(start, max(0, stop - start))
+        return self.take(np.arange(start, stop, step))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(self._length))
@@ -278,13 +300,7 @@ class Store:
         }
 
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
-        wanted = np.asarray(rows)
-        if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-            raise ValueError(
-                f"Row numbers are a list of integers, not {wanted.dtype} of shape {wanted.shape}. "
-                "Use numpy.flatnonzero for a mask."
-            )
-        wanted = wanted.astype(np.int64)
+        wanted = whole_numbers(rows, "Rows")
         outside = (wanted < -self._length) | (wanted >= self._length)
         if outside.any():
             raise self._no_row(int(wanted[outside][0]))
@@ -303,9 +319,8 @@ class Store:
         return features
 
     def _no_row(self, row: int) -> RowNotFoundError:
-        return RowNotFoundError(
-            f"Row {row} does not exist: there are {self._length} rows{self._place()}."
-        )
+        there = f"{self._length} rows, 0 to {self._length - 1}," if self._length else "no rows"
+        return RowNotFoundError(f"Row {row} does not exist: there are {there}{self._place()}.")
 
     def _place(self) -> str:
         return f" in {self._origin}"
