@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from roboreel.shards.manifest import (
     plain_source,
 )
 from roboreel.shards.publish import META_FILE, publishing
-from roboreel.shards.validate import file_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -107,14 +107,16 @@ def _checked_limits(shard_size: int | str, batch_size: int) -> int:
 
 
 def _find(root: Path, fingerprint: str) -> ShardManifest | None:
-    """Return the manifest of a store that is whole and has this fingerprint."""
+    """Return the manifest of a complete store with this fingerprint."""
     try:
         manifest, hold = open_manifest(root)
     except DatasetError:
         return None
-    whole = not any(file_problems(hold.generation / shard.file, shard) for shard in manifest.shards)
-    hold.close()
-    return manifest if whole and manifest.fingerprint == fingerprint else None
+    with closing(hold):
+        paths = [hold.generation / shard.file for shard in manifest.shards]
+        sizes = [path.stat().st_size if path.exists() else None for path in paths]
+    is_complete = sizes == [shard.size_bytes for shard in manifest.shards]
+    return manifest if is_complete and manifest.fingerprint == fingerprint else None
 
 
 def _batches(
