@@ -161,6 +161,9 @@ class StoreContract:
     def test_some_features_can_be_taken_alone(self, store):
         assert list(store.take([1, 0], features=["n", "state"])) == ["n", "state"]
         assert list(store.slice(0, 2, features=["n"])) == ["n"]
+        assert list(store.take([0], features="n")) == ["n"]
+        batches = store.iter_batches(8, features=iter(["n"]))
+        assert all(list(batch) == ["n"] for batch in batches)
         with pytest.raises(FeatureNotFoundError, match="There is no feature 'x'"):
             store.take([0], features=["x"])
 

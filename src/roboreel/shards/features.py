@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,6 +120,17 @@ class Struct:
 
     fields: Mapping[str, FeatureType] = field(hash=False)
 
+
+_PLAIN_NAMES: dict[type, str] = {
+    Value: "value",
+    ClassLabel: "class_label",
+    Array: "array",
+    Image: "image",
+    VideoPath: "video_path",
+}
+_PLAIN_TYPES: dict[str, Callable[..., FeatureType]] = {
+    name: plain for plain, name in _PLAIN_NAMES.items()
+}
 
 FeatureType: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequence | Struct
 
@@ -271,37 +282,20 @@ def features_from_json(plain: object) -> dict[str, FeatureType]:
 
 def _feature_to_json(feature: FeatureType) -> dict[str, Any]:
     match feature:
-        case Value(dtype):
-            return {"kind": "value", "dtype": dtype}
-        case ClassLabel(names):
-            return {"kind": "class_label", "names": list(names)}
-        case Array(shape, dtype):
-            return {"kind": "array", "shape": list(shape), "dtype": dtype}
-        case Image():
-            return {"kind": "image"}
-        case VideoPath():
-            return {"kind": "video_path"}
         case Sequence(of, length):
             return {"kind": "sequence", "of": _feature_to_json(of), "length": length}
         case Struct(fields):
             return {"kind": "struct", "fields": features_to_json(fields)}
+        case _:
+            return {"kind": _PLAIN_NAMES[type(feature)]} | asdict(feature)
 
 
 def _feature_from_json(plain: Mapping[str, Any]) -> FeatureType:
-    match plain["kind"]:
-        case "value":
-            return Value(plain["dtype"])
-        case "class_label":
-            return ClassLabel(plain["names"])
-        case "array":
-            return Array(plain["shape"], plain["dtype"])
-        case "image":
-            return Image()
-        case "video_path":
-            return VideoPath()
+    arguments = dict(plain)
+    match arguments.pop("kind"):
         case "sequence":
             return Sequence(_feature_from_json(plain["of"]), plain["length"])
         case "struct":
             return Struct(features_from_json(plain["fields"]))
-        case unknown:
-            raise ValueError(f"unknown kind {unknown!r}")
+        case kind:
+            return _PLAIN_TYPES[kind](**arguments)

@@ -31,7 +31,7 @@ from roboreel.shards.publish import current_generation
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Sequence as Items
 
     import pyarrow as pa
@@ -176,7 +176,7 @@ class Store:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(self._length))
 
-    def take(self, rows: ArrayLike, *, features: Items[str] | None = None) -> Batch:
+    def take(self, rows: ArrayLike, *, features: str | Iterable[str] | None = None) -> Batch:
         """Return some rows as columns, in the order asked and as often as asked.
 
         Args:
@@ -192,7 +192,9 @@ class Store:
             wanted = self._rows[wanted]
         return self._finished(self._table.gather(wanted, self._checked_names(features)))
 
-    def slice(self, start: int, count: int, *, features: Items[str] | None = None) -> Batch:
+    def slice(
+        self, start: int, count: int, *, features: str | Iterable[str] | None = None
+    ) -> Batch:
         """Return ``count`` rows from ``start`` on as columns; see `take`."""
         if start < 0 or count < 0 or start + count > self._length:
             raise RowNotFoundError(
@@ -211,7 +213,7 @@ class Store:
         shuffle: bool = False,
         seed: int | None = None,
         drop_last: bool = False,
-        features: Items[str] | None = None,
+        features: str | Iterable[str] | None = None,
     ) -> Iterator[Batch]:
         """Give all rows as batches; see `take`.
 
@@ -224,25 +226,13 @@ class Store:
         """
         if batch_size < 1:
             raise ValueError(f"A batch has at least one row, not {batch_size}.")
-        self._checked_names(features)
-        return self._iter_batches(batch_size, shuffle, seed, drop_last, features)
-
-    def _iter_batches(
-        self,
-        batch_size: int,
-        shuffle: bool,
-        seed: int | None,
-        drop_last: bool,
-        features: Items[str] | None,
-    ) -> Iterator[Batch]:
-        order = np.random.default_rng(seed).permutation(self._length) if shuffle else None
+        names = self._checked_names(features)
         stop = self._length - self._length % batch_size if drop_last else self._length
-        for start in range(0, stop, batch_size):
-            count = min(batch_size, stop - start)
-            if order is None:
-                yield self.slice(start, count, features=features)
-            else:
-                yield self.take(order[start : start + count], features=features)
+        spans = ((start, min(start + batch_size, stop)) for start in range(0, stop, batch_size))
+        if not shuffle:
+            return (self.slice(start, end - start, features=names) for start, end in spans)
+        order = np.random.default_rng(seed).permutation(self._length)
+        return (self.take(order[start:end], features=names) for start, end in spans)
 
     def decoded(self) -> Store:
         """Return a view of the same rows whose images are arrays.
@@ -307,16 +297,17 @@ class Store:
         wanted[wanted < 0] += self._length
         return wanted
 
-    def _checked_names(self, features: Items[str] | None) -> Items[str]:
+    def _checked_names(self, features: str | Iterable[str] | None) -> Items[str]:
         if features is None:
             return tuple(self._table.features)
-        for name in features:
+        names = (features,) if isinstance(features, str) else tuple(features)
+        for name in names:
             if name not in self._table.features:
                 there = ", ".join(map(repr, self._table.features))
                 raise FeatureNotFoundError(
-                    f"There is no feature {name!r}, but {there}{self._place()}."
+                    f"There is no feature {name!r}: there are {there}{self._place()}."
                 )
-        return features
+        return names
 
     def _no_row(self, row: int) -> RowNotFoundError:
         there = f"{self._length} rows, 0 to {self._length - 1}," if self._length else "no rows"
