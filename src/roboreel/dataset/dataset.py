@@ -298,7 +298,7 @@ class Dataset:
         Raises:
             CacheError: A pattern fits no camera, or the folder holds other files.
         """
-        from roboreel.dataset.materialize import materialize
+        from roboreel.dataset.cache.build import materialize
 
         root = Path(path).expanduser()
         materialize(self, root, cameras, on_rows=on_rows)
