@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from roboreel.commit.commit import WORKSHOP, Commit, drop_commit, lock_dataset
+from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, EncodingError, FrameError, MetadataError, RecordingError
 from roboreel.format import read_manifest
 from roboreel.format.features import DEFAULT_FEATURES, feature_from_json
@@ -84,10 +84,11 @@ def create_dataset(
     settings = Settings(declared, fps, encodings, queue_s, max_wait_s)
     door = Door(declared, nan_allowed)
     manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
-    lock = lock_dataset(root)
+    workshop = Workshop(root)
+    lock = lock_folder(workshop)
     try:
-        drop_commit(root)  # of a process that died while it made a dataset here
-        commit = Commit(root)
+        drop_commit(workshop)  # of a process that died while it made a dataset here
+        commit = Commit(workshop)
         write_tasks(commit.add("meta/tasks.parquet"), {}, sync=False)
         write_info(manifest, path=commit.add("meta/info.json"))
         commit.run()
@@ -128,7 +129,7 @@ def resume_dataset(
     """
     root = Path(path).expanduser()
     read_manifest(root)  # Before the lock, which makes a folder.
-    lock = lock_dataset(root)
+    lock = lock_folder(Workshop(root))
     try:
         recover(root)
         manifest = read_manifest(root)
@@ -309,7 +310,7 @@ def check_free(root: Path) -> None:
     if not root.exists():
         return
     # A process that died while it made the dataset leaves these, and no info.json.
-    ours = {WORKSHOP, "meta"} if not (root / "meta" / "info.json").exists() else set()
+    ours = {Workshop(root).name, "meta"} if not (root / "meta" / "info.json").exists() else set()
     if not root.is_dir() or any(entry.name not in ours for entry in root.iterdir()):
         raise RecordingError(
             "There is something already: choose a new folder, or go on with "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.commit.commit import Commit
+from roboreel.commit import Commit, Workshop
 from roboreel.format.features import DEFAULT_FEATURES
 from roboreel.format.write_v3 import (
     EPISODES_PATH,
@@ -57,7 +57,7 @@ def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Le
     gathered = _gather(manifest, columns, episode)
     totals.take(gathered)
     place = following(ledger.last_episodes)
-    commit = Commit(manifest.root)
+    commit = Commit(Workshop(manifest.root))
     for camera, files in manifest.video_files.items():
         episode.videos[camera].replace(commit.add(files[0]))
     write_data_file(commit.add(manifest.data_files[0]), [columns], manifest.features, sync=False)
