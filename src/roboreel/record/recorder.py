@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, EncodingError, FrameError, MetadataError, RecordingError
 from roboreel.format import read_manifest
-from roboreel.format.features import DEFAULT_FEATURES, feature_from_json
+from roboreel.format.counters import COUNTERS
+from roboreel.format.features import feature_from_json
 from roboreel.format.write_v3 import write_info, write_tasks
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
@@ -323,7 +324,7 @@ def _declare(
 ) -> dict[str, Feature]:
     declared = {}
     for name, given in features.items():
-        if name in DEFAULT_FEATURES:
+        if name in COUNTERS:
             continue
         feature = given if isinstance(given, Feature) else _from_entry(name, given)
         if not name or name[0] == "." or "/" in name or "\\" in name or name == "task":
@@ -340,7 +341,7 @@ def _declare(
                 f"{feature.shape}: use store='image', or Depth for distances."
             )
         declared[name] = feature
-    return {**declared, **DEFAULT_FEATURES}
+    return {**declared, **COUNTERS}
 
 
 def _from_entry(name: str, entry: Mapping[str, Any]) -> Feature:
