@@ -1,5 +1,6 @@
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,13 @@ from roboreel.spans.mapped import MappedFile
 from roboreel.spans.reading import SpanReader, read_file
 from roboreel.spans.whole import arrow_file, whole_file
 
-OPENERS = [MappedFile, SpanReader, read_file, arrow_file, whole_file]
+OPENERS: list[Callable[[Path], object]] = [
+    MappedFile,
+    SpanReader,
+    read_file,
+    arrow_file,
+    whole_file,
+]
 
 
 @pytest.fixture
