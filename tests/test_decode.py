@@ -9,9 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.image import Layout
 from roboreel.schema import Depth
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.convert import Converter, Layout
+from roboreel.video.convert import Converter
 from roboreel.video.decode import Decoder
 from roboreel.video.depth import metres_of_codes
 from roboreel.video.mp4 import read_packet_table

@@ -16,9 +16,9 @@ from roboreel.errors import (
     MissingFileError,
     MissingImageError,
 )
+from roboreel.image import Layout
 from roboreel.memory.budget import Budget
 from roboreel.video.clip import Clip
-from roboreel.video.convert import Layout
 from roboreel.video.reader import ClipRequest, VideoReader
 from tests.video_factory import (
     HEIGHT,

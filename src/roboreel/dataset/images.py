@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.cache import Cache
     from roboreel.frames.frame_files import FrameFiles
+    from roboreel.image import Layout
     from roboreel.memory.budget import Budget
+    from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
 
-__all__ = ["Images", "Layout"]
-
-Layout = Literal["chw", "hwc"]
+__all__ = ["Images"]
 
 
 class Images:
@@ -58,9 +58,7 @@ class Images:
         camera: str,
         rows: NDArray[np.int64],
         episodes: NDArray[np.int64],
-        *,
-        size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        spec: SampleSpec,
     ) -> NDArray[Any]:
         """Return the images of some rows.
 
@@ -68,19 +66,18 @@ class Images:
             camera: A feature whose values are images.
             rows: Rows of the dataset, ``(N,)``.
             episodes: Position of each row's episode, ``(N,)``.
-            size: Height and width to scale to; those of the stored images when not given.
-            layout: Order of the axes.
+            spec: The size to scale to, and the order of the axes.
 
         Returns:
             ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8, metres as float32 for depth video, or what
             the pictures hold for depth images.
         """
-        if self._is_cached(camera, size):
+        if self._is_cached(camera, spec.image_size):
             assert self._cache is not None
-            return self._cache.images(camera, rows, layout=layout, pool=self._executor())
+            return self._cache.images(camera, rows, layout=spec.layout, pool=self._executor())
         if self._manifest.features[camera].dtype == "video":
-            return self._read_video(camera, rows, episodes, size, layout)
-        return self._read_pictures(camera, rows, size, layout)
+            return self._read_video(camera, rows, episodes, spec)
+        return self._read_pictures(camera, rows, spec)
 
     def encoded(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the pictures of some rows as they are stored."""
@@ -88,30 +85,23 @@ class Images:
         pictures = self._pictures.read(camera, distinct)
         return pictures if places is None else [pictures[place] for place in places]
 
-    def stream(
-        self,
-        camera: str,
-        episode: int,
-        *,
-        size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
-    ) -> Iterator[NDArray[Any]]:
+    def stream(self, camera: str, episode: int, spec: SampleSpec) -> Iterator[NDArray[Any]]:
         """Yield the images of the episode at a position, one at a time, in bounded memory."""
         table = self._manifest.episodes
-        if self._is_cached(camera, size):
-            for row in range(
-                int(table.start[episode]), int(table.start[episode] + table.length[episode])
-            ):
-                yield self.read(camera, np.asarray([row]), np.asarray([episode]), layout=layout)[0]
-            return
         start, length = int(table.start[episode]), int(table.length[episode])
+        if self._is_cached(camera, spec.image_size):
+            for row in range(start, start + length):
+                yield self.read(camera, np.asarray([row]), np.asarray([episode]), spec)[0]
+            return
         if self._manifest.features[camera].dtype == "video":
             request = self._request(camera, episode, np.arange(length), np.arange(length))
             depth = self._manifest.features[camera].depth
-            yield from self._videos.stream(request, size=size, layout=layout, depth=depth)
+            yield from self._videos.stream(
+                request, size=spec.image_size, layout=spec.layout, depth=depth
+            )
             return
         for row in range(start, start + length):
-            yield self._read_pictures(camera, np.asarray([row]), size, layout)[0]
+            yield self._read_pictures(camera, np.asarray([row]), spec)[0]
 
     def path(self, camera: str) -> str:
         """Return how a camera is served."""
@@ -137,24 +127,19 @@ class Images:
         return size is None or size == (stored or self._manifest.features[camera].shape[:2])
 
     def _read_pictures(
-        self,
-        camera: str,
-        rows: NDArray[np.int64],
-        size: tuple[int, int] | None,
-        layout: Layout,
+        self, camera: str, rows: NDArray[np.int64], spec: SampleSpec
     ) -> NDArray[Any]:
         # A row that is asked for several times, as at the edge of an episode, is decoded once.
         distinct, places = _distinct(rows)
         pictures = self._pictures.read(camera, distinct)
         try:
-            images = self._decode(camera, pictures, size, layout)
+            images = self._decode(camera, pictures, spec)
         except CorruptFileError as error:
             raise self._naming(camera, distinct, pictures, error) from error
         return images if places is None else images[places]
 
-    def _decode(
-        self, camera: str, pictures: list[bytes], size: tuple[int, int] | None, layout: Layout
-    ) -> NDArray[Any]:
+    def _decode(self, camera: str, pictures: list[bytes], spec: SampleSpec) -> NDArray[Any]:
+        size, layout = spec.image_size, spec.layout
         if not pictures:
             height, width, channels = self._manifest.features[camera].shape
             return self._batch(0, (*(size or (height, width)), channels), np.uint8, layout)
@@ -203,14 +188,14 @@ class Images:
         camera: str,
         rows: NDArray[np.int64],
         episodes: NDArray[np.int64],
-        size: tuple[int, int] | None,
-        layout: Layout,
+        spec: SampleSpec,
     ) -> NDArray[Any]:
+        layout = spec.layout
         feature = self._manifest.features[camera]
         channels, dtype = (3, np.uint8) if feature.depth is None else (1, np.float32)
         requests = self._requests(camera, rows, episodes)
         plan = self._videos.plan(requests)
-        height, width = size or self._video_size(camera, plan.image_sizes)
+        height, width = spec.image_size or self._video_size(camera, plan.image_sizes)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
         out = self._buffers.empty((len(rows), *shape), dtype)
         self._videos.read(plan, out, layout=layout, depth=feature.depth)

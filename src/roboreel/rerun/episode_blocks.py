@@ -12,6 +12,7 @@ import pyarrow as pa
 import rerun as rr
 
 from roboreel.errors import DatasetError, UnsupportedVideoError
+from roboreel.format.counters import COUNTERS
 from roboreel.image import encode_png
 from roboreel.rerun import columns as rows
 from roboreel.rerun.bitstream import stream_packer
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_SHOWN", "EpisodeBlocks", "entity_path"]
 
-NOT_SHOWN = frozenset(
-    ["timestamp", "frame_index", "episode_index", "index", "task_index", "subtask_index"]
-)
+NOT_SHOWN = frozenset([*COUNTERS, "subtask_index"])
 """Features that are not shown as values: they are the timelines, the texts, or where a row lies."""
 
 _CODECS = {

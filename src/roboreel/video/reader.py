@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.schema import Depth
-    from roboreel.video.convert import Layout
     from roboreel.video.packet_table import PacketTable
     from roboreel.video.packets import PacketReader
 
