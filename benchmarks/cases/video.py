@@ -31,14 +31,15 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
 
     with meter.step("open"):
         height, width = reader.table(Path(path)).coding.image_size
-    reader.read(reader.plan([request([0])]), np.empty((1, 3, height, width), np.uint8))
+    first = np.empty((1, 3, height, width), np.uint8)
+    reader.read(reader.plan([request([0])]), first, layout="chw")
     for name, batches in random_batches(length, count).items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
                 out = np.empty((len(images), 3, height, width), np.uint8)
-                reader.read(reader.plan([request(images)]), out)
+                reader.read(reader.plan([request(images)]), out, layout="chw")
     with meter.step(FORWARD, length):
-        for _ in reader.stream(request(list(range(length)))):
+        for _ in reader.stream(request(list(range(length))), layout="chw"):
             pass
 
 

@@ -85,7 +85,7 @@ class DemuxedPackets:
         self._container.close()
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the number and the bytes of the packets ``[start, stop)``."""
+        """Yield number and bytes of the packets ``[start, stop)``."""
         for number, packet in enumerate(self._packets_from(start), start):
             if number >= stop:
                 return

@@ -9,7 +9,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.video import boxes
-from roboreel.video.packet_table import PacketColumns
+from roboreel.video.packet_table import MAX_TICK, PacketColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,7 @@ __all__ = ["read_fragments"]
 
 # Which optional fields follow, in tfhd and in trun (ISO/IEC 14496-12, 8.8.7 and 8.8.8).
 _HAS_BASE, _HAS_DESCRIPTION, _HAS_DURATION, _HAS_SIZE, _HAS_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
+_BASE_IS_MOOF = 0x20000
 _RUN_HAS_OFFSET, _RUN_HAS_FIRST_FLAGS = 0x1, 0x4
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
 # Flags of a packet: it depends on others, or is not a sync sample, ISO's word for a keyframe.
@@ -78,7 +79,7 @@ def _open_fragment(
     base = position
     if flags & _HAS_BASE:
         base, at = boxes.number(header, "Q", at), at + 8
-    elif flags & 0x20000:  # Offsets are relative to the moof box.
+    elif flags & _BASE_IS_MOOF:
         base = start
     if flags & _HAS_DESCRIPTION:
         at += 4
@@ -89,7 +90,7 @@ def _open_fragment(
     time = boxes.find(fragment, b"tfdt")
     if time is not None:
         values["dts"] = boxes.number(time, "Q" if boxes.number(time, "B", 0) else "I", 4)
-    if max(base, values.get("dts", 0)) > 2**61:
+    if max(base, values.get("dts", 0)) > MAX_TICK:
         raise CorruptFileError("A fragment has an out-of-range offset or time.")
     return replace(state, base=base, position=base, **values)
 

@@ -12,6 +12,7 @@ from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideo
 from roboreel.video import boxes
 from roboreel.video.fragments import read_fragments
 from roboreel.video.packet_table import (
+    MAX_TICK,
     Coding,
     Colour,
     PacketColumns,
@@ -39,8 +40,6 @@ _CODECS = {
     b"hev1": ("hevc", b"hvcC"),
     b"vp09": ("vp9", None),  # Its packets say it all; the record would confuse the decoder.
 }
-# Larger ticks are taken for damage. The sum of two still fits 64 bits.
-_MAX_TICK = 2**61
 
 
 def read_packet_table(path: Path) -> PacketTable:
@@ -136,7 +135,9 @@ def _coding(description: memoryview, reorder: int) -> Coding:
         raise UnsupportedVideoError(f"The video track has {count} codec descriptions, not one.")
     kind, entry = next(boxes.children(description[8:]), (b"", memoryview(b"")))
     if kind not in _CODECS:
-        raise UnsupportedVideoError(f"The video has an unknown codec, {kind.decode('latin-1')!r}.")
+        raise UnsupportedVideoError(
+            f"The video's codec is not supported: {kind.decode('latin-1')!r}."
+        )
     codec, record = _CODECS[kind]
     details = {box.kind: box.data for box in boxes.children(entry[78:])}
     if record is not None and record not in details:
@@ -298,7 +299,7 @@ def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
     for position, (duration, start, _) in enumerate(boxes.array(box, entry, 8, count).tolist()):
         # Durations are in ticks of the movie: rounded to the nearest tick of the track.
         length = (duration * timescale * 2 + movie_timescale) // (movie_timescale * 2)
-        if length > _MAX_TICK or start > _MAX_TICK:
+        if length > MAX_TICK or start > MAX_TICK:
             raise CorruptFileError("The edit list has an out-of-range time.")
         if start >= 0 and position < count - 1:
             raise UnsupportedVideoError(
@@ -306,7 +307,7 @@ def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
             )
         if start >= 0:
             return _Edit(delay, start, length)
-        delay = min(delay + length, _MAX_TICK)
+        delay = min(delay + length, MAX_TICK)
     return _Edit(delay)
 
 

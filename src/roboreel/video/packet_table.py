@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MAX_TICK",
     "Coding",
     "Colour",
     "PacketColumns",
@@ -22,6 +23,8 @@ __all__ = [
     "reorder_depth",
 ]
 
+MAX_TICK = 2**61
+"""Larger ticks and offsets are taken for damage. The sum of two still fits 64 bits."""
 # No FFmpeg decoder holds back more images than this.
 _MAX_REORDER = 16
 # How many keyframes to go back for one that is shown before the wanted image. If there is none,

@@ -24,7 +24,7 @@ class PacketReader(Protocol):
     """Reads the packets of one file. A context manager, for one thread."""
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the number and the bytes of the packets ``[start, stop)``, each valid until the next."""
+        """Yield number and bytes of the packets ``[start, stop)``, each valid until the next."""
         ...
 
 
@@ -53,7 +53,7 @@ class FilePackets:
         os.close(self._handle)
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the number and the bytes of the packets ``[start, stop)``, each valid until the next.
+        """Yield number and bytes of the packets ``[start, stop)``, each valid until the next.
 
         Raises:
             CorruptFileError: The file is shorter than its packet table says.
