@@ -237,5 +237,5 @@ def test_depth_comes_back_in_metres(log, path):
 
 
 def test_depth_from_a_video_of_eight_bits_is_refused():
-    with pytest.raises(UnsupportedVideoError, match="12 bits a pixel; this one is 'yuv420p'"):
+    with pytest.raises(UnsupportedVideoError, match="12 bits per pixel; this one is 'yuv420p'"):
         Converter().write(noise("yuv420p"), np.zeros((1, 48, 64), np.float32), "chw", Depth())

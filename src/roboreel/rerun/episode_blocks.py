@@ -231,7 +231,7 @@ def _video(source: Source, episode: Episode, name: str, feature: Feature, times:
         source.note_missing(episode, name, clip.frames)
     path = entity_path(name)
     if feature.depth is not None:
-        images = source.videos.stream(clip.request, depth=feature.depth)
+        images = source.videos.stream(clip.request, layout="chw", depth=feature.depth)
         try:
             images = chain([next(images)], images)
         except UnsupportedVideoError:

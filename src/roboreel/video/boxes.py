@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Box", "FileBox", "array", "children", "file_boxes", "find", "number", "require"]
 
-# A fragmented film has two boxes per fragment: this allows a day of them at four a second.
+# A fragmented file has two boxes per fragment: enough for a day at five fragments a second.
 _MAX_FILE_BOXES = 1_000_000
 
 
 class Box(NamedTuple):
-    """A box in memory: its type and what it holds."""
+    """A box in memory: its type and its content."""
 
     kind: bytes
     data: memoryview
@@ -94,7 +94,7 @@ def _walk(
 
 
 def find(data: memoryview, *path: bytes) -> memoryview | None:
-    """Return what the first box on a path of types holds; None if there is none."""
+    """Return the content of the first box on a path of types; None if there is none."""
     for kind in path:
         inner = next((box.data for box in children(data) if box.kind == kind), None)
         if inner is None:
@@ -104,7 +104,7 @@ def find(data: memoryview, *path: bytes) -> memoryview | None:
 
 
 def require(data: memoryview, *path: bytes) -> memoryview:
-    """Return what the first box on a path of types holds.
+    """Return the content of the first box on a path of types.
 
     Raises:
         CorruptFileError: There is no such box.
@@ -119,20 +119,20 @@ def number(data: memoryview, code: str, at: int) -> int:
     """Return one big-endian integer, by its `struct` code.
 
     Raises:
-        CorruptFileError: The box ends before it.
+        CorruptFileError: It lies beyond the end of the box.
     """
     try:
         (value,) = struct.unpack_from(f">{code}", data, at)
     except struct.error:
-        raise CorruptFileError(f"A box ends after {len(data)} bytes, before its fields.") from None
+        raise CorruptFileError(f"A box is cut off after {len(data)} bytes.") from None
     return int(value)
 
 
 def array(data: memoryview, dtype: str | np.dtype[Any], at: int, count: int) -> NDArray[Any]:
-    """Return big-endian numbers that lie in a box one after another, without a copy.
+    """Return consecutive big-endian numbers of a box, without copying them.
 
     Raises:
-        CorruptFileError: The box is too small for so many.
+        CorruptFileError: The box is too small to hold them.
     """
     room = max(len(data) - at, 0) // np.dtype(dtype).itemsize
     if count > room:

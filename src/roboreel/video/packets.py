@@ -1,4 +1,4 @@
-"""Packets, read from a file in decoding order."""
+"""Packets of a video file, read in decoding order."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 __all__ = ["FilePackets", "PacketReader"]
 
-# Neighbouring packets are read together, up to so many bytes at a time.
+# Contiguous packets are read together, up to this many bytes at a time.
 _BLOCK_BYTES = 2 * 1024**2
 
 
 class PacketReader(Protocol):
-    """Reads the packets of one file; a context manager, used by one thread."""
+    """Reads the packets of one file. A context manager, for one thread."""
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the packets ``start … stop - 1`` with their bytes, which are valid until the next."""
+        """Yield number and bytes of the packets ``[start, stop)``, each valid until the next."""
         ...
 
 
 class FilePackets:
-    """Reads packets at the places that a packet table names."""
+    """Reads packets at the offsets in a packet table."""
 
     def __init__(self, path: Path, table: PacketTable) -> None:
         self._path = path
@@ -53,10 +53,10 @@ class FilePackets:
         os.close(self._handle)
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the packets ``start … stop - 1`` with their bytes, which are valid until the next.
+        """Yield number and bytes of the packets ``[start, stop)``, each valid until the next.
 
         Raises:
-            CorruptFileError: The file has become shorter than its packet table says.
+            CorruptFileError: The file is shorter than its packet table says.
         """
         offsets = self._table.offset[start:stop].tolist()
         sizes = self._table.size[start:stop].tolist()
@@ -88,7 +88,7 @@ def _read_at(handle: int, start: int, count: int) -> bytes:
 
 
 def _spans(offsets: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield spans of packets that follow one another in the file, within the block size."""
+    """Yield spans of packets that are contiguous in the file, within the block size."""
     first = 0
     for position in range(1, len(offsets)):
         follows = offsets[position] == offsets[position - 1] + sizes[position - 1]
