@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
+
+    from roboreel.spans.reading import SpanReader
 
 __all__ = ["Box", "FileBox", "array", "children", "file_boxes", "find", "number", "require"]
 
@@ -41,18 +43,16 @@ class FileBox(NamedTuple):
     """Whether the file holds as many bytes as the box declares; False if it declares none."""
 
 
-def file_boxes(
-    file: BinaryIO, size_bytes: int, *, limit: int = _MAX_FILE_BOXES
-) -> Iterator[FileBox]:
+def file_boxes(file: SpanReader, *, limit: int = _MAX_FILE_BOXES) -> Iterator[FileBox]:
     """Yield the outermost boxes of a file; if the last one is cut off, it ends with the file.
 
     Raises:
         CorruptFileError: A box is shorter than its header, or there are more than ``limit``.
     """
+    size_bytes = file.size_bytes
 
     def read(start: int) -> bytes:
-        file.seek(start)
-        return file.read(16)
+        return file.read(start, min(start + 16, size_bytes))
 
     for count, (kind, start, body, length) in enumerate(_walk(read, size_bytes)):
         if count == limit:

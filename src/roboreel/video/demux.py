@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.spans.whole import whole_file
 from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
 
 if TYPE_CHECKING:
@@ -116,9 +117,7 @@ class DemuxedPackets:
 
 def _open(path: Path) -> InputContainer:
     try:
-        container: InputContainer = av.open(str(path))
-    except FileNotFoundError as error:
-        raise MissingFileError(f"There is no video file {str(path)!r}.") from error
+        container: InputContainer = av.open(whole_file(path, "video file"))
     except (av.FFmpegError, UnicodeDecodeError) as error:  # It decodes tags, damaged or not.
         raise CorruptFileError(f"FFmpeg cannot open {str(path)!r}: {error}.") from error
     if not container.streams.video or container.streams.video[0].codec_context is None:

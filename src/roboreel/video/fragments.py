@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from roboreel.video.packet_table import MAX_TICK, PacketColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from roboreel.spans.reading import SpanReader
 
 __all__ = ["read_fragments"]
 
@@ -39,13 +41,12 @@ class _Defaults:
 
 
 def read_fragments(
-    file: BinaryIO, size_bytes: int, track_id: int, defaults: memoryview, max_packets: int
+    file: SpanReader, track_id: int, defaults: memoryview, max_packets: int
 ) -> list[PacketColumns]:
     """Return the packets of one track in all fragments of a file, run by run.
 
     Args:
-        file: The file, open for reading.
-        size_bytes: Its size.
+        file: The file.
         track_id: The track's ID.
         defaults: Content of the track's ``trex`` box.
         max_packets: Refuse a file with more packets.
@@ -53,11 +54,10 @@ def read_fragments(
     state = _Defaults(*(boxes.number(defaults, "I", at) for at in (12, 16, 20)))
     runs: list[PacketColumns] = []
     count = 0
-    for box in boxes.file_boxes(file, size_bytes):
+    for box in boxes.file_boxes(file):
         if box.kind != b"moof":
             continue
-        file.seek(box.body)
-        data = memoryview(file.read(box.stop - box.body))
+        data = memoryview(file.read(box.body, box.stop))
         position = box.start
         for fragment in (inner.data for inner in boxes.children(data) if inner.kind == b"traf"):
             header = boxes.require(fragment, b"tfhd")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.spans.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.fragments import read_fragments
 from roboreel.video.packet_table import (
@@ -54,31 +55,28 @@ def read_packet_table(path: Path) -> PacketTable:
         UnsupportedVideoError: The file has something that this parser leaves to FFmpeg: another
             codec, several codec descriptions, several edits.
     """
-    try:
-        with path.open("rb", buffering=0) as file:
-            size_bytes = file.seek(0, 2)
-            return _read(file, size_bytes)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise MissingFileError(f"There is no video file {str(path)!r}.") from error
-    except (CorruptFileError, UnsupportedVideoError) as error:
-        raise type(error)(f"{error} Video file: {str(path)!r}.") from error
+    with SpanReader(path, "video file") as file:
+        try:
+            return _read(file)
+        except (CorruptFileError, UnsupportedVideoError) as error:
+            raise type(error)(f"{error} Video file: {str(path)!r}.") from error
 
 
-def _read(file: BinaryIO, size_bytes: int) -> PacketTable:
-    outermost = boxes.file_boxes(file, size_bytes)
+def _read(file: SpanReader) -> PacketTable:
+    size_bytes = file.size_bytes
+    outermost = boxes.file_boxes(file)
     moov = next((box for box in outermost if box.kind == b"moov"), None)
     if moov is None:
         raise CorruptFileError(
             "There is no 'moov' box: this is not an MP4 file, or writing it was interrupted."
         )
-    file.seek(moov.body)
-    movie = memoryview(file.read(moov.stop - moov.body))
+    movie = memoryview(file.read(moov.body, moov.stop))
     track = _video_track(movie)
     columns = _stored_packets(boxes.require(track, b"mdia", b"minf", b"stbl"), size_bytes)
     defaults = _fragment_defaults(movie, track)
     if defaults is not None:
         limit = min(MAX_PACKETS, size_bytes)
-        columns = join_columns([columns, *read_fragments(file, size_bytes, *defaults, limit)])
+        columns = join_columns([columns, *read_fragments(file, *defaults, limit)])
     return _assemble(movie, track, columns, size_bytes)
 
 

@@ -172,6 +172,8 @@ class VideoReader:
             with open_packets(path, table) as reader:
                 yield reader, decoder
         except (CorruptFileError, UnsupportedVideoError) as error:
+            if str(path) in str(error):
+                raise
             raise type(error)(f"{error} Video file: {str(path)!r}.") from error
         # Not reached after an error: a decoder that met damage is not used again.
         self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)

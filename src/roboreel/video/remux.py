@@ -15,6 +15,7 @@ import av
 import numpy as np
 
 from roboreel.errors import CorruptFileError, EncodingError
+from roboreel.spans.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -262,7 +263,7 @@ def _packets(tracks: Sequence[_Track], kept: Sequence[NDArray[np.bool_]]) -> Ite
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     try:
-        container = av.open(str(path))
+        container = av.open(whole_file(path, "video file"))
     except av.error.InvalidDataError as error:
         raise CorruptFileError(f"Not a video: {str(path)!r}.") from error
     with container:
