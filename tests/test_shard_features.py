@@ -14,6 +14,7 @@ from roboreel.shards import (
     ClassLabel,
     Image,
     Sequence,
+    Struct,
     Value,
     VideoPath,
     open_shards,
@@ -170,6 +171,15 @@ def test_an_example_has_exactly_the_features(tmp_path, example, reason):
 def test_a_feature_that_cannot_be_is_refused_when_declared(declare, arguments):
     with pytest.raises(ValueError, match=r"Not |needs|Only|There are no"):
         declare(*arguments)
+
+
+def test_a_struct_is_what_a_dict_of_features_means():
+    assert (
+        Struct({"x": "int8", "y": ["string"]})
+        == normalize_features({"a": {"x": Value("int8"), "y": Sequence("string")}})["a"]
+    )
+    with pytest.raises(MetadataError, match="not supported: struct<>"):
+        features_of_schema(pa.schema([("empty", pa.struct([]))]))
 
 
 def test_features_survive_json_and_the_schema():

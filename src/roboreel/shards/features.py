@@ -124,6 +124,9 @@ class Struct:
 
     fields: Mapping[str, FeatureType] = field(hash=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", normalize_features(self.fields))
+
 
 _PLAIN_NAMES: dict[type, str] = {
     Value: "value",
@@ -156,7 +159,7 @@ def as_feature(declared: object) -> FeatureType:
     if isinstance(declared, str):
         return Value(declared)
     if isinstance(declared, Mapping):
-        return Struct(normalize_features(declared))
+        return Struct(declared)
     if isinstance(declared, list) and len(declared) == 1:
         return Sequence(declared[0])
     raise ValueError(
@@ -243,7 +246,7 @@ def _feature_of_type(stored: pa.DataType, name: str) -> FeatureType:
         return Value("string")
     if types.is_binary(stored) or types.is_large_binary(stored):
         return Value("bytes")
-    if types.is_struct(stored):
+    if types.is_struct(stored) and stored.num_fields:
         return Struct({inner.name: _feature_of_type(inner.type, name) for inner in stored})
     if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
         return _feature_of_list(stored, name)
