@@ -7,7 +7,7 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock
@@ -25,6 +25,7 @@ from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
 from roboreel.files import write_atomically
 from roboreel.image import encode_jpeg
+from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.cache.pictures import Picture
     from roboreel.dataset.dataset import Dataset
+    from roboreel.image import Layout
 
 __all__ = ["Estimate", "estimate", "materialize"]
 
@@ -176,7 +178,7 @@ def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> N
 def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, Any]]:
     for first in range(0, manifest.num_rows, _PART_ROWS):
         rows = np.arange(first, min(first + _PART_ROWS, manifest.num_rows), dtype=np.int64)
-        yield from _examples(dataset._reader.read(rows, manifest.numbers), len(rows))
+        yield from _examples(dataset._reader.read(rows, SampleSpec(manifest.numbers)), len(rows))
 
 
 def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, object]:
@@ -186,7 +188,8 @@ def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, obje
             features[name] = Image()
             continue
         # Taken from an image that was read: depth may be metres, or 16 bits.
-        first = dataset._reader.read(np.zeros(1, np.int64), [name], image_size=picture.size)[name]
+        spec = SampleSpec(name, image_size=picture.size)
+        first = dataset._reader.read(np.zeros(1, np.int64), spec)[name]
         features[name] = Array(first.shape[1:], first.dtype.name)
     return features
 
@@ -219,8 +222,8 @@ def _encoded(
     rows: NDArray[np.int64],
     pool: ThreadPoolExecutor,
 ) -> Any:  # noqa: ANN401  # pictures or pixels, one per row
-    layout: Literal["hwc", "chw"] = "hwc" if isinstance(picture, Jpeg) else "chw"
-    images = dataset._reader.read(rows, [name], image_size=picture.size, layout=layout)[name]
+    layout: Layout = "hwc" if isinstance(picture, Jpeg) else "chw"
+    images = dataset._reader.read(rows, SampleSpec(name, None, picture.size, layout))[name]
     if not isinstance(picture, Jpeg):
         return images
     quality = picture.quality

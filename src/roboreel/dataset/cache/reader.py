@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.images import Layout
+    from roboreel.image import Layout
     from roboreel.schema import Manifest
     from roboreel.shards import Store
 
