@@ -13,7 +13,7 @@ Reading and writing:
 * `write_shards` writes examples, at about two batches of memory.
 * `open_shards` opens a folder as a `Store`: rows, batches of columns (`Batch`), views, splits.
 * `validate_shards` finds damage and staleness.
-* `read_manifest` gives the `ShardManifest`, with a `Shard` for each file.
+* `read_manifest` returns the `ShardManifest`, with a `Shard` for each file.
 
 Features, each a `FeatureType`:
 

@@ -1,4 +1,4 @@
-"""Stored values with their images decoded, however deep they lie."""
+"""Stored values with their images decoded, at any depth."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _BLOCK_BYTES = 8 * 1024**2
 
 
 class BatchReader(Protocol):
-    """Gives record batches by number; `str` of it names the file in errors."""
+    """Reads record batches by number; `str` of it names the file in errors."""
 
     @property
     def batch_rows(self) -> Items[int]:

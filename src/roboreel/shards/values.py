@@ -171,7 +171,7 @@ def _struct_acceptor(accepts: Mapping[str, Accept]) -> Accept:
     return accept_fields
 
 
-def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  # what accept gives
+def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  # what accept returns
     try:
         return accept(value)
     except MisfitError as misfit:
