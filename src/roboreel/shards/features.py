@@ -124,8 +124,8 @@ class Struct:
 
     fields: Mapping[str, FeatureType] = field(hash=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "fields", normalize_features(self.fields))
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        object.__setattr__(self, "fields", normalize_features(fields))
 
 
 _PLAIN_NAMES: dict[type, str] = {
