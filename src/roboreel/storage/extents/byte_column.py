@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError, FeatureNotFoundError, RowNotFoundError
+from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError
 from roboreel.memory.budget import Budget, process_budget
 from roboreel.memory.heap import keep_freed_memory
 from roboreel.spans.mapped import MappedFile
-from roboreel.storage.extents.footer import BYTE_ARRAY, read_footer
+from roboreel.storage.extents.chunks import find_chunks, read_metadata
 from roboreel.storage.extents.index import ChunkIndex, Rung, index_chunk
 from roboreel.storage.extents.page_reader import read_blocks
 from roboreel.storage.extents.pages import UnfamiliarError, unpack
 from roboreel.storage.extents.row_group import WholeColumn, read_whole_column
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from numpy.typing import NDArray
     from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
+    from roboreel.storage.extents.chunks import ColumnChunks
     from roboreel.storage.extents.pages import Page
 
 __all__ = ["ByteColumn"]
@@ -53,6 +55,8 @@ class ByteColumn:
         column: Names from the top of the schema down to the column, such as
             ``("observation.images.front", "bytes")``.
         budget: What holds the indexes and the unpacked pages.
+        metadata: Returns the file's metadata as pyarrow parsed it, if somebody holds it. By default
+            it is read from the file.
 
     Raises:
         MissingFileError: There is no such file.
@@ -60,29 +64,34 @@ class ByteColumn:
         FeatureNotFoundError: There is no such column.
     """
 
-    def __init__(self, path: Path, column: tuple[str, ...], *, budget: Budget) -> None:
+    def __init__(
+        self,
+        path: Path,
+        column: tuple[str, ...],
+        *,
+        budget: Budget,
+        metadata: Callable[[], Any] | None = None,
+    ) -> None:
         keep_freed_memory()
         self.path = path
         self.column = column
         self._budget = budget
-        self._file: MappedFile | None = MappedFile(path)
-        try:
-            self._footer = read_footer(self._file, column)
-        except FeatureNotFoundError as error:
-            raise FeatureNotFoundError(f"{error} File: {str(path)!r}.") from error
-        except CorruptFileError as error:
-            raise CorruptFileError(f"{error} File: {str(path)!r}.") from error
-        self._identity = self._file.identity
-        self._first_rows = [chunk.first_row for chunk in self._footer.chunks]
+        file = MappedFile(path)
+        self._file: MappedFile | None = file
+        self._identity = file.identity
         key = (str(path), self._identity, column)
+        self._chunks = budget.load(
+            ("chunks", key),
+            lambda: self._find_chunks(file, metadata),
+            lambda chunks: chunks.size_bytes,
+            owner="extents",
+        )
+        self.num_rows = self._chunks.bounds[-1]
+        """Rows of the file."""
+        self._first_rows = self._chunks.bounds[:-1]
         self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
         self._next_check_s = 0.0
         self._is_cold = True  # a file just opened is not often in memory
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the file."""
-        return self._footer.num_rows
 
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> list[bytes | None]:
         """Return the bytes of some rows.
@@ -169,6 +178,11 @@ class ByteColumn:
     def __repr__(self) -> str:
         return f"ByteColumn({str(self.path)!r}, {'.'.join(self.column)!r}, rows={self.num_rows})"
 
+    def _find_chunks(self, file: MappedFile, metadata: Callable[[], Any] | None) -> ColumnChunks:
+        with parquet_errors(self.path):
+            known = read_metadata(file) if metadata is None else metadata()
+            return find_chunks(file, known, self.column)
+
     def _open(self) -> MappedFile:
         file = self._file
         if file is None:
@@ -218,10 +232,9 @@ class ByteColumn:
         return self._read_one(file, row)
 
     def _find(self, file: MappedFile, row: int) -> tuple[ChunkIndex | WholeColumn, int]:
-        if not 0 <= row < self._footer.num_rows:
+        if not 0 <= row < self.num_rows:
             raise RowNotFoundError(
-                f"Row {row} does not exist: there are {self._footer.num_rows} rows "
-                f"in {str(self.path)!r}."
+                f"Row {row} does not exist: there are {self.num_rows} rows in {str(self.path)!r}."
             )
         group = bisect_right(self._first_rows, row) - 1
         index = self._budget.get(self._keys[group])
@@ -230,15 +243,15 @@ class ByteColumn:
         return index, row - self._first_rows[group]
 
     def _index(self, file: MappedFile, group: int) -> ChunkIndex | WholeColumn:
-        chunk = self._footer.chunks[group]
+        column = self._chunks
         index: ChunkIndex | WholeColumn
         try:
-            if self._footer.physical_type != BYTE_ARRAY:
+            if column.chunks is None:
                 raise UnfamiliarError
             index = index_chunk(
                 file,
-                chunk,
-                max_level=self._footer.max_level,
+                column.chunks[group],
+                max_level=column.max_level,
                 load_whole=lambda page: self._load_page(file, page),
                 limit_bytes=self._budget.limit_bytes,
             )
@@ -246,9 +259,10 @@ class ByteColumn:
         except UnfamiliarError:
             index = read_whole_column(self.path, self.column, group, self._budget.limit_bytes)
             owner = "row groups"
-            if len(index) != chunk.num_rows:
+            num_rows = column.bounds[group + 1] - column.bounds[group]
+            if len(index) != num_rows:
                 raise CorruptFileError(
-                    f"A row group has {chunk.num_rows} rows, but {len(index)} values."
+                    f"A row group has {num_rows} rows, but {len(index)} values."
                 ) from None
         self._budget.put(self._keys[group], index, index.size_bytes, owner=owner)
         return index
@@ -298,8 +312,8 @@ class ByteColumn:
         group = bisect_right(self._first_rows, rows[0]) - 1
         index = self._budget.get(self._keys[group])
         if index is None:
-            chunk = self._footer.chunks[group]
-            return [(chunk.start, chunk.stop - chunk.start)]
+            chunks = (self._chunks.chunks or ())[group : group + 1]
+            return [(chunk.start, chunk.stop - chunk.start) for chunk in chunks]
         first, last = (row - self._first_rows[group] for row in (rows[0], rows[-1]))
         if not isinstance(index, ChunkIndex) or last >= len(index.values.rung):
             return self._ranges(list(rows))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.spans.mapped import MappedFile
-    from roboreel.storage.extents.footer import Chunk
+    from roboreel.storage.extents.chunks import Chunk
     from roboreel.storage.extents.literals import LiteralMap
     from roboreel.storage.extents.pages import Page
 

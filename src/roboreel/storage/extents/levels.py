@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.storage.extents.varint import decode_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +35,12 @@ def decode_hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
         return numbers
     filled = position = 0
     while filled < count:
-        header, position = _varint(data, position)
+        try:
+            header, position = decode_varint(data, position)
+        except IndexError as error:
+            raise CorruptFileError(
+                "The levels or dictionary positions of a page end before its last value."
+            ) from error
         length = header >> 1
         if header & 1:
             taken = min(length * 8, count - filled)
@@ -50,21 +56,6 @@ def decode_hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
             raise CorruptFileError("A run of levels or dictionary positions is empty or cut off.")
         filled += taken
     return numbers
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(data):
-            raise CorruptFileError(
-                "The levels or dictionary positions of a page end before its last value."
-            )
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise CorruptFileError("The length of a run has more than five bytes.")
 
 
 def _unpack(packed: bytes, width: int, count: int) -> NDArray[np.int64]:

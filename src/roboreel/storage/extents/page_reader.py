@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
 from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED, ZSTD, unpack_bytes
-from roboreel.storage.extents.snappy import preamble, scan_snappy
+from roboreel.storage.extents.snappy import scan_snappy
+from roboreel.storage.extents.varint import encode_varint
 from roboreel.storage.extents.zstd import scan_zstd
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def read_blocks(
     start, stop = blocks.item(first), blocks.item(last + 1)
     base = first * BLOCK_BYTES
     unpacked_bytes = min((last + 1) * BLOCK_BYTES, page.unpacked_bytes) - base
-    packed = preamble(unpacked_bytes) + file.read(start, stop - start)
+    packed = encode_varint(unpacked_bytes) + file.read(start, stop - start)
     try:
         unpacked = unpack_bytes(packed, unpacked_bytes, SNAPPY)
     except CorruptFileError:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, DatasetError
-from roboreel.storage.extents.thrift import BOOL, INT, CompactReader, TruncatedError, whole_structs
+from roboreel.storage.extents.thrift import BOOL, INT, TruncatedError, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from roboreel.spans.mapped import MappedFile
-    from roboreel.storage.extents.footer import Chunk
+    from roboreel.storage.extents.chunks import Chunk
 
 __all__ = [
     "SNAPPY",
@@ -176,14 +176,14 @@ def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, An
     size = _FIRST_HEADER_BYTES
     while True:
         size = min(size, stop - offset)
-        reader = CompactReader(file.read(offset, size))
         try:
-            with whole_structs():
-                return reader.struct(_PAGE_HEADER), offset + reader.position
+            header, length = read_struct(file.read(offset, size), 0, _PAGE_HEADER)
         except TruncatedError:
             if size in (stop - offset, _LAST_HEADER_BYTES):
                 raise
             size *= 16
+        else:
+            return header, offset + length
 
 
 def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:

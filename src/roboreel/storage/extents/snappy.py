@@ -9,11 +9,12 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
+from roboreel.storage.extents.varint import encode_varint
 
 if TYPE_CHECKING:
     from roboreel.spans.mapped import MappedFile
 
-__all__ = ["preamble", "scan_snappy"]
+__all__ = ["scan_snappy"]
 
 _FIRST_WINDOW_BYTES = 512
 _LAST_WINDOW_BYTES = 1 << 20
@@ -36,21 +37,6 @@ def _tag_tables() -> tuple[tuple[int, ...], tuple[int, ...]]:
 _PACKED_BYTES, _UNPACKED_BYTES = _tag_tables()
 
 
-def preamble(length: int) -> bytes:
-    """Return what stands before the tags of a stream: its unpacked length.
-
-    Examples:
-        >>> preamble(300).hex()
-        'ac02'
-    """
-    encoded = bytearray()
-    while length > 127:
-        encoded.append(length & 127 | 128)
-        length >>= 7
-    encoded.append(length)
-    return bytes(encoded)
-
-
 def scan_snappy(
     file: MappedFile, start: int, stop: int, unpacked_bytes: int, *, most_tags: int
 ) -> LiteralMap | None:
@@ -71,7 +57,7 @@ def scan_snappy(
     Raises:
         CorruptFileError: The tags do not add up to the unpacked bytes.
     """
-    expected = preamble(unpacked_bytes)
+    expected = encode_varint(unpacked_bytes)
     if file.read(start, min(len(expected), stop - start)) != expected:
         raise CorruptFileError(
             f"A Snappy page does not begin with its unpacked length, {unpacked_bytes} bytes."
