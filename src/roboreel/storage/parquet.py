@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
 from roboreel.storage.arrow_types import is_number, plain_numbers
+from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a readable Parquet file.
     """
-    with _named_errors(path):
+    with parquet_errors(path):
         file = pq.ParquetFile(path)
     try:
         yield ParquetTable(path, file)
@@ -72,13 +73,13 @@ class ParquetTable:
     def texts(self, name: str) -> list[str]:
         """Return a column of strings; a null is an empty string."""
         column = self._read([name]).column(name)
-        with _named_errors(self._path):
+        with parquet_errors(self._path):
             return ["" if text is None else str(text) for text in column.to_pylist()]
 
     def text_lists(self, name: str) -> TextLists:
         """Return a column of lists of strings."""
         column = self._read([name]).column(name)
-        with _named_errors(self._path):
+        with parquet_errors(self._path):
             return TextLists.from_arrow(column)
 
     def arrays(self, names: Iterable[str]) -> dict[str, list[Any]]:
@@ -102,7 +103,7 @@ class ParquetTable:
                 f"Column {missing[0]!r} is not there: the file has {len(self.column_names)} "
                 f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
             )
-        with _named_errors(self._path):
+        with parquet_errors(self._path):
             return self._file.read(columns=names, use_threads=False)
 
 
@@ -172,7 +173,7 @@ def write_columns(
     """
     table = pa.table({name: _arrow_column(column) for name, column in columns.items()})
     if like is not None:
-        with _named_errors(like):
+        with parquet_errors(like):
             table = _conform(table, pq.read_schema(like).remove_metadata())
     starts = range(0, max(1, table.num_rows), rows_per_group)
     groups = [table.slice(start, rows_per_group) for start in starts]
@@ -224,14 +225,14 @@ def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray
 
 def column_key(path: Path) -> tuple[tuple[str, str], ...]:
     """Return what is equal for files whose columns have the same names and types, in any order."""
-    with _named_errors(path):
+    with parquet_errors(path):
         schema = pq.read_schema(path)
     return tuple(sorted((field.name, str(field.type)) for field in schema))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    with _named_errors(path), pq.ParquetFile(path) as file:
+    with parquet_errors(path), pq.ParquetFile(path) as file:
         yield file
 
 
@@ -280,16 +281,3 @@ def _chunk_numbers(chunk: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # py
         missing = np.nan if pa.types.is_floating(chunk.type) else null
         return np.array([missing if value is None else value for value in chunk.to_pylist()])
     return plain_numbers(chunk)
-
-
-@contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
-    """Give the errors of pyarrow the name of the file and a type of ours."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise MissingFileError(f"There is no file {str(path)!r}.") from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptFileError(
-            f"Not a readable Parquet file ({str(error).splitlines()[0]}): {str(path)!r}."
-        ) from error
