@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from time import perf_counter
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError
 from roboreel.memory.budget import Budget, process_budget
+from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.memory.heap import keep_freed_memory
 from roboreel.spans.mapped import MappedFile
 from roboreel.storage.extents.chunks import find_chunks, read_metadata
@@ -33,11 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["ByteColumn"]
 
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
-_CHECK_EVERY_S = 0.01
-"""Asking for the size of the file takes as long as a tenth of a read."""
-_SLOW_S_PER_BYTE = 0.5e-9
-_SLOW_S_PER_VALUE = 40e-6
-"""A value that takes longer than these two allow did not come from memory."""
+_CHECK_EVERY_NS = 10_000_000
+"""Asking for the size of the file takes a tenth as long as a read."""
 
 
 class ByteColumn:
@@ -90,8 +88,8 @@ class ByteColumn:
         """Rows of the file."""
         self._first_rows = self._chunks.bounds[:-1]
         self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
-        self._next_check_s = 0.0
-        self._is_cold = True  # a file just opened is not often in memory
+        self._next_check_ns = 0
+        self._disk = DiskWatch(waits=True)  # a file just opened is rarely in memory
 
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> list[bytes | None]:
         """Return the bytes of some rows.
@@ -112,14 +110,14 @@ class ByteColumn:
         # In the order of the file, so that a page is unpacked once for all that need it.
         order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
-        now = perf_counter()
-        if now > self._next_check_s:
+        now_ns = perf_counter_ns()
+        if now_ns > self._next_check_ns:
             file.check_size()
-            self._next_check_s = now + _CHECK_EVERY_S
+            self._next_check_ns = now_ns + _CHECK_EVERY_NS
         try:
             for position in order[:1]:
                 values[position] = self._read_first(file, wanted[position])
-            if self._is_cold and len(order) > 1:
+            if self._disk.waits and len(order) > 1:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
                 values[position] = self._read_one(file, wanted[position])
@@ -201,13 +199,11 @@ class ByteColumn:
         Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see
         `MappedFile`), but costs 2 µs a value: so it is done only where the first was slow.
         """
-        if self._is_cold:
+        if self._disk.waits:
             file.prefetch(self._ranges([row]))
-        started = perf_counter()
+        started_ns = perf_counter_ns()
         value = self._read_one(file, row)
-        elapsed_s = perf_counter() - started
-        size_bytes = 0 if value is None else len(value)
-        self._is_cold = elapsed_s > _SLOW_S_PER_VALUE + _SLOW_S_PER_BYTE * size_bytes
+        self._disk.note(perf_counter_ns() - started_ns, usual_row_ns(len(value or b"")))
         return value
 
     def _read_one(self, file: MappedFile, row: int) -> bytes | None:
