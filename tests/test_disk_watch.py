@@ -15,23 +15,24 @@ def fetched(monkeypatch):
     return numbers
 
 
+def waits_after(watch: DiskWatch, taken_ns: int) -> bool:
+    watch.note(taken_ns, FAST_NS)
+    return watch.waits
+
+
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_fast_read_does_not_wait(fetched, waits):
     watch = DiskWatch(waits=waits)
     assert watch.waits == waits
-    watch.note(FAST_NS, FAST_NS)
-    assert not watch.waits
+    assert not waits_after(watch, FAST_NS)
 
 
 def test_a_slow_read_waits_for_the_disk_only_if_something_was_fetched(fetched):
     watch = DiskWatch()
-    watch.note(SLOW_NS, FAST_NS)
-    assert watch.waits
-    watch.note(SLOW_NS, FAST_NS)  # a busy machine
-    assert not watch.waits
+    assert waits_after(watch, SLOW_NS)
+    assert not waits_after(watch, SLOW_NS)  # a busy machine
     fetched.append(6)
-    watch.note(SLOW_NS, FAST_NS)
-    assert watch.waits
+    assert waits_after(watch, SLOW_NS)
 
 
 def test_what_the_process_has_fetched_never_shrinks():

@@ -35,17 +35,17 @@ class BatchBuffers:
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return an array with arbitrary contents, which is the caller's for as long as used."""
-        kind = np.dtype(dtype)
-        size_bytes = math.prod(shape) * kind.itemsize
+        dtype = np.dtype(dtype)
+        size_bytes = math.prod(shape) * dtype.itemsize
         if size_bytes < _LEAST_BYTES:
-            return np.empty(shape, kind)
+            return np.empty(shape, dtype)
         block = self._waiting(size_bytes)
         if block is None:
             block = np.empty(size_bytes, np.uint8)
         # An object for this one use: views and tensors keep it alive, and it tells its end.
         lease = (ctypes.c_char * size_bytes).from_buffer(block.data)
         weakref.finalize(lease, self._give_back, block).atexit = False
-        array: NDArray[Any] = np.frombuffer(memoryview(lease), kind).reshape(shape)
+        array: NDArray[Any] = np.frombuffer(memoryview(lease), dtype).reshape(shape)
         return array
 
     def _waiting(self, size_bytes: int) -> NDArray[np.uint8] | None:

@@ -14,20 +14,24 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["is_number", "numpy_type", "plain_numbers"]
+__all__ = ["is_numeric", "numpy_type", "plain_numbers"]
 
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
-def is_number(kind: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
+def is_numeric(arrow_type: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
     """Return whether an Arrow type is one of numbers or booleans."""
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+    return bool(
+        types.is_integer(arrow_type)
+        or types.is_floating(arrow_type)
+        or types.is_boolean(arrow_type)
+    )
 
 
-def numpy_type(kind: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
+def numpy_type(arrow_type: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
     """Return the NumPy dtype of an Arrow type of numbers or booleans."""
-    name = str(kind)
+    name = str(arrow_type)
     return np.dtype(_OTHER_NAMES.get(name, name))
 
 

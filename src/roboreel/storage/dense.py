@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
-from roboreel.storage.arrow_types import is_number, plain_numbers
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
         shape.append(_common_length(name, array, feature, place))
         array = _items(array)
     _check_nulls(name, array, place)
-    if not is_number(array.type):
+    if not is_numeric(array.type):
         raise CorruptFileError(
             f"{name!r} holds {array.type} values where {feature.dtype} is declared, in {place}."
         )
@@ -68,9 +68,11 @@ def _without_ones(shape: Sequence[int]) -> list[int]:
     return [size for size in shape if size != 1]
 
 
-def _is_list(kind: Any) -> bool:  # noqa: ANN401
+def _is_list(arrow_type: Any) -> bool:  # noqa: ANN401
     return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
     )
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
-from roboreel.storage.arrow_types import is_number, plain_numbers
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
 
@@ -63,7 +63,7 @@ class ParquetTable:
         """Return columns of numbers; a null is ``null`` among integers and NaN among floats."""
         table = self._read(list(names))
         for field in table.schema:
-            if not is_number(field.type):
+            if not is_numeric(field.type):
                 raise CorruptFileError(
                     f"Column {field.name!r} holds {field.type} where numbers were expected: "
                     f"{str(self._path)!r}."

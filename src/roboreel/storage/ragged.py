@@ -68,9 +68,9 @@ def _codes_of(
     texts: dict[str, int],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how long each list is and the numbers of all texts; new texts get new numbers."""
-    kind = chunk.type
-    plain = pa.types.is_list(kind) and not chunk.null_count and not chunk.values.null_count
-    if not plain or not pa.types.is_string(kind.value_type):
+    arrow_type = chunk.type
+    plain = pa.types.is_list(arrow_type) and not chunk.null_count and not chunk.values.null_count
+    if not plain or not pa.types.is_string(arrow_type.value_type):
         lists = [_texts_of(row) for row in chunk.to_pylist()]
         numbers = [texts.setdefault(text, len(texts)) for row in lists for text in row]
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))

@@ -164,7 +164,7 @@ class ByteColumn:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -324,8 +324,8 @@ class ByteColumn:
 
     def _named(self, error: DatasetError) -> DatasetError:
         """Return an error that says where it was."""
-        kind = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
-        return kind(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
+        error_type = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
+        return error_type(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
 
 
 def _pieces(index: ChunkIndex, piece: int, length: int) -> list[tuple[int, int]]:

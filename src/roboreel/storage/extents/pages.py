@@ -187,19 +187,19 @@ def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, An
 
 
 def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:
-    kind, unpacked_bytes, packed_bytes = header.get(1), header[2], header[3]
+    page_type, unpacked_bytes, packed_bytes = header.get(1), header[2], header[3]
     level_offset, level_bytes = None, 0
-    if kind == _DICTIONARY and 7 in header:
+    if page_type == _DICTIONARY and 7 in header:
         details = header[7]
         if details.get(2) not in (_PLAIN, _PLAIN_DICTIONARY):
             raise UnfamiliarError
         encoding = _PLAIN
-    elif kind == _DATA and 5 in header:
+    elif page_type == _DATA and 5 in header:
         details = header[5]
         encoding = details.get(2)
         if details.get(3) != _RLE:
             raise UnfamiliarError
-    elif kind == _DATA_V2 and 8 in header:
+    elif page_type == _DATA_V2 and 8 in header:
         details = header[8]
         encoding = details.get(4)
         level_offset, level_bytes = body, details.get(5, 0)
@@ -213,7 +213,7 @@ def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:
     if encoding not in (_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY):
         raise UnfamiliarError
     return Page(
-        is_dictionary=kind == _DICTIONARY,
+        is_dictionary=page_type == _DICTIONARY,
         num_values=details.get(1, -1),
         has_positions=encoding != _PLAIN,
         level_offset=level_offset,

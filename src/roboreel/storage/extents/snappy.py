@@ -24,13 +24,13 @@ _LONGEST_TAG_BYTES = 5
 def _tag_tables() -> tuple[tuple[int, ...], tuple[int, ...]]:
     packed, unpacked = [], []
     for tag in range(256):
-        kind, upper = tag & 3, tag >> 2
-        if kind == 0:  # a literal; 60 and more say how many bytes of length follow
+        tag_type, upper = tag & 3, tag >> 2
+        if tag_type == 0:  # a literal; 60 and more say how many bytes of length follow
             packed.append(upper + 2 if upper < 60 else 0)
             unpacked.append(upper + 1)
         else:  # a copy, with its distance in 1, 2 or 4 bytes
-            packed.append((2, 3, 5)[kind - 1])
-            unpacked.append((upper & 7) + 4 if kind == 1 else upper + 1)
+            packed.append((2, 3, 5)[tag_type - 1])
+            unpacked.append((upper & 7) + 4 if tag_type == 1 else upper + 1)
     return tuple(packed), tuple(unpacked)
 
 

@@ -60,22 +60,22 @@ def _read_struct(
             number += header >> 4
         else:
             number, position = _zigzag(data, position)
-        kind, expected = header & 15, wanted.get(number)
+        field_type, expected = header & 15, wanted.get(number)
         if expected is None:
-            position = _skip(data, position, kind, 0)
+            position = _skip(data, position, field_type, 0)
         elif not isinstance(expected, tuple):
-            _expect(kind, (_STRUCT,))
+            _expect(field_type, (_STRUCT,))
             found[number], position = _read_struct(data, position, expected, 0)
         else:
-            _expect(kind, expected)
-            found[number], position = _value(data, position, kind)
+            _expect(field_type, expected)
+            found[number], position = _value(data, position, field_type)
     return found, position + 1
 
 
-def _value(data: bytes, position: int, kind: int) -> tuple[int | bool, int]:
-    if kind in BOOL:
-        return kind == _TRUE, position
-    if kind == _BYTE:
+def _value(data: bytes, position: int, field_type: int) -> tuple[int | bool, int]:
+    if field_type in BOOL:
+        return field_type == _TRUE, position
+    if field_type == _BYTE:
         return data[position], position + 1
     return _zigzag(data, position)
 
@@ -85,23 +85,23 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position
 
 
-def _skip(data: bytes, position: int, kind: int, depth: int) -> int:
-    if kind == _STRUCT:
+def _skip(data: bytes, position: int, field_type: int, depth: int) -> int:
+    if field_type == _STRUCT:
         return _skip_struct(data, position, depth)
-    if kind in (_LIST, _SET):
+    if field_type in (_LIST, _SET):
         return _skip_list(data, position, depth)
-    if kind in BOOL:
+    if field_type in BOOL:
         return position
-    if kind in (_I16, _I32, _I64):
+    if field_type in (_I16, _I32, _I64):
         return decode_varint(data, position)[1]
-    if kind == _BINARY:
+    if field_type == _BINARY:
         length, position = decode_varint(data, position)
         return _advance(data, position, length)
-    if kind == _BYTE:
+    if field_type == _BYTE:
         return position + 1
-    if kind == _DOUBLE:
+    if field_type == _DOUBLE:
         return position + 8
-    raise CorruptFileError(f"Thrift type {kind} is unknown.")
+    raise CorruptFileError(f"Thrift type {field_type} is unknown.")
 
 
 def _skip_struct(data: bytes, position: int, depth: int) -> int:
@@ -137,6 +137,6 @@ def _advance(data: bytes, position: int, length: int) -> int:
     return position + length
 
 
-def _expect(kind: int, expected: tuple[int, ...]) -> None:
-    if kind not in expected:
-        raise CorruptFileError(f"A field has type {kind}, not {expected[0]}.")
+def _expect(field_type: int, expected: tuple[int, ...]) -> None:
+    if field_type not in expected:
+        raise CorruptFileError(f"A field has type {field_type}, not {expected[0]}.")

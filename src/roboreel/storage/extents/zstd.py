@@ -38,19 +38,19 @@ def scan_zstd(file: MappedFile, start: int, stop: int, unpacked: bytes) -> Liter
         if offset + 3 > stop:
             raise CorruptFileError("A Zstandard page ends before its last block.")
         header = int.from_bytes(file.read(offset, 3), "little")
-        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
         offset += 3
-        if kind == _RAW:
+        if block_type == _RAW:
             block = file.read(offset, size)
             position = _find(unpacked, block, lowest, highest)
             if position is not None and size:
                 runs += (position, offset, size)
                 lowest, highest = position, position
-        if kind == _COMPRESSED:
+        if block_type == _COMPRESSED:
             highest += _LARGEST_BLOCK_BYTES
         else:
             lowest, highest = lowest + size, highest + size
-        offset += 1 if kind == _REPEATED else size
+        offset += 1 if block_type == _REPEATED else size
     return LiteralMap.of_runs(runs)
 
 
