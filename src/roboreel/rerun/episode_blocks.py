@@ -12,6 +12,7 @@ import pyarrow as pa
 import rerun as rr
 
 from roboreel.errors import DatasetError, UnsupportedVideoError
+from roboreel.format.counters import COUNTERS
 from roboreel.image import encode_png
 from roboreel.rerun import columns as rows
 from roboreel.rerun.bitstream import stream_packer
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_SHOWN", "EpisodeBlocks", "entity_path"]
 
-NOT_SHOWN = frozenset(
-    ["timestamp", "frame_index", "episode_index", "index", "task_index", "subtask_index"]
-)
+NOT_SHOWN = frozenset([*COUNTERS, "subtask_index"])
 """Features that are not shown as values: they are the timelines, the texts, or where a row lies."""
 
 _CODECS = {
@@ -251,7 +250,7 @@ def _stream_blocks(
     path: str, clip: EpisodeClip, pack: Callable[[bytes, bool], bytes], times: Times
 ) -> Iterator[Block]:
     """Yield a video as its packets, each at its frame."""
-    keyframes = clip.table.keyframe[clip.samples]
+    keyframes = clip.table.keyframe[clip.packets]
     packets = map(pack, read_packets(clip), keyframes.tolist())
     yield from _blob_blocks(path, rows.VIDEO_SAMPLE, packets, clip.frames, times, keyframes)
     # Apart from the packets, so that a viewer can find keyframes without fetching those.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from roboreel.errors import CorruptFileError, DatasetError, MissingFileError
+from roboreel.errors import CorruptFileError, MissingFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,6 @@ def parquet_errors(path: Path, *, episodes: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except DatasetError:
-        raise
     except FileNotFoundError as error:
         missing = f"The data file of {episodes} is missing:" if episodes else "There is no file"
         raise MissingFileError(f"{missing} {str(path)!r}.") from error
