@@ -1,6 +1,6 @@
 """Arrow's numbers as NumPy's.
 
-By the buffers: pyarrow's own conversions need pandas, or import it where it is installed, which
+Converted from the buffers: pyarrow's own conversions import pandas where it is installed, which
 takes longer than most reads.
 """
 
@@ -20,7 +20,7 @@ _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def is_numeric(arrow_type: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
-    """Return whether an Arrow type is one of numbers or booleans."""
+    """Return whether values of an Arrow type are numbers or booleans."""
     types = pa.types
     return bool(
         types.is_integer(arrow_type)
@@ -30,15 +30,15 @@ def is_numeric(arrow_type: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
 
 
 def numpy_type(arrow_type: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
-    """Return the NumPy dtype of an Arrow type of numbers or booleans."""
+    """Return the NumPy dtype for an Arrow type of numbers or booleans."""
     name = str(arrow_type)
     return np.dtype(_OTHER_NAMES.get(name, name))
 
 
 def plain_numbers(array: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Return an Arrow array or column of numbers or booleans, none of them null.
+    """Return an Arrow array or column of numbers or booleans without nulls as a NumPy array.
 
-    The memory may be shared.
+    It may share the Arrow memory.
     """
     if isinstance(array, pa.ChunkedArray):
         parts = [plain_numbers(chunk) for chunk in array.chunks]

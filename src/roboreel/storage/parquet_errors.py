@@ -18,12 +18,11 @@ __all__ = ["parquet_errors"]
 
 @contextmanager
 def parquet_errors(path: Path, *, episodes: str = "") -> Iterator[None]:
-    """Turn what pyarrow raises while it reads a file into our errors; ours pass unchanged.
+    """Turn the errors of pyarrow while it reads a file into ours.
 
     Args:
         path: The file.
-        episodes: The episodes whose data it holds, such as ``"episode 3"``, if a missing file is
-            to be reported as theirs.
+        episodes: The episodes in it, such as ``"episode 3"``, to name if the file is missing.
 
     Raises:
         MissingFileError: The file does not exist.

@@ -1,4 +1,4 @@
-"""Random access to byte strings, such as pictures, where they lie inside a Parquet file."""
+"""Random access to the byte strings of a Parquet column."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ _CHECK_EVERY_NS = 10_000_000
 
 
 class ByteColumn:
-    """One column of byte strings inside a Parquet file: any row's bytes, straight from the file.
+    """A column of byte strings in a Parquet file: any row's bytes, straight from the file.
 
-    Where the values of a row group lie is found on first use and held under the budget, about
-    16 to 30 bytes a value. A value is then read in the cheapest way that its page allows: see
-    `Rung`; what is written in a way that we do not know, pyarrow reads by the row group.
+    A row group is indexed on first use, and the index is held under the budget: 16 to 30 bytes a
+    value. Each value is then read in the cheapest way that its page allows: see `Rung`. Row groups
+    in encodings that we do not parse are read whole by pyarrow.
 
-    Safe to use from several threads and after a fork. A pickle holds the path, not the file, and
-    uses the process's budget where it is opened again.
+    Safe to use from several threads and after a fork. A pickle holds the path; unpickling opens the
+    file again, with the process's budget.
 
     Args:
         path: A Parquet file.
         column: Names from the top of the schema down to the column, such as
             ``("observation.images.front", "bytes")``.
-        budget: What holds the indexes and the unpacked pages.
-        metadata: Returns the file's metadata as pyarrow parsed it, if somebody holds it. By default
-            it is read from the file.
+        budget: Holds the indexes and the unpacked pages.
+        metadata: Returns the file's metadata as pyarrow parsed it, for callers that have it. By
+            default it is read from the file.
 
     Raises:
         MissingFileError: There is no such file.
-        CorruptFileError: The file is not Parquet, is cut off, encrypted, or does not add up.
+        CorruptFileError: The file is not Parquet, truncated, encrypted or inconsistent.
         FeatureNotFoundError: There is no such column.
     """
 
@@ -95,19 +95,19 @@ class ByteColumn:
         """Return the bytes of some rows.
 
         Args:
-            rows: Rows of the file, in any order; repeats are fine.
+            rows: Rows of the file, in any order, repeated or not.
 
         Returns:
             The bytes in the order of ``rows``, owned by the caller; None for a null.
 
         Raises:
-            RowNotFoundError: A row outside the file.
-            CorruptFileError: The file is not what it should be.
+            RowNotFoundError: A row is outside the file.
+            CorruptFileError: The file is damaged, or has changed.
             DatasetError: A page or row group does not fit in the budget.
         """
         wanted: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
         values: list[bytes | None] = [None] * len(wanted)
-        # In the order of the file, so that a page is unpacked once for all that need it.
+        # In file order, so that a page is unpacked once for all rows in it.
         order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
         now_ns = perf_counter_ns()
@@ -128,10 +128,10 @@ class ByteColumn:
         return values
 
     def view(self, rows: range) -> list[bytes | memoryview | None]:
-        """Return the bytes of adjacent rows, as views of the file where they can be.
+        """Return the bytes of adjacent rows, as views of the file where possible.
 
-        The system is asked to fetch them. A view is to be used at once: should the file become
-        shorter, touching it ends the process. Raises what `read` does.
+        They are prefetched. Use views at once: if the file is truncated, touching one ends the
+        process. Raises what `read` does.
         """
         file = self._open()
         file.check_size()
@@ -144,7 +144,7 @@ class ByteColumn:
             raise self._named(error) from error
 
     def rungs(self) -> dict[str, int]:
-        """Return how many values are read in which way, over the row groups indexed by now."""
+        """Return how many values are on each rung, over the row groups indexed so far."""
         counts: dict[str, int] = {}
         for key in self._keys:
             index = self._budget.get(key)
@@ -156,7 +156,7 @@ class ByteColumn:
         return counts
 
     def close(self) -> None:
-        """Let go of the file, once no thread reads from it; another read would open it again."""
+        """Close the file once no thread reads from it; the next read opens it again."""
         self._file = None
 
     def __enter__(self) -> Self:
@@ -187,17 +187,17 @@ class ByteColumn:
             file = MappedFile(self.path)
             if file.identity != self._identity:
                 raise CorruptFileError(
-                    f"The file has changed since it was opened. Open the dataset again: "
+                    "The file has changed since it was opened. Open the dataset again: "
                     f"{str(self.path)!r}."
                 )
             self._file = file
         return file
 
     def _read_first(self, file: MappedFile, row: int) -> bytes | None:
-        """Return a value, and learn from it whether the file is in memory.
+        """Return a value, and note whether it waited for the disk.
 
-        Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see
-        `MappedFile`), but costs 2 µs a value: so it is done only where the first was slow.
+        Prefetching a batch makes cold reads 15 times as fast or more (see `MappedFile`), but costs
+        2 µs a value, so a batch is prefetched only if its first value was slow.
         """
         if self._disk.waits:
             file.prefetch(self._ranges([row]))
@@ -284,7 +284,7 @@ class ByteColumn:
         )
 
     def _ranges(self, rows: list[int]) -> Iterator[tuple[int, int]]:
-        """Yield what of the file some rows need, as far as it is known without reading."""
+        """Yield the ranges of the file that rows need, as far as the indexes held now tell."""
         for row in rows:
             group = bisect_right(self._first_rows, row) - 1
             index = self._budget.get(self._keys[group]) if group >= 0 else None
@@ -299,9 +299,9 @@ class ByteColumn:
                 yield index.piece_offset.item(place), length
 
     def _stretch(self, rows: range) -> Iterable[tuple[int, int]]:
-        """Return what of the file adjacent rows need: mostly one range, found by its ends.
+        """Return the ranges of the file that adjacent rows need: nearly always one.
 
-        All of the row group, if where its values lie is still to be found.
+        If the row group is not indexed yet, its whole chunk.
         """
         if not rows or not 0 <= rows[0] < self.num_rows:
             return []
@@ -317,13 +317,13 @@ class ByteColumn:
         start, stop = values.place.item(first), values.place.item(last) + values.length.item(last)
         needed_bytes = int(values.length[first : last + 1].sum())
         is_extent = values.rung.item(first) == values.rung.item(last) == _EXTENT
-        # Otherwise, not one after the other: what of it is in a dictionary, or null.
+        # Nulls and repeated values from a dictionary do not lie one after another.
         if is_extent and needed_bytes <= stop - start <= 2 * needed_bytes:
             return [(start, stop - start)]
         return self._ranges(list(rows))
 
     def _named(self, error: DatasetError) -> DatasetError:
-        """Return an error that says where it was."""
+        """Return an error with the names of the column and the file."""
         error_type = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
         return error_type(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
 

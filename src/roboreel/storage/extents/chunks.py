@@ -45,11 +45,11 @@ class ColumnChunks:
     """All chunks of one column of byte strings."""
 
     max_level: int
-    """Definition level of a value that is there; lower levels are nulls."""
+    """Definition level of a value that is not null."""
     bounds: tuple[int, ...]
     """Row group ``g`` holds the rows ``[bounds[g], bounds[g + 1])`` of the file."""
     chunks: tuple[Chunk, ...] | None
-    """One for each row group; None where only pyarrow can read the column."""
+    """One per row group; None if only pyarrow can read the column."""
 
     @property
     def size_bytes(self) -> int:
@@ -65,8 +65,8 @@ def read_metadata(file: MappedFile) -> Any:  # noqa: ANN401  # pyarrow is untype
 def find_chunks(file: MappedFile, metadata: Any, column: tuple[str, ...]) -> ColumnChunks:  # noqa: ANN401
     """Return where a file keeps one leaf column.
 
-    The schema and the rows are pyarrow's. The chunks are looked up in the bytes of the footer: asked
-    for a chunk of a damaged footer, pyarrow 26 ends the process instead of raising.
+    The schema and the row counts are pyarrow's. The chunks are looked up in the footer's bytes:
+    asked for a chunk of a damaged footer, pyarrow ends the process instead of raising.
 
     Args:
         file: A Parquet file.
@@ -74,8 +74,8 @@ def find_chunks(file: MappedFile, metadata: Any, column: tuple[str, ...]) -> Col
         column: Names from the top of the schema down to the leaf.
 
     Raises:
-        CorruptFileError: The column does not hold one byte string per row, or the row groups do
-            not add up.
+        CorruptFileError: The column does not hold one byte string per row, or the footer is
+            damaged.
         FeatureNotFoundError: There is no such column.
     """
     leaf = _find_leaf(file.path, metadata.schema, column)
@@ -127,7 +127,7 @@ def _footer(file: MappedFile) -> bytes:
 
 
 def _spelled(column: tuple[str, ...]) -> bytes:
-    """Return a column's name as the footer writes it before the places of each chunk."""
+    """Return a column's path as the footer has it in the metadata of each chunk."""
     names = [name.encode() for name in column]
     # The third field of ColumnMetaData: a list of byte strings.
     length = (
@@ -139,7 +139,7 @@ def _spelled(column: tuple[str, ...]) -> bytes:
 def _chunks_after(
     needle: bytes, footer: bytes, sizes: list[int], file_bytes: int
 ) -> Iterator[Chunk]:
-    # Found by name, since walking over the chunks of all columns takes ten times as long.
+    # Walking through the chunks of all columns instead takes ten times as long.
     position = 0
     for group, num_rows in enumerate(sizes):
         position = footer.index(needle, position) + len(needle)

@@ -1,4 +1,4 @@
-"""Where the bytes of a Snappy stream lie, found from its tags without unpacking it."""
+"""Where the bytes of a Snappy stream lie, from its tags, without unpacking it."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ _PACKED_BYTES, _UNPACKED_BYTES = _tag_tables()
 def scan_snappy(
     file: MappedFile, start: int, stop: int, unpacked_bytes: int, *, most_tags: int
 ) -> LiteralMap | None:
-    """Return where the literals and blocks of a stream lie.
+    """Return the literals and blocks of a stream.
 
-    Literals of fewer than 61 bytes are left out: they come in compressible data, beside copies.
+    Literals of fewer than 61 bytes are left out: they occur in compressible data, next to copies.
 
     Args:
         file: The file that holds the stream.
         start: Offset of the stream.
         stop: Offset of its end.
         unpacked_bytes: Length of the unpacked bytes.
-        most_tags: Give up after so many tags.
+        most_tags: Give up after this many tags.
 
     Returns:
-        None if there are more tags than that.
+        None if there are more tags.
 
     Raises:
         CorruptFileError: The tags do not add up to the unpacked bytes.
@@ -60,7 +60,7 @@ def scan_snappy(
     expected = encode_varint(unpacked_bytes)
     if file.read(start, min(len(expected), stop - start)) != expected:
         raise CorruptFileError(
-            f"A Snappy page does not begin with its unpacked length, {unpacked_bytes} bytes."
+            f"A Snappy page does not start with its unpacked length, {unpacked_bytes} bytes."
         )
     scan = _scan_tags(file, start + len(expected), stop, unpacked_bytes, most_tags)
     if scan is None:
@@ -72,7 +72,7 @@ def scan_snappy(
 def _scan_tags(
     file: MappedFile, start: int, stop: int, unpacked_bytes: int, most_tags: int
 ) -> tuple[array[int], list[int] | None] | None:
-    # One loop without calls: raw pixels have a tag every few bytes, which takes 16 s a GB.
+    # One loop without calls: raw pixels have a tag every few bytes. Even so, 16 s per GB.
     packed_sizes, unpacked_sizes = _PACKED_BYTES, _UNPACKED_BYTES
     runs = array("q")
     blocks: list[int] | None = [start]
@@ -82,7 +82,7 @@ def _scan_tags(
     tags_left = most_tags
     while unpacked < unpacked_bytes:
         if position > limit:
-            # Literals are jumped over, so only the tags are fetched; dense tags widen the window.
+            # Literals are skipped, so that only tags are fetched; dense tags widen the window.
             near = position < len(window) + _FIRST_WINDOW_BYTES
             window_bytes = (
                 min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else _FIRST_WINDOW_BYTES
@@ -123,5 +123,5 @@ def _fetch(file: MappedFile, offset: int, stop: int, size: int) -> bytes:
         raise CorruptFileError("The tags of a Snappy page end before its last byte.")
     if offset + size < stop:
         return file.read(offset, size)
-    # The last tag may be short. Read as tags, these zeros spoil the sum, which is compared.
+    # Padded, since the last tag may be short. Zeros read as tags would break the final sum.
     return file.read(offset, stop - offset) + b"\0" * _LONGEST_TAG_BYTES
