@@ -524,7 +524,7 @@ def test_a_wrong_value_in_info_is_named(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("length", pa.array(["a", "b"]), "holds string where numbers were expected"),
+        ("length", pa.array(["a", "b"]), "holds string, not numbers"),
         ("length", pa.array([2**62, 1]), "has the length"),
         ("episode_index", pa.array([None, 1], pa.int64()), "'episode_index' is missing"),
         ("data/file_index", pa.array([None, 1], pa.int64()), "'data/file_index' is missing"),
