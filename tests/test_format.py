@@ -21,10 +21,9 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.format import read_manifest
+from roboreel.format import read_manifest, write_manifest
 from roboreel.format.features import feature_from_json, feature_to_json
 from roboreel.format.statistics import read_episode_stats, read_stats
-from roboreel.format.write_v3 import write_manifest
 from roboreel.schema import Depth, Feature
 from roboreel.stats import FeatureStats
 from tests.factory import (

@@ -22,7 +22,7 @@ from roboreel.errors import (
     TooSlowError,
     UnsupportedVersionError,
 )
-from roboreel.format.write_v3 import write_manifest
+from roboreel.format import write_manifest
 from roboreel.record.cameras import Camera, Cameras, VideoStore
 from roboreel.schema import Depth, Feature
 from tests.factory import write_dataset, write_dataset_v2

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, EncodingError, FrameError, MetadataError, RecordingError
 from roboreel.format import read_manifest
+from roboreel.format.append_v3 import start_dataset
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json
-from roboreel.format.write_v3 import write_info, write_tasks
+from roboreel.format.ledger import Ledger, empty_manifest
+from roboreel.format.paths import METADATA_FOLDER, info_path
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
 from roboreel.record.episode import OpenEpisode, Settings
-from roboreel.record.ledger import Ledger, empty_manifest
 from roboreel.record.recover import recover
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import Totals
@@ -90,8 +91,7 @@ def create_dataset(
     try:
         drop_commit(workshop)  # of a process that died while it made a dataset here
         commit = Commit(workshop)
-        write_tasks(commit.add("meta/tasks.parquet"), {}, sync=False)
-        write_info(manifest, path=commit.add("meta/info.json"))
+        start_dataset(manifest, commit.add)
         commit.run()
     except BaseException:
         lock.release()
@@ -311,7 +311,7 @@ def check_free(root: Path) -> None:
     if not root.exists():
         return
     # A process that died while it made the dataset leaves these, and no info.json.
-    ours = {Workshop(root).name, "meta"} if not (root / "meta" / "info.json").exists() else set()
+    ours = set() if info_path(root).exists() else {Workshop(root).name, METADATA_FOLDER}
     if not root.is_dir() or any(entry.name not in ours for entry in root.iterdir()):
         raise RecordingError(
             "There is something already: choose a new folder, or go on with "
