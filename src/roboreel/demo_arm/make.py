@@ -16,6 +16,7 @@ from roboreel.files import atomic_folder
 from roboreel.format import write_manifest
 from roboreel.format.counters import COUNTERS, counter_columns
 from roboreel.format.places import new_files
+from roboreel.format.video_info import with_video_info
 from roboreel.format.write_data import write_data_file
 from roboreel.image import encode_png
 from roboreel.schema import ClipTable, EpisodeTable, Feature, Manifest
@@ -65,13 +66,9 @@ class Sample:
     @property
     def features(self) -> dict[str, Feature]:
         """The features of the dataset."""
-        video = Encoding(self.codec).info(self.size, self.fps) if self.store == "video" else None
-        camera = Feature(
-            self.store,
-            (*self.size, 3),
-            ("height", "width", "channels"),
-            extra={} if video is None else {"info": _without_depth(video)},
-        )
+        camera = Feature(self.store, (*self.size, 3), ("height", "width", "channels"))
+        if self.store == "video":
+            camera = with_video_info(camera, Encoding(self.codec), self.fps)
         return {
             "observation.state": Feature("float32", (len(STATE_NAMES),), STATE_NAMES),
             "action": Feature("float32", (len(ACTION_NAMES),), ACTION_NAMES),
@@ -262,8 +259,3 @@ class _Maker:
     ) -> ClipTable:
         start_s = np.asarray(self.clips[camera], dtype=np.float64)
         return ClipTable(file, start_s, start_s + length / self.sample.fps)
-
-
-def _without_depth(info: dict[str, Any]) -> dict[str, Any]:
-    # The schema says what concerns depth, and the format layer spells it.
-    return {key: value for key, value in info.items() if "depth" not in key}

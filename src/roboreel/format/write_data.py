@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["write_data_file"]
 
+_PICTURE_NAME = "frame-{:06d}.png"
+_MESSAGE = {
+    "role": "string",
+    "content": "string",
+    "style": "string",
+    "timestamp": "double",
+    "camera": "string",
+    "tool_calls": "string",
+}
+"""What a message of a language feature has, and of which type."""
+
 
 def write_data_file(
     path: Path,
@@ -34,10 +45,11 @@ def write_data_file(
         features: The dataset's features.
         sync: Whether the file must be on the disk when this returns.
     """
+    schema = frame_schema(features, message=_MESSAGE)
     return write_parquet(
         path,
-        (frame_table(columns, features) for columns in episodes),
-        frame_schema(features),
+        (frame_table(c, features, schema, picture_name=_PICTURE_NAME) for c in episodes),
+        schema,
         plain=picture_columns(features),
         metadata={"huggingface": json.dumps({"info": {"features": _hf_features(features)}})},
         sync=sync,

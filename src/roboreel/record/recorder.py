@@ -15,6 +15,7 @@ from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json
 from roboreel.format.ledger import Ledger, empty_manifest
 from roboreel.format.paths import METADATA_FOLDER, info_path
+from roboreel.format.video_info import encoding_of, with_video_info
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
 from roboreel.record.episode import OpenEpisode, Settings
@@ -82,7 +83,7 @@ def create_dataset(
     for name, chosen in encodings.items():
         height, width, _ = declared[name].shape
         check_encoding(chosen, size=(height, width), fps=fps)
-        declared[name] = _with_info(declared[name], chosen, fps)
+        declared[name] = with_video_info(declared[name], chosen, fps)
     settings = Settings(declared, fps, encodings, queue_s, max_wait_s)
     door = Door(declared, nan_allowed)
     manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
@@ -326,7 +327,7 @@ def _declare(
     for name, given in features.items():
         if name in COUNTERS:
             continue
-        feature = given if isinstance(given, Feature) else _from_entry(name, given)
+        feature = given if isinstance(given, Feature) else feature_from_json(name, given)
         if not name or name[0] == "." or "/" in name or "\\" in name or name == "task":
             raise MetadataError(f"A feature cannot be called {name!r}: choose another name.")
         if feature.kind == "language":
@@ -342,12 +343,6 @@ def _declare(
             )
         declared[name] = feature
     return {**declared, **COUNTERS}
-
-
-def _from_entry(name: str, entry: Mapping[str, Any]) -> Feature:
-    # LeRobot's own entries have tuples where JSON has lists.
-    listed = {key: list(v) if isinstance(v, tuple) else v for key, v in entry.items()}
-    return feature_from_json(name, listed)
 
 
 def _encodings(features: Mapping[str, Feature], encoding: Encodings | None) -> dict[str, Encoding]:
@@ -366,27 +361,11 @@ def _encodings(features: Mapping[str, Feature], encoding: Encodings | None) -> d
     for name, feature in cameras.items():
         if name in given:
             chosen[name] = given[name]
-        elif feature.depth is not None:
-            chosen[name] = Encoding("hevc", depth=feature.depth)
-        elif isinstance(encoding, Encoding):
+        elif isinstance(encoding, Encoding) and feature.depth is None:
             chosen[name] = encoding
         else:
-            chosen[name] = _encoding_of(feature)
+            chosen[name] = encoding_of(feature)
     return chosen
-
-
-def _encoding_of(feature: Feature) -> Encoding:
-    """Return the encoding that a dataset's metadata speaks of, or ours."""
-    info = feature.extra.get("info") or feature.extra.get("video_info") or {}
-    codec = info.get("video.codec")
-    return Encoding(codec) if codec in ("av1", "h264", "hevc") else Encoding()
-
-
-def _with_info(feature: Feature, encoding: Encoding, fps: float) -> Feature:
-    info = encoding.info((feature.shape[0], feature.shape[1]), fps)
-    # The schema says what concerns depth, and the format layer spells it.
-    plain = {key: value for key, value in info.items() if "depth" not in key}
-    return replace(feature, extra={**feature.extra, "info": plain})
 
 
 def _check_same(
