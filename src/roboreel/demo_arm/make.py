@@ -11,7 +11,6 @@ import numpy as np
 
 from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, TASKS, simulate_episode
 from roboreel.demo_arm.render import CAMERAS, render
-from roboreel.errors import DatasetError
 from roboreel.files import atomic_folder
 from roboreel.format import write_manifest
 from roboreel.format.counters import COUNTERS, counter_columns
@@ -19,6 +18,7 @@ from roboreel.format.places import new_files
 from roboreel.format.video_info import with_video_info
 from roboreel.format.write_data import write_data_file
 from roboreel.image import encode_png
+from roboreel.record.folders import check_absent
 from roboreel.schema import ClipTable, EpisodeTable, Feature, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
 from roboreel.video.encode import Encoding, VideoWriter
@@ -96,11 +96,10 @@ def make_sample(
         The dataset's folder.
 
     Raises:
-        DatasetError: There is something at this path already.
+        RecordingError: The path already exists, and is not an empty folder.
     """
     root = Path(path)
-    if root.exists() and not (root.is_dir() and not any(root.iterdir())):
-        raise DatasetError(f"There is something already: choose a new folder, not {str(root)!r}.")
+    check_absent(root)
     with atomic_folder(root) as workshop:
         _Maker(workshop, sample or Sample()).run(on_episode)
     return root

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.record.recorder import Encodings, Store
+    from roboreel.record.options import CameraKind, Encodings
     from roboreel.replay.convert import ReadableDataset
     from roboreel.schema import Feature
     from roboreel.window import Window
@@ -271,7 +271,7 @@ class ReplayBuffer:
         fps: float | None = None,
         task: str | None = None,
         robot_type: str | None = None,
-        store: Store = "video",
+        store: CameraKind = "video",
         encoding: Encodings | None = None,
         nan_allowed: Collection[str] = (),
     ) -> int:
@@ -295,7 +295,7 @@ class ReplayBuffer:
             How many episodes the dataset has.
 
         Raises:
-            RecordingError: There is something at this path already.
+            RecordingError: The path already exists, and is not an empty folder.
             EmptyBufferError: No episode is complete.
             FrameError: There is no rate or no task, or a value is NaN where it may not be.
             MetadataError: A dataset cannot have one of the features.

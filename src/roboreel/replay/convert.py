@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
-from roboreel.errors import EmptyBufferError, FrameError, MetadataError, RecordingError
+from roboreel.errors import EmptyBufferError, FrameError, MetadataError
 from roboreel.files import atomic_folder
 from roboreel.format.counters import COUNTERS, TASK_NUMBER
 from roboreel.record.compact import compact_dataset
-from roboreel.record.recorder import check_free, create_dataset
+from roboreel.record.folders import check_absent
+from roboreel.record.recorder import create_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.record.recorder import Encodings, Recorder, Store
+    from roboreel.record.options import CameraKind, Encodings
+    from roboreel.record.recorder import Recorder
     from roboreel.replay.store import RingStore
 
 __all__ = ["Export", "ReadableDataset", "chosen_values", "stored_features", "write_dataset"]
@@ -91,7 +93,7 @@ class Export:
     fps: float | None = None
     task: str | None = None
     robot_type: str | None = None
-    store: Store = "video"
+    camera_kind: CameraKind = "video"
     encoding: Encodings | None = None
     nan_allowed: Collection[str] = field(default=())
 
@@ -102,12 +104,7 @@ def write_dataset(store: RingStore, root: Path, export: Export) -> int:
     The dataset is made under another name beside its own, and renamed when it is complete: it is
     there entirely, or not at all.
     """
-    check_free(root)
-    if root.exists() and any(root.iterdir()):
-        raise RecordingError(
-            "A process that died has left the beginnings of a dataset there: remove the folder, or "
-            f"choose a new one: {str(root)!r}."
-        )
+    check_absent(root)
     fps, tasks = _rate(store, export), _Tasks.of(store, export)
     # Known before anything is made: no reader opens a dataset without episodes.
     _check_filled(len(store.snapshot()), store)
@@ -115,7 +112,7 @@ def write_dataset(store: RingStore, root: Path, export: Export) -> int:
         with create_dataset(
             unfinished,
             fps=fps,
-            features=_declared(store.layout.features, export.store),
+            features=_declared(store.layout.features, export.camera_kind),
             robot_type=export.robot_type,
             encoding=export.encoding,
             nan_allowed=export.nan_allowed,
@@ -154,7 +151,7 @@ def _frames(
             yield frame, tasks.text(frame)
 
 
-def _declared(features: Mapping[str, Feature], store: Store) -> dict[str, Feature]:
+def _declared(features: Mapping[str, Feature], camera_kind: CameraKind) -> dict[str, Feature]:
     """Return the features of a buffer as a dataset has them."""
     declared = {}
     for name, feature in features.items():
@@ -165,7 +162,7 @@ def _declared(features: Mapping[str, Feature], store: Store) -> dict[str, Featur
             )
         if feature.is_camera or _is_colour(feature):
             # A video has three channels.
-            kind = store if feature.shape[2] == 3 else "image"
+            kind = camera_kind if feature.shape[2] == 3 else "image"
             feature = replace(feature, dtype=kind)
         declared[name] = feature
     return declared
