@@ -17,7 +17,7 @@ from roboreel.demo_arm.arm import simulate_episode
 from roboreel.demo_arm.render import render
 from roboreel.video.encode import VideoWriter
 from roboreel.video.encoding import Encoding
-from roboreel.video.mp4 import read_sample_table
+from roboreel.video.mp4 import read_packet_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _footage(size: tuple[int, int], length: int) -> Iterator[NDArray[np.uint8]]:
 
 
 def _contenders(settings: Settings, title: str, path: Path) -> list[Case]:
-    table = read_sample_table(path)
+    table = read_packet_table(path)
     # Fewer where keyframes are far apart, and every image costs a hundred.
     count = 192 if table.keyframe.mean() > 0.01 else 48
     given: dict[str, Any] = {"path": str(path), "length": len(table.shown)}

@@ -115,13 +115,13 @@ def test_a_batch_holds_each_picture_at_its_place(layout, threads):
 def test_a_picture_of_another_size_is_named_by_its_place():
     items = [encode_png(colour(5, 7)), encode_png(colour(5, 8))]
     with pytest.raises(CorruptFileError, match=r"Picture 1 .*\(5, 8, 3\).*\(5, 7, 3\)"):
-        decode_images(items, np.zeros((2, 3, 5, 7), np.uint8))
+        decode_images(items, np.zeros((2, 3, 5, 7), np.uint8), layout="chw")
 
 
 def test_a_corrupt_picture_in_a_batch_is_named_by_its_place():
     items = [encode_png(colour(5, 7)), b"nothing"]
     with ThreadPoolExecutor(2) as pool, pytest.raises(CorruptFileError, match="Picture 1"):
-        decode_images(items, np.zeros((2, 3, 5, 7), np.uint8), pool=pool)
+        decode_images(items, np.zeros((2, 3, 5, 7), np.uint8), layout="chw", pool=pool)
 
 
 @pytest.mark.parametrize("pixels", [colour(), colour()[..., :1], colour()[..., 0], DEPTH])

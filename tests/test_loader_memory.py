@@ -54,7 +54,7 @@ def worker_bytes(sample):
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 4 worker processes:UserWarning")
 def test_every_worker_of_a_dataloader_keeps_to_one_budget(samples):
-    watched = SampleDataset(samples.dataset, samples.windows, transform=worker_bytes)
+    watched = SampleDataset(samples.dataset, samples.spec, transform=worker_bytes)
     loader = torch.utils.data.DataLoader(watched, batch_size=BATCH, num_workers=4, shuffle=True)
     for batch in loader:
         assert (batch["held"] <= batch["limit"]).all()

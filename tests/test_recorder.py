@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.commit.commit import WORKSHOP
+from roboreel.commit import WORKSHOP
 from roboreel.errors import (
     DatasetInUseError,
     EncodingError,

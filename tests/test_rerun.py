@@ -44,8 +44,8 @@ from roboreel.rerun.episode_chunks import NOT_SHOWN, EpisodeChunks, entity_path
 from roboreel.rerun.export import lend_chunks
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
-from roboreel.video.mp4 import read_sample_table
-from roboreel.video.samples import Coding
+from roboreel.video.mp4 import read_packet_table
+from roboreel.video.packet_table import Coding
 from tests import factory
 from tests.rrd_rows import chunks_of, rows_of
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
@@ -345,12 +345,12 @@ def test_no_byte_of_other_episodes_is_read(tmp_path):
 
 def blind_others(path, span):
     """Overwrite the encoded images outside of a span."""
-    from roboreel.video.mp4 import read_sample_table
+    from roboreel.video.mp4 import read_packet_table
 
-    table = read_sample_table(path)
+    table = read_packet_table(path)
     data = bytearray(path.read_bytes())
-    for sample, (offset, size) in enumerate(zip(table.offset, table.size, strict=True)):
-        if not span[0] <= sample < span[1]:
+    for number, (offset, size) in enumerate(zip(table.offset, table.size, strict=True)):
+        if not span[0] <= number < span[1]:
             data[offset : offset + size] = bytes(int(size))
     path.write_bytes(data)
 
@@ -641,7 +641,7 @@ def test_without_rerun_the_error_says_how_to_install_it():
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])
 def test_packets_for_a_stream_are_those_of_ffmpegs_filter(codec, tmp_path):
     path = write_video(tmp_path / "v.mp4", range(9), codec=codec, gop=3)
-    pack = packer(read_sample_table(path).coding)
+    pack = packer(read_packet_table(path).coding)
     name = {"libx264": "h264", "libx265": "hevc"}[codec]
     with av.open(str(path)) as container:
         stream = container.streams.video[0]

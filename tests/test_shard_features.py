@@ -25,6 +25,7 @@ from roboreel.shards.features import (
     features_to_json,
     normalize_features,
 )
+from roboreel.shards.manifest import fingerprint_of
 
 PixelsOf = imagecodecs.imread
 
@@ -179,6 +180,8 @@ def test_features_survive_json_and_the_schema():
     }
     features = normalize_features(declared | {"f": VideoPath(), "g": Sequence("float32", 7)})
     assert features_from_json(features_to_json(features)) == features
+    # A store that was written by an earlier roboreel is still found.
+    assert fingerprint_of(features, {"seed": 0}) == "ce9d66a56248df003b6a474e2f344ecb"
 
 
 @pytest.mark.parametrize(

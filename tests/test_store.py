@@ -161,6 +161,9 @@ class StoreContract:
     def test_some_features_can_be_taken_alone(self, store):
         assert list(store.take([1, 0], features=["n", "state"])) == ["n", "state"]
         assert list(store.slice(0, 2, features=["n"])) == ["n"]
+        assert list(store.take([0], features="n")) == ["n"]
+        batches = store.iter_batches(8, features=iter(["n"]))
+        assert all(list(batch) == ["n"] for batch in batches)
         with pytest.raises(FeatureNotFoundError, match="There is no feature 'x'"):
             store.take([0], features=["x"])
 
@@ -172,8 +175,58 @@ class StoreContract:
                 store.take([0, row])
         with pytest.raises(RowNotFoundError, match="do not all exist"):
             store.slice(len(store) - 1, 2)
-        with pytest.raises(ValueError, match="list of integers"):
-            store.take(np.ones(len(store), bool))
+
+    def test_the_error_names_the_row_as_it_was_asked_for(self, store):
+        count = len(store)
+        for row in (count, -count - 1, -3001, 2**40):
+            there = rf"Row {row} does not exist: there are {count} rows, 0 to {count - 1}, in "
+            for read in (
+                store.__getitem__,
+                lambda row: store[[0, row]],
+                lambda row: store.take([row]),
+            ):
+                with pytest.raises(RowNotFoundError, match=there):
+                    read(row)
+        with pytest.raises(RowNotFoundError, match="does not exist"):
+            store[np.array([2**64 - 1], np.uint64)]
+
+    @pytest.mark.parametrize(
+        "key",
+        [slice(2, 5), slice(-3, None), slice(None, None, 4), slice(9, 2, -2), slice(5, 2),
+         slice(20, 10**9), slice(3, 4), range(4, 1, -1), (5, 2), [6, -1, 6], [], np.array([3, 1]),
+         np.array([4], np.uint8)],
+        ids=repr,
+    )  # fmt: skip
+    def test_a_slice_or_a_list_of_rows_gives_columns(self, store, key):
+        rows = range(len(store))[key] if isinstance(key, slice) else list(key)
+        self.check_columns(store[key], [store[int(row)] for row in rows])
+
+    @pytest.mark.parametrize("number", [np.int64(3), np.uint8(3), np.array(3)], ids=repr)
+    def test_any_whole_number_gives_a_row(self, store, number):
+        assert store[number]["n"] == self.numbers[3]
+
+    def test_what_is_no_whole_number_is_refused(self, store):
+        mask = np.ones(len(store), bool)
+        wrong = [
+            1.0,
+            np.float32(1),
+            True,
+            np.True_,
+            "n",
+            None,
+            [0.5],
+            [True, False],
+            mask,
+            [[0], [1]],
+            ["n"],
+        ]
+        for rows in wrong:
+            with pytest.raises(TypeError, match="Rows are whole numbers"):
+                store[rows]
+        for rows in (3, [0.5], mask, [[0], [1]]):
+            for read in (store.take, store.select):
+                with pytest.raises(TypeError, match="Rows are whole numbers"):
+                    read(rows)
 
     def test_batches_give_every_row_once(self, store):
         batches = list(store.iter_batches(8))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ImageSize",
+    "Layout",
     "decode_image",
     "decode_images",
     "encode_jpeg",
@@ -28,6 +29,9 @@ __all__ = [
     "encode_tiff",
     "image_size",
 ]
+
+Layout = Literal["chw", "hwc"]
+"""Order of the axes of an image: channels first or channels last."""
 
 _MOST_PIXELS = 2**26
 """67 million, eight times 4K: more is taken for a corrupt or hostile header."""
@@ -88,7 +92,7 @@ def decode_images(
     items: Sequence[Encoded],
     out: NDArray[Any],
     *,
-    layout: Literal["chw", "hwc"] = "chw",
+    layout: Layout,
     pool: Executor | None = None,
 ) -> None:
     """Decode pictures into a batch.

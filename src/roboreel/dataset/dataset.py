@@ -18,6 +18,7 @@ from roboreel.format import read_manifest
 from roboreel.format.hub import SCHEME, find_dataset, parse_hub_url
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import parse_size, process_budget
+from roboreel.sample_spec import spec_of
 
 if TYPE_CHECKING:
     import os
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.cache import Picture
     from roboreel.dataset.episodes import Episode
-    from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
+    from roboreel.image import Layout
+    from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature, Manifest
     from roboreel.stats import FeatureStats
-    from roboreel.window import Window
 
 __all__ = ["Dataset", "open_dataset"]
 
@@ -196,23 +197,24 @@ class Dataset:
     def read(
         self,
         samples: Sequence[int] | NDArray[np.int64],
-        features: Sequence[str] | None = None,
+        features: Sequence[str] | SampleSpec | None = None,
         *,
-        windows: Mapping[str, Window] | None = None,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        windows: Windows | None = None,
+        image_size: Sequence[int] | None = None,
+        layout: Layout | None = None,
     ) -> dict[str, Any]:
         """Return a batch of samples as a dict of arrays.
 
         Args:
-            samples: Sample numbers, ``(B,)``, in any order; repeats are welcome.
-            features: Names of the features to read; all of them, and ``"task"``, when not given.
-                What is not asked for is not read.
-            windows: Windows by feature. Such a feature comes as ``(B, T, …)``, with a mask
-                ``"<name>_is_pad"`` ``(B, T)`` that is True where the window left the episode and
-                its first or last frame was repeated.
-            image_size: Height and width to scale images to; those stored when not given.
-            layout: Order of the axes of images: ``"chw"`` or ``"hwc"``.
+            samples: Sample numbers, ``(B,)``, in any order, with or without repeats.
+            features: Names of the features to read, or a `SampleSpec` in place of all arguments
+                that follow. By default all features are read, and ``"task"``.
+            windows: Windows by feature; ``range(16)`` is short for ``Window(frames=range(16))``.
+                Such a feature comes as ``(B, T, …)``, with a mask ``"<name>_is_pad"`` ``(B, T)``
+                that is True where the window left the episode and its first or last frame was
+                repeated.
+            image_size: Height and width to scale images to; by default the stored size.
+            layout: Order of the axes of images, ``"chw"`` (the default) or ``"hwc"``.
 
         Returns:
             Arrays ``(B, …)`` by feature; a feature of shape ``(1,)`` is a scalar, ``(B,)``. Texts
@@ -222,18 +224,13 @@ class Dataset:
         Raises:
             RowNotFoundError: A sample number outside the dataset.
             FeatureNotFoundError: A feature that does not exist.
-            WindowError: Offsets that do not fall on frames.
+            WindowError: Offsets that are not integers, or do not fall on frames.
             MissingFileError: A file that the metadata names is not there.
             MissingImageError: A video that has fewer images than its episode has frames.
         """
         wanted = whole_numbers(samples, "Samples")
-        return self._reader.read(
-            self._selection.rows(wanted),
-            features,
-            windows=windows,
-            image_size=image_size,
-            layout=layout,
-        )
+        spec = spec_of(features, windows, image_size, layout)
+        return self._reader.read(self._selection.rows(wanted), spec)
 
     def encoded_images(
         self, camera: str, samples: Sequence[int] | NDArray[np.int64]
@@ -298,7 +295,7 @@ class Dataset:
         Raises:
             CacheError: A pattern fits no camera, or the folder holds other files.
         """
-        from roboreel.dataset.materialize import materialize
+        from roboreel.dataset.cache.build import materialize
 
         root = Path(path).expanduser()
         materialize(self, root, cameras, on_rows=on_rows)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from roboreel.errors import EpisodeNotFoundError
+from roboreel.sample_spec import spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
-    from roboreel.dataset.images import Layout
+    from roboreel.image import Layout
+    from roboreel.sample_spec import SampleSpec
 
 __all__ = ["Episode", "Episodes"]
 
@@ -58,25 +60,25 @@ class Episode:
 
     def read(
         self,
-        features: Sequence[str] | None = None,
+        features: Sequence[str] | SampleSpec | None = None,
         *,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        image_size: Sequence[int] | None = None,
+        layout: Layout | None = None,
     ) -> dict[str, Any]:
         """Return the whole episode, each feature as ``(T, …)``; see `Dataset.read`."""
-        return self.dataset._reader.read_episode(
-            self.position, features, image_size=image_size, layout=layout
-        )
+        spec = spec_of(features, None, image_size, layout)
+        return self.dataset._reader.read_episode(self.position, spec)
 
     def stream(
         self,
         camera: str,
         *,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        image_size: Sequence[int] | None = None,
+        layout: Layout | None = None,
     ) -> Iterator[NDArray[Any]]:
-        """Yield the images of a camera one at a time, in bounded memory whatever the length."""
-        return self.dataset._reader.stream(camera, self.position, size=image_size, layout=layout)
+        """Yield the images of a camera one at a time; memory does not grow with the length."""
+        spec = spec_of(camera, None, image_size, layout)
+        return self.dataset._reader.stream(camera, self.position, spec)
 
     def __repr__(self) -> str:
         return (

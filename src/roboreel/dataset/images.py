@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,23 +14,24 @@ from roboreel.forking import after_fork
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.image import decode_image, decode_images
 from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.video.clip import Clip
+from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.scale import scale_picture
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import DTypeLike, NDArray
 
     from roboreel.dataset.cache import Cache
     from roboreel.frames.frame_files import FrameFiles
+    from roboreel.image import Layout
     from roboreel.memory.budget import Budget
+    from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
 
-__all__ = ["Images", "Layout"]
-
-Layout = Literal["chw", "hwc"]
+__all__ = ["Images"]
 
 
 class Images:
@@ -46,7 +47,7 @@ class Images:
     ) -> None:
         self._manifest = manifest
         self._pictures = PictureColumns(files, budget)
-        self._videos = VideoSource(budget=budget, threads=threads)
+        self._videos = VideoReader(budget=budget, threads=threads)
         self._cache = cache
         self._buffers = BatchBuffers(budget)
         self._pool: ThreadPoolExecutor | None = None
@@ -57,9 +58,7 @@ class Images:
         camera: str,
         rows: NDArray[np.int64],
         episodes: NDArray[np.int64],
-        *,
-        size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        spec: SampleSpec,
     ) -> NDArray[Any]:
         """Return the images of some rows.
 
@@ -67,19 +66,18 @@ class Images:
             camera: A feature whose values are images.
             rows: Rows of the dataset, ``(N,)``.
             episodes: Position of each row's episode, ``(N,)``.
-            size: Height and width to scale to; those of the stored images when not given.
-            layout: Order of the axes.
+            spec: The size to scale to, and the order of the axes.
 
         Returns:
             ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8, metres as float32 for depth video, or what
             the pictures hold for depth images.
         """
-        if self._is_cached(camera, size):
+        if self._is_cached(camera, spec.image_size):
             assert self._cache is not None
-            return self._cache.images(camera, rows, layout=layout, pool=self._executor())
+            return self._cache.images(camera, rows, layout=spec.layout, pool=self._executor())
         if self._manifest.features[camera].dtype == "video":
-            return self._read_video(camera, rows, episodes, size, layout)
-        return self._read_pictures(camera, rows, size, layout)
+            return self._read_video(camera, rows, episodes, spec)
+        return self._read_pictures(camera, rows, spec)
 
     def encoded(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the pictures of some rows as they are stored."""
@@ -87,30 +85,23 @@ class Images:
         pictures = self._pictures.read(camera, distinct)
         return pictures if places is None else [pictures[place] for place in places]
 
-    def stream(
-        self,
-        camera: str,
-        episode: int,
-        *,
-        size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
-    ) -> Iterator[NDArray[Any]]:
+    def stream(self, camera: str, episode: int, spec: SampleSpec) -> Iterator[NDArray[Any]]:
         """Yield the images of the episode at a position, one at a time, in bounded memory."""
         table = self._manifest.episodes
-        if self._is_cached(camera, size):
-            for row in range(
-                int(table.start[episode]), int(table.start[episode] + table.length[episode])
-            ):
-                yield self.read(camera, np.asarray([row]), np.asarray([episode]), layout=layout)[0]
-            return
         start, length = int(table.start[episode]), int(table.length[episode])
+        if self._is_cached(camera, spec.image_size):
+            for row in range(start, start + length):
+                yield self.read(camera, np.asarray([row]), np.asarray([episode]), spec)[0]
+            return
         if self._manifest.features[camera].dtype == "video":
             request = self._request(camera, episode, np.arange(length), np.arange(length))
             depth = self._manifest.features[camera].depth
-            yield from self._videos.stream(request, size=size, layout=layout, depth=depth)
+            yield from self._videos.stream(
+                request, size=spec.image_size, layout=spec.layout, depth=depth
+            )
             return
         for row in range(start, start + length):
-            yield self._read_pictures(camera, np.asarray([row]), size, layout)[0]
+            yield self._read_pictures(camera, np.asarray([row]), spec)[0]
 
     def path(self, camera: str) -> str:
         """Return how a camera is served."""
@@ -136,24 +127,19 @@ class Images:
         return size is None or size == (stored or self._manifest.features[camera].shape[:2])
 
     def _read_pictures(
-        self,
-        camera: str,
-        rows: NDArray[np.int64],
-        size: tuple[int, int] | None,
-        layout: Layout,
+        self, camera: str, rows: NDArray[np.int64], spec: SampleSpec
     ) -> NDArray[Any]:
         # A row that is asked for several times, as at the edge of an episode, is decoded once.
         distinct, places = _distinct(rows)
         pictures = self._pictures.read(camera, distinct)
         try:
-            images = self._decode(camera, pictures, size, layout)
+            images = self._decode(camera, pictures, spec)
         except CorruptFileError as error:
             raise self._naming(camera, distinct, pictures, error) from error
         return images if places is None else images[places]
 
-    def _decode(
-        self, camera: str, pictures: list[bytes], size: tuple[int, int] | None, layout: Layout
-    ) -> NDArray[Any]:
+    def _decode(self, camera: str, pictures: list[bytes], spec: SampleSpec) -> NDArray[Any]:
+        size, layout = spec.image_size, spec.layout
         if not pictures:
             height, width, channels = self._manifest.features[camera].shape
             return self._batch(0, (*(size or (height, width)), channels), np.uint8, layout)
@@ -202,16 +188,17 @@ class Images:
         camera: str,
         rows: NDArray[np.int64],
         episodes: NDArray[np.int64],
-        size: tuple[int, int] | None,
-        layout: Layout,
+        spec: SampleSpec,
     ) -> NDArray[Any]:
+        layout = spec.layout
         feature = self._manifest.features[camera]
         channels, dtype = (3, np.uint8) if feature.depth is None else (1, np.float32)
         requests = self._requests(camera, rows, episodes)
-        height, width = size or self._video_size(camera, requests)
+        plan = self._videos.plan(requests)
+        height, width = spec.image_size or self._video_size(camera, plan.image_sizes)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
         out = self._buffers.empty((len(rows), *shape), dtype)
-        self._videos.read(requests, out, layout=layout, depth=feature.depth)
+        self._videos.read(plan, out, layout=layout, depth=feature.depth)
         return out
 
     def _requests(
@@ -239,28 +226,31 @@ class Images:
             )
         return ClipRequest(
             path=_path(manifest.root, manifest.video_files[camera][file]),
-            start_s=float(clips.start_s[episode]),
-            stop_s=float(clips.stop_s[episode]),
-            length=int(manifest.episodes.length[episode]),
-            fps=manifest.fps,
+            clip=Clip(
+                float(clips.start_s[episode]),
+                float(clips.stop_s[episode]),
+                int(manifest.episodes.length[episode]),
+                manifest.fps,
+            ),
             frames=frames,
             slots=slots,
             episode=number,
             camera=camera,
         )
 
-    def _video_size(self, camera: str, requests: list[ClipRequest]) -> tuple[int, int]:
-        if not requests:
+    def _video_size(self, camera: str, sizes: Mapping[Path, tuple[int, int]]) -> tuple[int, int]:
+        if not sizes:
             height, width, _ = self._manifest.features[camera].shape
             return height, width
-        sizes = {request.path: self._videos.image_shape(request.path) for request in requests}
-        if len(set(sizes.values())) > 1:
-            path = next(path for path in sizes if sizes[path] != sizes[requests[0].path])
-            raise CorruptFileError(
-                f"The images of {camera!r} differ in size: {sizes[requests[0].path]} in "
-                f"{str(requests[0].path)!r} and {sizes[path]} in {str(path)!r}. Pass image_size=(height, width) to scale them to one."
-            )
-        return sizes[requests[0].path]
+        first = next(iter(sizes))
+        for path, size in sizes.items():
+            if size != sizes[first]:
+                raise CorruptFileError(
+                    f"The images of {camera!r} differ in size: {sizes[first]} in {str(first)!r} "
+                    f"and {size} in {str(path)!r}. Pass image_size=(height, width) to scale them "
+                    "to one."
+                )
+        return sizes[first]
 
     def _executor(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -10,6 +10,7 @@ import numpy as np
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
 from roboreel.errors import FeatureNotFoundError, RowNotFoundError
+from roboreel.sample_spec import SampleSpec, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
-    from roboreel.dataset.images import Layout
     from roboreel.dataset.mixing import Blend
     from roboreel.dataset.normalize import Affine, Mode
+    from roboreel.image import Layout
+    from roboreel.sample_spec import Windows
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
-    from roboreel.window import Window
 
 __all__ = ["Mixture"]
 
@@ -106,11 +107,11 @@ class Mixture:
     def read(
         self,
         samples: Sequence[int] | NDArray[np.int64],
-        features: Sequence[str] | None = None,
+        features: Sequence[str] | SampleSpec | None = None,
         *,
-        windows: Mapping[str, Window] | None = None,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        windows: Windows | None = None,
+        image_size: Sequence[int] | None = None,
+        layout: Layout | None = None,
     ) -> dict[str, Any]:
         """Return a batch of samples as a dict of arrays: see `Dataset.read`.
 
@@ -118,25 +119,21 @@ class Mixture:
             ValueError: Images of different sizes, and no ``image_size``.
         """
         wanted = np.asarray(samples, np.int64).reshape(-1)
-        windows = windows or {}
-        asked = [*self._blends, "task"] if features is None else list(features)
-        names = list(dict.fromkeys([*asked, *windows]))
+        spec = spec_of(features, windows, image_size, layout)
+        asked = (*self._blends, "task") if spec.features is None else spec.features
+        names = list(dict.fromkeys((*asked, *spec.windows)))
         self._check_names([name for name in names if name != "task"])
-        source = self._sources(wanted)
+        dataset_index = self._datasets_of(wanted)
         parts = {}
-        for place in np.unique(source).tolist():
-            slots = np.flatnonzero(source == place)
+        for place in np.unique(dataset_index).tolist():
+            slots = np.flatnonzero(dataset_index == place)
             own = {n: o for n in names if n != "task" and (o := self._blends[n].owns[place])}
             read = self.datasets[place].read(
-                wanted[slots] - self._bounds[place],
-                [*own.values(), *(["task"] if "task" in names else [])],
-                windows={own[name]: windows[name] for name in windows if name in own},
-                image_size=image_size,
-                layout=layout,
+                wanted[slots] - self._bounds[place], _own_spec(spec, own, "task" in names)
             )
             parts[place] = slots, self._renamed(read, own, place)
-        batch = self._join(parts, names, windows, len(wanted), image_size, layout)
-        return {**batch, "dataset_index": source}
+        batch = self._join(parts, names, len(wanted), spec)
+        return {**batch, "dataset_index": dataset_index}
 
     def __repr__(self) -> str:
         parts = zip(self.datasets, self.weights.tolist(), strict=True)
@@ -164,7 +161,7 @@ class Mixture:
                 f"{', '.join(self._blends)}."
             )
 
-    def _sources(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _datasets_of(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
         outside = (samples < 0) | (samples >= len(self))
         if outside.any():
             raise RowNotFoundError(
@@ -190,12 +187,11 @@ class Mixture:
         self,
         parts: Mapping[int, tuple[NDArray[np.int64], Mapping[str, Any]]],
         names: Sequence[str],
-        windows: Mapping[str, Window],
         count: int,
-        image_size: tuple[int, int] | None,
-        layout: Layout,
+        spec: SampleSpec,
     ) -> dict[str, Any]:
         batch: dict[str, Any] = {}
+        windows = spec.windows
         for name in names:
             if name == "task":
                 tasks = np.empty(count, object)
@@ -206,14 +202,9 @@ class Mixture:
             blend = self._blends[name]
             lead = (count, len(windows[name])) if name in windows else (count,)
             there = [(slots, part) for slots, part in parts.values() if name in part]
-            first = there[0][1][name] if there else None
-            batch |= blend.empty(
-                lead,
-                _image_shape(blend, image_size, layout)
-                if first is None
-                else first.shape[len(lead) :],
-                np.dtype(np.float32) if name in self._modes else None,
-            )
+            shape = there[0][1][name].shape[len(lead) :] if there else _image_shape(blend, spec)
+            dtype = np.dtype(np.float32) if name in self._modes else None
+            batch |= blend.empty(lead, shape, dtype)
             if name in windows:
                 batch[f"{name}_is_pad"] = np.ones(lead, bool)
             for slots, part in there:
@@ -223,15 +214,20 @@ class Mixture:
         return batch
 
 
-def _image_shape(
-    blend: Blend, image_size: tuple[int, int] | None, layout: Layout
-) -> tuple[int, ...]:
+def _own_spec(spec: SampleSpec, own: Mapping[str, str], with_task: bool) -> SampleSpec:
+    """Return a spec in the names that one dataset has for the features."""
+    names = [*own.values(), "task"] if with_task else [*own.values()]
+    windows = {own[name]: window for name, window in spec.windows.items() if name in own}
+    return SampleSpec(names, windows, spec.image_size, spec.layout)
+
+
+def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
     """Return the shape of an image that no dataset of a batch has."""
     if not blend.feature.is_camera:
         return ()
     height, width, channels = blend.feature.shape
-    height, width = image_size or (height, width)
-    return (channels, height, width) if layout == "chw" else (height, width, channels)
+    height, width = spec.image_size or (height, width)
+    return (channels, height, width) if spec.layout == "chw" else (height, width, channels)
 
 
 def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:

@@ -15,15 +15,15 @@ from roboreel.frames.columns import Columns
 from roboreel.frames.frame_files import FrameFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from roboreel.dataset.cache import Cache
-    from roboreel.dataset.images import Layout
     from roboreel.dataset.plan import Plan
     from roboreel.memory.budget import Budget
+    from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
     from roboreel.window import Window
 
@@ -59,48 +59,23 @@ class Reader:
         self._images = Images(manifest, self._files, budget, decode_threads, cache)
         self._cache = cache
 
-    def read(
-        self,
-        rows: NDArray[np.int64],
-        features: Sequence[str] | None = None,
-        *,
-        windows: Mapping[str, Window] | None = None,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
-    ) -> dict[str, Any]:
-        """Return the features of some rows, and a mask for each that has a window.
-
-        Args:
-            rows: Rows of the dataset, ``(B,)``.
-            features: Which features; all of them, and the task, when not given.
-            windows: Windows by feature; a feature that has one is read in any case.
-            image_size: Height and width to scale images to; those stored when not given.
-            layout: Order of the axes of images.
-        """
-        windows = windows or {}
-        names = self._names(features, windows)
+    def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:
+        """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
+        names = self._names(spec)
         fps = self._manifest.fps
-        offsets = {name: _offsets(window, fps) for name, window in windows.items()}
+        offsets = {name: _offsets(window, fps) for name, window in spec.windows.items()}
         plan = plan_read(
             rows, self._files.episodes_of(rows), self._manifest.episodes, names, offsets
         )
-        return self._carry_out(plan, image_size, layout)
+        return self._carry_out(plan, spec)
 
-    def read_episode(
-        self,
-        episode: int,
-        features: Sequence[str] | None = None,
-        *,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
-    ) -> dict[str, Any]:
+    def read_episode(self, episode: int, spec: SampleSpec) -> dict[str, Any]:
         """Return the features of the episode at a position; see `read`."""
         rows = self.rows_of(episode)
-        names = self._names(features, {})
         cached = () if self._cache is None else self._cache.manifest.numbers
-        stored = ["task_index" if name == "task" else name for name in names]
+        stored = ["task_index" if name == "task" else name for name in self._names(spec)]
         self._columns.load([name for name in stored if name not in cached], rows)
-        return self.read(rows, names, image_size=image_size, layout=layout)
+        return self.read(rows, spec)
 
     def rows_of(self, episode: int) -> NDArray[np.int64]:
         """Return the rows of the episode at a position, once its data file bears them out."""
@@ -132,20 +107,16 @@ class Reader:
             )
         return self._images.encoded(camera, rows)
 
-    def stream(
-        self, camera: str, episode: int, *, size: tuple[int, int] | None, layout: Layout
-    ) -> Iterator[NDArray[Any]]:
+    def stream(self, camera: str, episode: int, spec: SampleSpec) -> Iterator[NDArray[Any]]:
         """Yield the images of the episode at a position, one at a time."""
         if camera not in self._manifest.cameras:
             raise FeatureNotFoundError(
                 f"There is no camera {camera!r}: there are "
                 f"{', '.join(self._manifest.cameras) or 'none'}, in {str(self._manifest.root)!r}."
             )
-        return self._images.stream(camera, episode, size=size, layout=layout)
+        return self._images.stream(camera, episode, spec)
 
-    def _carry_out(
-        self, plan: Plan, image_size: tuple[int, int] | None, layout: Layout
-    ) -> dict[str, Any]:
+    def _carry_out(self, plan: Plan, spec: SampleSpec) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name in plan.features:
             if name == "task":
@@ -153,13 +124,8 @@ class Reader:
                 continue
             rows = plan.rows(name)
             if self._manifest.features[name].is_camera:
-                images = self._images.read(
-                    name,
-                    rows.reshape(-1),
-                    np.repeat(plan.episodes, rows[:1].size),
-                    size=image_size,
-                    layout=layout,
-                )
+                episodes = np.repeat(plan.episodes, rows[:1].size)
+                images = self._images.read(name, rows.reshape(-1), episodes, spec)
                 values[name] = images.reshape(*rows.shape, *images.shape[1:])
             else:
                 values[name] = self._gather(name, rows)
@@ -173,14 +139,12 @@ class Reader:
         values = self._cache.numbers(name, rows.reshape(-1))
         return values.reshape(*rows.shape, *values.shape[1:])
 
-    def _names(self, features: Sequence[str] | None, windows: Mapping[str, Window]) -> list[str]:
-        if isinstance(features, str):
-            features = [features]
-        asked = [*self._manifest.features, "task"] if features is None else list(features)
-        names = list(dict.fromkeys([*asked, *windows]))
+    def _names(self, spec: SampleSpec) -> list[str]:
         known = self._manifest.features
+        asked = (*known, "task") if spec.features is None else spec.features
+        names = list(dict.fromkeys((*asked, *spec.windows)))
         unknown = [name for name in names if name not in known and name != "task"]
-        unknown += [name for name in windows if name not in known]
+        unknown += [name for name in spec.windows if name not in known]
         if unknown:
             raise FeatureNotFoundError(
                 f"There is no feature {unknown[0]!r}: there are {', '.join(known)}, in "

@@ -14,7 +14,7 @@ from roboreel.demo_arm.render import CAMERAS, render
 from roboreel.errors import DatasetError
 from roboreel.files import atomic_folder
 from roboreel.format import write_v2, write_v3
-from roboreel.format.features import DEFAULT_FEATURES
+from roboreel.format.counters import COUNTERS, counter_columns
 from roboreel.image import encode_png
 from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
@@ -76,7 +76,7 @@ class Sample:
             "next.reward": Feature("float32", (1,)),
             "next.done": Feature("bool", (1,)),
             **{f"observation.images.{name}": camera for name in CAMERAS[: self.cameras]},
-            **DEFAULT_FEATURES,
+            **COUNTERS,
         }
 
 
@@ -161,17 +161,18 @@ class _Maker:
             self._join(camera, parts, self.root / files[file])
 
     def _columns(self, run: SimulatedEpisode, number: int) -> dict[str, Any]:
-        length, start = len(run), sum(self.lengths)
         return {
             "observation.state": run.state,
             "action": run.action,
             "next.reward": run.reward,
             "next.done": run.done,
-            "timestamp": np.arange(length) / self.sample.fps,
-            "frame_index": np.arange(length),
-            "episode_index": np.full(length, number),
-            "index": np.arange(start, start + length),
-            "task_index": np.full(length, TASKS.index(run.task)),
+            **counter_columns(
+                len(run),
+                episode=number,
+                start=sum(self.lengths),
+                tasks=TASKS.index(run.task),
+                fps=self.sample.fps,
+            ),
         }
 
     def _shoot(

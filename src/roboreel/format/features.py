@@ -13,16 +13,7 @@ from roboreel.schema import Depth, Feature
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DEFAULT_FEATURES", "feature_from_json", "feature_to_json"]
-
-DEFAULT_FEATURES: dict[str, Feature] = {
-    "timestamp": Feature("float32", (1,)),
-    "frame_index": Feature("int64", (1,)),
-    "episode_index": Feature("int64", (1,)),
-    "index": Feature("int64", (1,)),
-    "task_index": Feature("int64", (1,)),
-}
-"""What every frame of a LeRobot dataset has."""
+__all__ = ["feature_from_json", "feature_to_json"]
 
 _MOST_ELEMENTS = 2**31
 _CAMERA_AXES = ("height", "width", "channels")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MetadataError, NotADatasetError, UnsupportedVersionError
-from roboreel.format.features import DEFAULT_FEATURES, feature_from_json, feature_to_json
+from roboreel.format.counters import COUNTERS
+from roboreel.format.features import feature_from_json, feature_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,9 +175,7 @@ def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[str, .
             # One odd feature must not lock away the others.
             problems.append(f"{error}; it is left out.")
     # Older writers leave out what every frame has.
-    return {**features, **{n: f for n, f in DEFAULT_FEATURES.items() if n not in raw}}, tuple(
-        problems
-    )
+    return {**features, **{n: f for n, f in COUNTERS.items() if n not in raw}}, tuple(problems)
 
 
 def _fps(fps: object, path: Path) -> float:

@@ -15,7 +15,9 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.forking import after_fork
+from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.spans.mapped import check_mapped
+from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.dense import plain_array
 
@@ -69,7 +71,7 @@ class FrameFile:
 
     def episode_numbers(self, group: int) -> NDArray[np.int64]:
         """Return the episode that each row of a row group says it belongs to; -1 if none."""
-        stored = self.read(group, "episode_index")
+        stored = self.read(group, EPISODE_NUMBER)
         if stored.type != pa.int64():
             with _named_errors(self.path):
                 stored = stored.cast(pa.int64())
@@ -205,7 +207,7 @@ class FrameFiles:
         path = self.path(file)
         with _named_errors(path, self._describe_episodes(file)):
             mapped_bytes = path.stat().st_size if self._is_mapped else 0
-            parquet = pq.ParquetFile(path, memory_map=self._is_mapped)
+            parquet = pq.ParquetFile(arrow_file(path, is_mapped=self._is_mapped))
             metadata = parquet.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
             leaves = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
@@ -237,9 +239,9 @@ class FrameFiles:
         """
         names = file.parquet.schema_arrow.names
         metadata = file.parquet.metadata
-        if "episode_index" not in names or "episode_index" not in file.leaves:
+        if EPISODE_NUMBER not in names or EPISODE_NUMBER not in file.leaves:
             return True
-        leaf = file.leaves.index("episode_index")
+        leaf = file.leaves.index(EPISODE_NUMBER)
         order = positions[np.argsort(self._data_row[positions], kind="stable")]
         order = order[self._episodes.length[order] > 0]
         starts, numbers = self._data_row[order], self._episodes.number[order]

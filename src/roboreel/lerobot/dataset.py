@@ -12,6 +12,7 @@ from torch.utils.data import Dataset as TorchDataset
 from roboreel.dataset import open_dataset
 from roboreel.errors import UnsupportedArgumentError
 from roboreel.lerobot.metadata import CODEBASE_VERSION, LeRobotDatasetMetadata, locate
+from roboreel.sample_spec import SampleSpec
 from roboreel.window import Window
 
 if TYPE_CHECKING:
@@ -101,17 +102,18 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         self.tolerance_s = tolerance_s
         self.video_backend = video_backend or "roboreel"
         self.return_uint8 = return_uint8
-        self._windows = {
+        windows = {
             name: Window(seconds=seconds, tolerance_s=tolerance_s)
             for name, seconds in (delta_timestamps or {}).items()
         }
+        self._spec = SampleSpec(windows=windows)
         self.delta_indices = None
         if delta_timestamps is not None:
-            # Said here, where the arguments are, and not at the first item.
+            # Wrong deltas are refused here, with the arguments, and not at the first item.
             self.delta_indices = {
-                name: window.offsets(dataset.fps).tolist() for name, window in self._windows.items()
+                name: window.offsets(dataset.fps).tolist() for name, window in windows.items()
             }
-            dataset.read([], [], windows=self._windows)
+            dataset.read([], [], windows=windows)
 
     @classmethod
     def create(cls, *args: object, **kwargs: object) -> NoReturn:
@@ -164,7 +166,7 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several items that were read at once; a DataLoader calls this."""
-        batch = self.dataset.read(np.asarray(indices, np.int64), windows=self._windows)
+        batch = self.dataset.read(indices, self._spec)
         if "subtask_index" in batch and self.dataset.manifest.subtasks:
             subtasks = self.dataset.manifest.subtasks
             batch["subtask"] = [subtasks.get(int(n), "") for n in batch["subtask_index"].flat]
@@ -197,7 +199,7 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         if name not in self.dataset.cameras:
             return torch.from_numpy(_as_lerobot_types(values))
         images = torch.from_numpy(values)
-        if name in self._windows and len(self._windows[name]) == 1:
+        if name in self._spec.windows and len(self._spec.windows[name]) == 1:
             # LeRobot drops the axis of a single moment, for video alone.
             images = images[:, 0] if self.dataset.features[name].dtype == "video" else images
         if images.dtype == torch.uint8 and not self.return_uint8:

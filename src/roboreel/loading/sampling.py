@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
-    from roboreel.dataset.images import Layout
     from roboreel.order.order import Order
+    from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Feature
-    from roboreel.window import Window
 
 __all__ = ["Shuffle", "Source", "Weights", "make_order", "weigh_episodes"]
 
@@ -44,15 +43,7 @@ class Source(Protocol):
     def episode_bounds(self) -> NDArray[np.int64]:
         """Samples of the i-th episode are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
 
-    def read(
-        self,
-        samples: Sequence[int] | NDArray[np.int64],
-        features: Sequence[str] | None = None,
-        *,
-        windows: Mapping[str, Window] | None = None,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
-    ) -> dict[str, Any]:
+    def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
         """Return a batch of samples as a dict of arrays."""
 
 

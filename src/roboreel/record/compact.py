@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.commit.commit import Commit, finish_commit, locked
+from roboreel.commit import Commit, Workshop, finish_commit, locked
 from roboreel.errors import UnsupportedVersionError
 from roboreel.format import read_manifest
 from roboreel.format.lerobot_v3 import episode_files
@@ -75,8 +75,8 @@ def compact_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> C
     if dry_run:
         return plan_compaction(read_manifest(root))
     read_manifest(root)  # Before the lock, which makes a folder.
-    with locked(root):
-        finish_commit(root)
+    with locked(Workshop(root)):
+        finish_commit(Workshop(root))
         return compact(root)
 
 
@@ -244,7 +244,7 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
     first all of the tail stands in its first file: whatever follows then comes after the last row.
     """
     root = manifest.root
-    commit = Commit(root)
+    commit = Commit(Workshop(root))
     starts: dict[str, float] = {}
     for groups in plan.videos.values():
         for group in groups:

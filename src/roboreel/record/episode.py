@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roboreel.commit.commit import WORKSHOP
+from roboreel.commit import Workshop
 from roboreel.errors import RecordingError
 from roboreel.record.cameras import Camera, Cameras, PictureStore, VideoStore
 from roboreel.record.checks import given_features
@@ -59,7 +59,7 @@ class FinishedEpisode:
 
 def open_folder(root: Path) -> Path:
     """Return where the open episode of a dataset lies."""
-    return root / WORKSHOP / "open"
+    return Workshop(root).path / "open"
 
 
 def image_path(folder: Path, features: Mapping[str, Feature], camera: str) -> Path:

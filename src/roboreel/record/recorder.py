@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from roboreel.commit.commit import WORKSHOP, Commit, drop_commit, lock_dataset
+from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, EncodingError, FrameError, MetadataError, RecordingError
 from roboreel.format import read_manifest
-from roboreel.format.features import DEFAULT_FEATURES, feature_from_json
+from roboreel.format.counters import COUNTERS
+from roboreel.format.features import feature_from_json
 from roboreel.format.write_v3 import write_info, write_tasks
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
@@ -84,10 +85,11 @@ def create_dataset(
     settings = Settings(declared, fps, encodings, queue_s, max_wait_s)
     door = Door(declared, nan_allowed)
     manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
-    lock = lock_dataset(root)
+    workshop = Workshop(root)
+    lock = lock_folder(workshop)
     try:
-        drop_commit(root)  # of a process that died while it made a dataset here
-        commit = Commit(root)
+        drop_commit(workshop)  # of a process that died while it made a dataset here
+        commit = Commit(workshop)
         write_tasks(commit.add("meta/tasks.parquet"), {}, sync=False)
         write_info(manifest, path=commit.add("meta/info.json"))
         commit.run()
@@ -128,7 +130,7 @@ def resume_dataset(
     """
     root = Path(path).expanduser()
     read_manifest(root)  # Before the lock, which makes a folder.
-    lock = lock_dataset(root)
+    lock = lock_folder(Workshop(root))
     try:
         recover(root)
         manifest = read_manifest(root)
@@ -309,7 +311,7 @@ def check_free(root: Path) -> None:
     if not root.exists():
         return
     # A process that died while it made the dataset leaves these, and no info.json.
-    ours = {WORKSHOP, "meta"} if not (root / "meta" / "info.json").exists() else set()
+    ours = {Workshop(root).name, "meta"} if not (root / "meta" / "info.json").exists() else set()
     if not root.is_dir() or any(entry.name not in ours for entry in root.iterdir()):
         raise RecordingError(
             "There is something already: choose a new folder, or go on with "
@@ -322,7 +324,7 @@ def _declare(
 ) -> dict[str, Feature]:
     declared = {}
     for name, given in features.items():
-        if name in DEFAULT_FEATURES:
+        if name in COUNTERS:
             continue
         feature = given if isinstance(given, Feature) else _from_entry(name, given)
         if not name or name[0] == "." or "/" in name or "\\" in name or name == "task":
@@ -339,7 +341,7 @@ def _declare(
                 f"{feature.shape}: use store='image', or Depth for distances."
             )
         declared[name] = feature
-    return {**declared, **DEFAULT_FEATURES}
+    return {**declared, **COUNTERS}
 
 
 def _from_entry(name: str, entry: Mapping[str, Any]) -> Feature:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.commit.commit import Commit
-from roboreel.format.features import DEFAULT_FEATURES
+from roboreel.commit import Commit, Workshop
+from roboreel.format.counters import COUNTERS, counter_columns
 from roboreel.format.write_v3 import (
     EPISODES_PATH,
     write_data_file,
@@ -57,7 +57,7 @@ def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Le
     gathered = _gather(manifest, columns, episode)
     totals.take(gathered)
     place = following(ledger.last_episodes)
-    commit = Commit(manifest.root)
+    commit = Commit(Workshop(manifest.root))
     for camera, files in manifest.video_files.items():
         episode.videos[camera].replace(commit.add(files[0]))
     write_data_file(commit.add(manifest.data_files[0]), [columns], manifest.features, sync=False)
@@ -87,16 +87,17 @@ def _last_table(ledger: Ledger) -> Path | None:
 def _columns(manifest: Manifest, episode: FinishedEpisode) -> dict[str, Any]:
     """Return the columns of the data file, with those that every dataset has."""
     table = manifest.episodes
-    length, start, number = int(table.length[0]), int(table.start[0]), int(table.number[0])
     numbers = {text: number for number, text in manifest.tasks.items()}
     return {
         **episode.rows.columns,
         **episode.pictures,
-        "timestamp": np.arange(length) / manifest.fps,
-        "frame_index": np.arange(length),
-        "episode_index": np.full(length, number),
-        "index": np.arange(start, start + length),
-        "task_index": np.array([numbers[task] for task in episode.rows.tasks]),
+        **counter_columns(
+            len(episode.rows),
+            episode=int(table.number[0]),
+            start=int(table.start[0]),
+            tasks=[numbers[task] for task in episode.rows.tasks],
+            fps=manifest.fps,
+        ),
     }
 
 
@@ -110,7 +111,7 @@ def _gather(
         elif feature.kind == "number":
             part = Accumulator(feature.shape)
             # As it is stored: timestamps in 32 bits.
-            values = np.asarray(columns[name], dtype=DEFAULT_FEATURES.get(name, feature).dtype)
+            values = np.asarray(columns[name], dtype=COUNTERS.get(name, feature).dtype)
             part.update(values)
             gathered[name] = part
     return gathered

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.commit.commit import WORKSHOP
+from roboreel.commit import Workshop
 from roboreel.files import atomic_file
 from roboreel.format.statistics import read_episode_stats
 from roboreel.frames.columns import Columns
@@ -173,7 +173,7 @@ class Totals:
 
 
 def _path(root: Path, name: str) -> Path:
-    return root / WORKSHOP / f"{name}.npz"
+    return Workshop(root).path / f"{name}.npz"
 
 
 def _state(held: Mapping[str, NDArray[Any]], place: int) -> dict[str, NDArray[Any]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from roboreel.errors import FeatureNotFoundError, FrameError, WindowError
+from roboreel.format.counters import TASK_NUMBER
 from roboreel.record.values import check_episode, check_frame
 from roboreel.replay.convert import Export, chosen_values, stored_features, write_dataset
 from roboreel.replay.opening import open_layout
@@ -108,7 +109,7 @@ class ReplayBuffer:
             raise FeatureNotFoundError(
                 f"The dataset has none of {list(wanted)}: it has {list(dataset.features)}."
             )
-        tasks = dataset.tasks if "task_index" in stored else None
+        tasks = dataset.tasks if TASK_NUMBER in stored else None
         buffer = cls(path, capacity=capacity, features=wanted, fps=dataset.fps, tasks=tasks)
         try:
             for episode in dataset.episodes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from roboreel.errors import EmptyBufferError, FrameError, MetadataError, RecordingError
 from roboreel.files import atomic_folder
-from roboreel.format.features import DEFAULT_FEATURES
+from roboreel.format.counters import COUNTERS, TASK_NUMBER
 from roboreel.record.compact import compact_dataset
 from roboreel.record.recorder import check_free, create_dataset
 from roboreel.schema import Feature
@@ -131,7 +131,7 @@ def write_dataset(store: RingStore, root: Path, export: Export) -> int:
 def _record(store: RingStore, recorder: Recorder, tasks: _Tasks) -> None:
     for start, stop in pairwise(store.snapshot().starts.tolist()):
         for frame, task in _frames(store, start, stop, tasks):
-            recorder.add_frame({n: frame[n] for n in frame if n not in DEFAULT_FEATURES}, task=task)
+            recorder.add_frame({n: frame[n] for n in frame if n not in COUNTERS}, task=task)
         if recorder.open_frames == stop - start:
             recorder.save_episode()
         else:
@@ -201,7 +201,7 @@ class _Tasks:
     def of(cls, store: RingStore, export: Export) -> _Tasks:
         """Return the tasks of a buffer's frames."""
         layout = store.layout
-        if export.task is None and not (layout.tasks and "task_index" in layout.features):
+        if export.task is None and not (layout.tasks and TASK_NUMBER in layout.features):
             raise FrameError("The buffer knows no task: give task='…', in words.")
         return cls(export.task, layout.tasks)
 
@@ -209,7 +209,7 @@ class _Tasks:
         """Return the task of a frame."""
         if self.task is not None:
             return self.task
-        number = int(frame["task_index"])
+        number = int(frame[TASK_NUMBER])
         if number not in self.numbered:
             raise FrameError(
                 f"A frame has task {number}, and the buffer knows {list(self.numbered)}: give "

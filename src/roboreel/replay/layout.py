@@ -12,6 +12,7 @@ import numpy as np
 
 from roboreel.errors import BufferMismatchError, FrameError, MetadataError
 from roboreel.files import write_atomically
+from roboreel.format.counters import TASK_NUMBER
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ def _check_feature(name: str, feature: Feature) -> None:
 
 
 def _check_tasks(tasks: Mapping[Any, Any], features: Mapping[str, Feature]) -> None:
-    if tasks and ("task_index" not in features or features["task_index"].shape != (1,)):
-        raise FrameError("There are tasks: declare Feature('int64', (1,)) as 'task_index' too.")
+    if tasks and (TASK_NUMBER not in features or features[TASK_NUMBER].shape != (1,)):
+        raise FrameError(f"There are tasks: declare Feature('int64', (1,)) as {TASK_NUMBER!r} too.")
     for number, text in tasks.items():
         if isinstance(number, bool) or not isinstance(number, int) or not isinstance(text, str):
             raise FrameError(f"Task {number!r} is {text!r}: give texts by number.")

@@ -13,7 +13,7 @@ from roboreel.errors import CorruptFileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from roboreel.video.samples import Coding
+    from roboreel.video.packet_table import Coding
 
 __all__ = ["stream_packer"]
 

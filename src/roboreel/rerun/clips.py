@@ -12,8 +12,8 @@ import numpy as np
 
 from roboreel.errors import MissingFileError, MissingImageError
 from roboreel.video.clip import Clip, images_of, plan_runs
+from roboreel.video.reader import ClipRequest, open_packets
 from roboreel.video.remux import decoding_ticks
-from roboreel.video.source import ClipRequest, open_packets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Manifest
-    from roboreel.video.samples import SampleTable
-    from roboreel.video.source import VideoSource
+    from roboreel.video.packet_table import PacketTable
+    from roboreel.video.reader import VideoReader
 
 __all__ = ["EpisodeClip", "copy_clip", "find_clip", "read_packets"]
 
@@ -33,9 +33,9 @@ class EpisodeClip:
     """Which packets of a file show an episode."""
 
     request: ClipRequest
-    table: SampleTable
-    samples: NDArray[np.int64]
-    """The sample of each frame that has an image, ``(N,)``."""
+    table: PacketTable
+    packets: NDArray[np.int64]
+    """The packet of each frame that has an image, ``(N,)``."""
 
     @property
     def path(self) -> Path:
@@ -53,15 +53,15 @@ class EpisodeClip:
 
         They do if they begin at a keyframe, and are shown in the order in which they are decoded.
         """
-        table, samples = self.table, self.samples
+        table, packets = self.table, self.packets
         return bool(
-            table.keyframe[samples[0]]
-            and (np.diff(samples) == 1).all()
-            and (np.diff(table.pts[samples]) > 0).all()
+            table.keyframe[packets[0]]
+            and (np.diff(packets) == 1).all()
+            and (np.diff(table.pts[packets]) > 0).all()
         )
 
 
-def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoSource) -> EpisodeClip:
+def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoReader) -> EpisodeClip:
     """Return where the images of the episode at a position lie.
 
     Raises:
@@ -90,17 +90,7 @@ def find_clip(manifest: Manifest, position: int, camera: str, videos: VideoSourc
             f"The video has no image of episode {number}, camera {camera!r}. Leave the "
             f"episode out with select(), or restore its video {str(path)!r}."
         )
-    request = ClipRequest(
-        path=path,
-        start_s=clip.start_s,
-        stop_s=clip.stop_s,
-        length=clip.length,
-        fps=clip.fps,
-        frames=frames,
-        slots=frames,
-        episode=number,
-        camera=camera,
-    )
+    request = ClipRequest(path, clip, frames, slots=frames, episode=number, camera=camera)
     return EpisodeClip(request, table, table.shown[images].astype(np.int64))
 
 
@@ -112,7 +102,7 @@ def _path(root: Path, name: str) -> Path:
 
 
 def _frames_with_images(
-    clip: Clip, table: SampleTable
+    clip: Clip, table: PacketTable
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     frames = np.arange(clip.length)
     try:
@@ -125,7 +115,7 @@ def _frames_with_images(
     return np.array(there, dtype=np.int64), np.array(found, dtype=np.int64)
 
 
-def _image_of(frame: int, clip: Clip, table: SampleTable) -> int | None:
+def _image_of(frame: int, clip: Clip, table: PacketTable) -> int | None:
     try:
         return int(images_of(np.array([frame]), clip, table.ticks, table.time_base)[0])
     except MissingImageError:
@@ -134,9 +124,9 @@ def _image_of(frame: int, clip: Clip, table: SampleTable) -> int | None:
 
 def read_packets(clip: EpisodeClip) -> Iterator[bytes]:
     """Yield the packet of each frame; no other byte of the file is read."""
-    start, stop = int(clip.samples[0]), int(clip.samples[-1]) + 1
-    with open_packets(clip.path, clip.table) as packets:
-        for _, data in packets.read(start, stop):
+    start, stop = int(clip.packets[0]), int(clip.packets[-1]) + 1
+    with open_packets(clip.path, clip.table) as reader:
+        for _, data in reader.read(start, stop):
             yield bytes(data)
 
 
@@ -150,7 +140,7 @@ def copy_clip(clip: EpisodeClip) -> tuple[bytes, NDArray[np.int64]]:
         The file, and nanoseconds ``(N,)``.
     """
     table = clip.table
-    runs = plan_runs(clip.samples, table.start)
+    runs = plan_runs(clip.packets, table.start)
     start, stop = min(run.start for run in runs), max(run.stop for run in runs)
     ticks = table.pts[start:stop]
     # Images that are shown before the first keyframe lean on packets that stay behind.
@@ -159,7 +149,7 @@ def copy_clip(clip: EpisodeClip) -> tuple[bytes, NDArray[np.int64]]:
     file = _mux(clip, start, stop, kept, shifted[kept])
     # Rounded up: a moment just before an image would still show the one before it.
     clock = table.time_base
-    moments = -(-shifted[clip.samples - start] * 10**9 * clock.numerator // clock.denominator)
+    moments = -(-shifted[clip.packets - start] * 10**9 * clock.numerator // clock.denominator)
     return file, moments.astype(np.int64)
 
 
@@ -173,22 +163,22 @@ def _mux(
     table, out = clip.table, io.BytesIO()
     clock = str(table.time_base.denominator)
     # A player stops after the last image's duration: without one it would not be shown.
-    duration = max(round(1 / (clip.request.fps * table.time_base)), 1)
+    duration = max(round(1 / (clip.request.clip.fps * table.time_base)), 1)
     times = zip(ticks.tolist(), decoding_ticks(ticks).tolist(), strict=True)
     options = {"video_track_timescale": clock, "movie_timescale": clock}
     with (
         av.open(str(clip.path)) as source,  # For the codec's parameters: it reads headers only.
         av.open(out, "w", format="mp4", options=options) as target,
-        open_packets(clip.path, clip.table) as packets,
+        open_packets(clip.path, clip.table) as reader,
     ):
         stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
-        for sample, data in packets.read(start, stop):
-            if not kept[sample - start]:
+        for number, data in reader.read(start, stop):
+            if not kept[number - start]:
                 continue
             packet = av.Packet(bytes(data))
             packet.stream, packet.time_base = stream, table.time_base
             packet.pts, packet.dts = next(times)
             packet.duration = duration
-            packet.is_keyframe = bool(table.keyframe[sample])
+            packet.is_keyframe = bool(table.keyframe[number])
             target.mux(packet)
     return out.getvalue()

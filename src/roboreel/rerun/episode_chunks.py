@@ -11,6 +11,7 @@ import rerun as rr
 from rerun.chunk import Chunk
 
 from roboreel.errors import DatasetError, UnsupportedVideoError
+from roboreel.format.counters import COUNTERS
 from roboreel.image import encode_png
 from roboreel.rerun.bitstream import stream_packer
 from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NOT_SHOWN", "EpisodeChunks", "entity_path"]
 
-NOT_SHOWN = frozenset(
-    ["timestamp", "frame_index", "episode_index", "index", "task_index", "subtask_index"]
-)
+NOT_SHOWN = frozenset([*COUNTERS, "subtask_index"])
 """Features that are not shown as values: they are the timelines, the texts, or where a row lies."""
 
 _CODECS = {
@@ -227,7 +226,7 @@ def _stream_chunks(
     """Yield a video as its packets, each at its frame."""
     codec = _CODECS[clip.table.coding.codec]
     yield Chunk.from_columns(path, [], rr.VideoStream.columns(codec=[codec]))
-    keyframes = clip.table.keyframe[clip.samples]
+    keyframes = clip.table.keyframe[clip.packets]
     packets = map(pack, read_packets(clip), keyframes.tolist())
     yield from _blob_chunks(path, _packet, packets, clip.frames, times, keyframes)
     # Apart from the packets, so that a viewer can find keyframes without fetching those.

@@ -10,7 +10,7 @@ from roboreel.frames.columns import Columns
 from roboreel.frames.frame_files import FrameFiles
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.memory.budget import process_budget
-from roboreel.video.source import VideoSource
+from roboreel.video.reader import VideoReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ class Source:
         """What recordings of one dataset share, so that the viewer gives them one layout."""
         self.columns = Columns(files, manifest.features, budget)
         self.pictures = PictureColumns(files, budget)
-        self.videos = VideoSource(budget=budget, threads=1)
+        self.videos = VideoReader(budget=budget, threads=1)
         self.problems: list[str] = []
         """What could not be shown, one sentence each."""
 

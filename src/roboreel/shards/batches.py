@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.shards.buffers import Column, Part, column_of, gather
+from roboreel.shards.buffers import Part, ValueReader, gather, value_reader
 from roboreel.shards.disk import DiskWatch, usual_row_ns
 from roboreel.shards.features import (
     Array,
     ClassLabel,
-    Kind,
+    FeatureType,
     Sequence,
     Struct,
     Value,
@@ -42,7 +42,7 @@ class _Batch:
 
     __slots__ = ("columns", "getters", "row_ns", "shard")
 
-    def __init__(self, columns: Mapping[str, Column], shard: int, row_bytes: int) -> None:
+    def __init__(self, columns: Mapping[str, ValueReader], shard: int, row_bytes: int) -> None:
         self.columns = columns
         self.getters = tuple((name, column.get) for name, column in columns.items())
         self.shard = shard
@@ -60,7 +60,7 @@ class BatchTable:
 
     def __init__(
         self,
-        features: Mapping[str, Kind],
+        features: Mapping[str, FeatureType],
         readers: Items[BatchReader],
         *,
         max_open: int,
@@ -181,18 +181,19 @@ class BatchTable:
             self._release(min(others, key=self._used.__getitem__))
         return batch
 
-    def _columns(self, batch: pa.RecordBatch, shard: int) -> dict[str, Column]:
+    def _columns(self, batch: pa.RecordBatch, shard: int) -> dict[str, ValueReader]:
         try:
             return {
-                name: column_of(batch.column(name), kind) for name, kind in self.features.items()
+                name: value_reader(batch.column(name), feature)
+                for name, feature in self.features.items()
             }
         except CorruptFileError as error:
             raise CorruptFileError(f"{error} {self._readers[shard]}") from error
 
     def _check_schema(self, schema: pa.Schema, shard: int) -> None:
         """Compare a shard's columns with the store's, offsets of 32 and 64 bits being the same."""
-        stored = {name: arrow_type(kind) for name, kind in features_of_schema(schema).items()}
-        wanted = {name: arrow_type(kind) for name, kind in self.features.items()}
+        stored = {name: arrow_type(feature) for name, feature in features_of_schema(schema).items()}
+        wanted = {name: arrow_type(feature) for name, feature in self.features.items()}
         if stored != wanted:
             raise CorruptFileError(
                 f"Other columns than in the rest of the store: {stored}, not {wanted}. "
@@ -213,8 +214,8 @@ class BatchTable:
         self._readers[shard].close()
 
 
-def _empty_column(kind: Kind) -> Any:  # noqa: ANN401  # list, array or dict
-    match kind:
+def _empty_column(feature: FeatureType) -> Any:  # noqa: ANN401  # list, array or dict
+    match feature:
         case Struct(fields):
             return {name: _empty_column(of) for name, of in fields.items()}
         case Array(shape, dtype):
@@ -223,7 +224,7 @@ def _empty_column(kind: Kind) -> Any:  # noqa: ANN401  # list, array or dict
             return np.empty((0, length), dtype)
         case ClassLabel():
             return np.empty(0, np.int64)
-        case Value(dtype) if is_number(kind):
+        case Value(dtype) if is_number(feature):
             return np.empty(0, dtype)
         case _:
             return []

@@ -16,7 +16,7 @@ from roboreel.errors import ExampleError
 from roboreel.shards.features import (
     Array,
     ClassLabel,
-    Kind,
+    FeatureType,
     Sequence,
     Struct,
     Value,
@@ -28,8 +28,6 @@ from roboreel.shards.values import MisfitError, acceptor, describe
 from roboreel.storage.arrow_types import numpy_type
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from numpy.typing import NDArray
 
     from roboreel.shards.pictures import Pixels
@@ -53,10 +51,10 @@ class ExampleEncoder:
     many pictures wait for it that memory stays bounded.
     """
 
-    def __init__(self, features: Mapping[str, Kind], *, threads: int) -> None:
+    def __init__(self, features: Mapping[str, FeatureType], *, threads: int) -> None:
         self._features = dict(features)
         self._schema = arrow_schema(features)
-        self._accept = {name: acceptor(kind, self._encode) for name, kind in features.items()}
+        self._accept = {name: acceptor(feature, self._encode) for name, feature in features.items()}
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="roboreel-encode")
         self._waiting: deque[Future[bytes]] = deque()
         self._max_waiting = 2 * threads
@@ -68,12 +66,7 @@ class ExampleEncoder:
     def __enter__(self) -> ExampleEncoder:  # noqa: PYI034  # Self needs Python 3.11
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
     @property
@@ -109,7 +102,8 @@ class ExampleEncoder:
         rows, self._rows, self._size_bytes = self._rows, [], 0
         # Popped, so that a column's values are let go of when it has been built.
         columns = [
-            _build(kind, [row.pop(name) for row in rows]) for name, kind in self._features.items()
+            _build(feature, [row.pop(name) for row in rows])
+            for name, feature in self._features.items()
         ]
         return pa.record_batch(columns, schema=self._schema)
 
@@ -142,7 +136,7 @@ def _misfit(number: int, reason: str) -> ExampleError:
     return ExampleError(f"Example {number}: {reason.rstrip('.')}.")
 
 
-def _describe_names(example: Mapping[Any, Any], features: Mapping[str, Kind]) -> str:
+def _describe_names(example: Mapping[Any, Any], features: Mapping[str, FeatureType]) -> str:
     missing = [name for name in features if name not in example]
     if missing:
         return f"there is no {missing[0]!r}; give None for a value that is missing"
@@ -164,13 +158,13 @@ def _size_of(kept: object) -> int:
     return 8
 
 
-def _build(kind: Kind, values: list[Any]) -> pa.Array:
+def _build(feature: FeatureType, values: list[Any]) -> pa.Array:
     """Return a column of accepted values.
 
     From buffers, since `pyarrow.array` looks for pandas objects, and imports pandas to do so.
     """
-    stored = arrow_type(kind)
-    match kind:
+    stored = arrow_type(feature)
+    match feature:
         case Array(shape, dtype):
             inner = _build_numbers(_stacked(values, math.prod(shape), np.dtype(dtype)))
             return _assemble(stored, values, inner=[inner])
@@ -200,7 +194,7 @@ def _finished(value: _Pending | bytes | str | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _build_items(of: Kind, lists: list[Any]) -> pa.Array:
+def _build_items(of: FeatureType, lists: list[Any]) -> pa.Array:
     if not is_number(of):
         return _build(of, [item for items in lists for item in items])
     dtype = numpy_type(arrow_type(of))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,15 +16,15 @@ from roboreel.errors import MetadataError
 __all__ = [
     "Array",
     "ClassLabel",
+    "FeatureType",
     "Image",
-    "Kind",
     "Sequence",
     "Struct",
     "Value",
     "VideoPath",
     "arrow_schema",
     "arrow_type",
-    "as_kind",
+    "as_feature",
     "features_from_json",
     "features_of_schema",
     "features_to_json",
@@ -100,13 +100,13 @@ class VideoPath:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Several values of one kind: always ``length`` of them, or, without it, any number."""
+    """Several values of one type: always ``length`` of them, or, without it, any number."""
 
-    of: Kind
+    of: FeatureType
     length: int | None = None
 
     def __init__(self, of: object, length: int | None = None) -> None:
-        object.__setattr__(self, "of", as_kind(of))
+        object.__setattr__(self, "of", as_feature(of))
         object.__setattr__(self, "length", length)
         if length is not None and not 0 < length < 2**31:
             raise ValueError(f"Not the length of a sequence: {length!r}.")
@@ -116,24 +116,35 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Named values that belong together; a plain dict of kinds is turned into this."""
+    """Named values that belong together; a plain dict of features is turned into this."""
 
-    fields: Mapping[str, Kind] = field(hash=False)
-
-
-Kind: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequence | Struct
+    fields: Mapping[str, FeatureType] = field(hash=False)
 
 
-def is_number(kind: Kind) -> bool:
-    """Return whether values of a kind are single numbers."""
-    return isinstance(kind, Value) and kind.dtype in _NUMBERS
+_PLAIN_NAMES: dict[type, str] = {
+    Value: "value",
+    ClassLabel: "class_label",
+    Array: "array",
+    Image: "image",
+    VideoPath: "video_path",
+}
+_PLAIN_TYPES: dict[str, Callable[..., FeatureType]] = {
+    name: plain for plain, name in _PLAIN_NAMES.items()
+}
+
+FeatureType: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequence | Struct
 
 
-def as_kind(declared: object) -> Kind:
-    """Return the kind that a declaration means.
+def is_number(feature: FeatureType) -> bool:
+    """Return whether values of a feature are single numbers."""
+    return isinstance(feature, Value) and feature.dtype in _NUMBERS
+
+
+def as_feature(declared: object) -> FeatureType:
+    """Return the feature that a declaration means.
 
     Examples:
-        >>> as_kind("float32"), as_kind(["string"])
+        >>> as_feature("float32"), as_feature(["string"])
         (Value(dtype='float32'), Sequence(of=Value(dtype='string'), length=None))
     """
     if isinstance(declared, (Value, ClassLabel, Array, Image, VideoPath, Sequence, Struct)):
@@ -150,20 +161,20 @@ def as_kind(declared: object) -> Kind:
     )
 
 
-def normalize_features(declared: Mapping[str, object]) -> dict[str, Kind]:
-    """Return the kind of every feature by name."""
+def normalize_features(declared: Mapping[str, object]) -> dict[str, FeatureType]:
+    """Return the type of every feature, by name."""
     if not declared:
         raise ValueError("There are no features: declare at least one.")
     names: Iterable[object] = declared
     for name in names:
         if not isinstance(name, str) or not name:
             raise ValueError(f"Not the name of a feature: {name!r}. Names are text.")
-    return {name: as_kind(kind) for name, kind in declared.items()}
+    return {name: as_feature(feature) for name, feature in declared.items()}
 
 
-def arrow_type(kind: Kind) -> pa.DataType:
-    """Return the Arrow type that a kind is stored as; bytes and text always have 64-bit offsets."""
-    match kind:
+def arrow_type(feature: FeatureType) -> pa.DataType:
+    """Return the Arrow type that a feature is stored as; bytes and text always have 64-bit offsets."""
+    match feature:
         case Value("string") | VideoPath():
             return pa.large_string()
         case Value("bytes") | Image():
@@ -182,15 +193,15 @@ def arrow_type(kind: Kind) -> pa.DataType:
             return pa.struct([(name, arrow_type(inner)) for name, inner in fields.items()])
 
 
-def arrow_schema(features: Mapping[str, Kind]) -> pa.Schema:
+def arrow_schema(features: Mapping[str, FeatureType]) -> pa.Schema:
     """Return the schema of a shard; it carries the features, so that a shard explains itself."""
     return pa.schema(
-        [(name, arrow_type(kind)) for name, kind in features.items()],
+        [(name, arrow_type(feature)) for name, feature in features.items()],
         metadata={_SCHEMA_KEY: json.dumps(features_to_json(features))},
     )
 
 
-def features_of_schema(schema: pa.Schema) -> dict[str, Kind]:
+def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
     """Return the features of any table, as far as its schema tells.
 
     What the schema says of a column counts only while it fits the column: tables are flattened,
@@ -202,43 +213,43 @@ def features_of_schema(schema: pa.Schema) -> dict[str, Kind]:
     if len(set(schema.names)) != len(schema.names):
         raise MetadataError(f"Two columns have the same name: {', '.join(schema.names)}.")
     described = _described_features(schema)
-    features: dict[str, Kind] = {}
+    features: dict[str, FeatureType] = {}
     for column in schema:
-        features[column.name] = _kind_of_type(column.type, column.name)
-        kind = described.get(column.name)
-        if kind is not None and arrow_type(kind) == arrow_type(features[column.name]):
-            features[column.name] = kind
+        features[column.name] = _feature_of_type(column.type, column.name)
+        feature = described.get(column.name)
+        if feature is not None and arrow_type(feature) == arrow_type(features[column.name]):
+            features[column.name] = feature
     return normalize_features(features)
 
 
-def _described_features(schema: pa.Schema) -> dict[str, Kind]:
+def _described_features(schema: pa.Schema) -> dict[str, FeatureType]:
     try:
         return features_from_json(json.loads((schema.metadata or {})[_SCHEMA_KEY]))
     except (KeyError, ValueError):
         return {}
 
 
-def _kind_of_type(stored: pa.DataType, name: str) -> Kind:
+def _feature_of_type(stored: pa.DataType, name: str) -> FeatureType:
     if isinstance(stored, pa.BaseExtensionType):
         stored = stored.storage_type
     types = pa.types
     if types.is_dictionary(stored):
-        return _kind_of_type(stored.value_type, name)
+        return _feature_of_type(stored.value_type, name)
     if types.is_string(stored) or types.is_large_string(stored):
         return Value("string")
     if types.is_binary(stored) or types.is_large_binary(stored):
         return Value("bytes")
     if types.is_struct(stored):
-        return Struct({inner.name: _kind_of_type(inner.type, name) for inner in stored})
+        return Struct({inner.name: _feature_of_type(inner.type, name) for inner in stored})
     if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
-        return _kind_of_list(stored, name)
+        return _feature_of_list(stored, name)
     if str(stored) in _ARROW_NUMBERS:
         return Value(_ARROW_NUMBERS[str(stored)])
     raise MetadataError(f"Column {name!r} has a type that a store cannot serve: {stored}.")
 
 
-def _kind_of_list(stored: pa.DataType, name: str) -> Kind:
-    of = _kind_of_type(stored.value_type, name)
+def _feature_of_list(stored: pa.DataType, name: str) -> FeatureType:
+    of = _feature_of_type(stored.value_type, name)
     if not pa.types.is_fixed_size_list(stored):
         return Sequence(of)
     match of:
@@ -250,58 +261,41 @@ def _kind_of_list(stored: pa.DataType, name: str) -> Kind:
             return Sequence(of)
 
 
-def features_to_json(features: Mapping[str, Kind]) -> list[Any]:
+def features_to_json(features: Mapping[str, FeatureType]) -> list[Any]:
     """Return features as plain lists and dicts, in their order."""
-    return [[name, _kind_to_json(kind)] for name, kind in features.items()]
+    return [[name, _feature_to_json(feature)] for name, feature in features.items()]
 
 
-def features_from_json(plain: object) -> dict[str, Kind]:
+def features_from_json(plain: object) -> dict[str, FeatureType]:
     """Return the features that `features_to_json` described.
 
     Raises:
         MetadataError: Something else was described.
     """
     try:
-        return normalize_features({name: _kind_from_json(kind) for name, kind in plain})  # type: ignore[attr-defined]  # checked by doing
+        return normalize_features({name: _feature_from_json(feature) for name, feature in plain})  # type: ignore[attr-defined]  # checked by doing
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise MetadataError(
             f"Not a description of features: {str(plain)[:200]} ({error})."
         ) from error
 
 
-def _kind_to_json(kind: Kind) -> dict[str, Any]:
-    match kind:
-        case Value(dtype):
-            return {"kind": "value", "dtype": dtype}
-        case ClassLabel(names):
-            return {"kind": "class_label", "names": list(names)}
-        case Array(shape, dtype):
-            return {"kind": "array", "shape": list(shape), "dtype": dtype}
-        case Image():
-            return {"kind": "image"}
-        case VideoPath():
-            return {"kind": "video_path"}
+def _feature_to_json(feature: FeatureType) -> dict[str, Any]:
+    match feature:
         case Sequence(of, length):
-            return {"kind": "sequence", "of": _kind_to_json(of), "length": length}
+            return {"kind": "sequence", "of": _feature_to_json(of), "length": length}
         case Struct(fields):
             return {"kind": "struct", "fields": features_to_json(fields)}
+        case _:
+            return {"kind": _PLAIN_NAMES[type(feature)]} | asdict(feature)
 
 
-def _kind_from_json(plain: Mapping[str, Any]) -> Kind:
-    match plain["kind"]:
-        case "value":
-            return Value(plain["dtype"])
-        case "class_label":
-            return ClassLabel(plain["names"])
-        case "array":
-            return Array(plain["shape"], plain["dtype"])
-        case "image":
-            return Image()
-        case "video_path":
-            return VideoPath()
+def _feature_from_json(plain: Mapping[str, Any]) -> FeatureType:
+    arguments = dict(plain)
+    match arguments.pop("kind"):
         case "sequence":
-            return Sequence(_kind_from_json(plain["of"]), plain["length"])
+            return Sequence(_feature_from_json(plain["of"]), plain["length"])
         case "struct":
             return Struct(features_from_json(plain["fields"]))
-        case unknown:
-            raise ValueError(f"unknown kind {unknown!r}")
+        case kind:
+            return _PLAIN_TYPES[kind](**arguments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,8 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.shards.features import Kind, features_from_json, features_to_json
-from roboreel.shards.publish import META_FILE, Hold, hold_generation
+from roboreel.shards.features import FeatureType, features_from_json, features_to_json
+from roboreel.shards.publish import META_FILE, SHARD_NAME, Hold, hold_generation
 
 if TYPE_CHECKING:
     import os
@@ -40,8 +39,6 @@ LAYOUT_VERSION = 1
 ENCODER_VERSION = 1
 """How values become bytes; raise it when the same example would be stored otherwise."""
 
-_SHARD_NAME = re.compile(r"shard-\d{5,10}\.arrow")
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -63,7 +60,7 @@ class Shard:
 class ShardManifest:
     """All that is known of a store without opening its shards."""
 
-    features: Mapping[str, Kind]
+    features: Mapping[str, FeatureType]
     shards: tuple[Shard, ...]
     fingerprint: str
     """Changes with the features, the encoder and the source; see `fingerprint_of`."""
@@ -116,7 +113,7 @@ def plain_source(source: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def fingerprint_of(features: Mapping[str, Kind], source: Mapping[str, Any] | None) -> str:
+def fingerprint_of(features: Mapping[str, FeatureType], source: Mapping[str, Any] | None) -> str:
     """Return what tells one content from another before it is made.
 
     Args:
@@ -202,7 +199,7 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
 
 def _parse_shard(plain: Mapping[str, Any], path: object) -> Shard:
     name, batch_rows = plain["file"], tuple(plain["batch_rows"])
-    if not isinstance(name, str) or not _SHARD_NAME.fullmatch(name):
+    if not isinstance(name, str) or not SHARD_NAME.fullmatch(name):
         raise UnsafePathError(
             f"{name!r} is not the name of a shard (shard-00000.arrow, …), and is not opened. "
             f"Write the shards again: {str(path)!r}"

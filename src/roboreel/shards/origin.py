@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from roboreel.shards.features import Kind
+    from roboreel.shards.features import FeatureType
     from roboreel.shards.manifest import ShardManifest
 
 __all__ = ["ForeignOrigin", "GenerationOrigin", "Origin", "TableOrigin"]
@@ -88,7 +88,7 @@ class TableOrigin:
     """A table in memory; it is pickled whole."""
 
     table: pa.Table
-    features: Mapping[str, Kind] = field(hash=False)
+    features: Mapping[str, FeatureType] = field(hash=False)
 
     def open(self) -> BatchTable:
         """Return the rows of the table."""

@@ -37,19 +37,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "META_FILE",
+    "SHARD_NAME",
     "Hold",
     "current_generation",
     "hold_generation",
+    "is_part_of_store",
     "publishing",
     "withdraw",
 ]
 
 META_FILE = "meta.json"
+SHARD_NAME = re.compile(r"shard-\d{5,10}\.arrow")
 _CURRENT = "current"
 _LOCK = "write.lock"
 _GENERATION = re.compile(r"generation-[0-9a-f]{12}")
-T = TypeVar("T")
 _LEFTOVER = re.compile(r"\.[0-9a-f]{12}\.tmp-.*")
+T = TypeVar("T")
 
 
 class Hold:
@@ -129,6 +132,16 @@ def hold_generation(root: Path) -> Hold | None:
             )
         generation = latest
     return None
+
+
+def is_part_of_store(path: str) -> bool:
+    """Return whether a writer makes such a path, given relative to the folder, with slashes."""
+    folder, _, name = path.rpartition("/")
+    if not folder:
+        known = name in (_CURRENT, _LOCK) or _GENERATION.fullmatch(name)
+    else:
+        known = _GENERATION.fullmatch(folder) and (name == META_FILE or SHARD_NAME.fullmatch(name))
+    return bool(known or _LEFTOVER.fullmatch(name))
 
 
 @contextmanager
@@ -227,11 +240,8 @@ def _lock_alone(handle: int) -> None:
 def _refuse_strangers(root: Path) -> None:
     if not root.exists():
         return
-    ours = (_CURRENT, _LOCK)
     for path in root.iterdir():
-        if not (
-            path.name in ours or _GENERATION.fullmatch(path.name) or _LEFTOVER.match(path.name)
-        ):
+        if not is_part_of_store(path.name):
             raise ValueError(
                 f"{path.name!r} is not part of a shard store, so the folder is left alone. "
                 f"Choose a folder that is empty or does not exist: {str(root)!r}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.shards.publish import META_FILE
 from roboreel.spans.mapped import MappedFile
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from roboreel.shards.manifest import Shard
 
 __all__ = ["BatchReader", "MappedShard", "TableReader"]
+
+_BLOCK_BYTES = 8 * 1024**2
 
 
 class BatchReader(Protocol):
@@ -79,11 +83,30 @@ class MappedShard:
             found = batches.get_batch(batch)
             found.validate()
         except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(f"Batch {batch} cannot be read ({error})") from error
-        if found.num_rows != self.batch_rows[batch]:
-            rows = self.batch_rows[batch]
-            raise self._corrupt(f"Batch {batch} has {found.num_rows} rows, {rows} were written")
+            raise self._corrupt(
+                f"Batch {batch} of {self._name} cannot be read ({error})"
+            ) from error
+        rows, expected = found.num_rows, self.batch_rows[batch]
+        if rows != expected:
+            raise self._corrupt(
+                f"Batch {batch} of {self._name} has {rows} rows, {META_FILE} says {expected}"
+            )
         return found
+
+    def check(self, schema: pa.Schema, crc32: int | None = None) -> None:
+        """Look at every batch, and with a checksum at every byte.
+
+        Raises:
+            MissingFileError: The file is missing.
+            CorruptFileError: It is not what was written.
+        """
+        file = self._opened().file
+        if crc32 is not None and _crc32_of(file) != crc32:
+            raise self._corrupt(f"{self._name} holds other bytes than were written")
+        if not self.schema.equals(schema, check_metadata=True):
+            raise self._corrupt(f"{self._name} has other columns than {META_FILE} says")
+        for batch in range(len(self.batch_rows)):
+            self.read(batch)
 
     def announce(self, extents: Iterable[tuple[int, int]]) -> None:
         """Ask for bytes of the map to be fetched from the disk, all at once."""
@@ -109,19 +132,21 @@ class MappedShard:
         try:
             file = MappedFile(self._path)
         except MissingFileError as error:
-            raise MissingFileError(
-                f"A shard is missing. Write the shards again: {str(self._path)!r}"
-            ) from error
+            raise MissingFileError(self._say(f"{self._name} is missing")) from error
         expected = self._expected
         if expected is not None and file.size_bytes != expected.size_bytes:
-            raise self._corrupt(f"{file.size_bytes} bytes, {expected.size_bytes} were written")
+            raise self._corrupt(
+                f"{self._name} has {file.size_bytes} bytes, {expected.size_bytes} were written"
+            )
         try:
             opened = _OpenFile(file)
         except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(f"Not an Arrow file ({error})") from error
+            raise self._corrupt(f"{self._name} is not an Arrow file ({error})") from error
         count = opened.batches.num_record_batches
         if expected is not None and count != len(expected.batch_rows):
-            raise self._corrupt(f"{count} batches, {len(expected.batch_rows)} were written")
+            raise self._corrupt(
+                f"{self._name} has {count} batches, {META_FILE} says {len(expected.batch_rows)}"
+            )
         return opened
 
     def _count_rows(self) -> list[int]:
@@ -131,8 +156,15 @@ class MappedShard:
     def __str__(self) -> str:
         return repr(str(self._path))
 
+    @property
+    def _name(self) -> str:
+        return self._path.name
+
     def _corrupt(self, reason: str) -> CorruptFileError:
-        return CorruptFileError(f"{reason}. Write the shards again: {str(self._path)!r}")
+        return CorruptFileError(self._say(reason))
+
+    def _say(self, reason: str) -> str:
+        return f"{reason}. Write the shards again: {str(self._path)!r}"
 
 
 class _OpenFile:
@@ -157,3 +189,12 @@ class _Stream:
 
     def get_batch(self, batch: int) -> pa.RecordBatch:
         return self._batches[batch]
+
+
+def _crc32_of(file: MappedFile) -> int:
+    crc32 = 0
+    for start in range(0, file.size_bytes, _BLOCK_BYTES):
+        size_bytes = min(_BLOCK_BYTES, file.size_bytes - start)
+        file.prefetch([(start, size_bytes)])  # Otherwise the map would be read page by page.
+        crc32 = zlib.crc32(file.view(start, size_bytes), crc32)
+    return crc32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -17,20 +17,21 @@ from roboreel.errors import (
 from roboreel.image import decode_image
 from roboreel.memory.heap import keep_freed_memory
 from roboreel.shards.features import (
+    FeatureType,
     Image,
-    Kind,
     Sequence,
     Struct,
     arrow_schema,
-    as_kind,
+    as_feature,
     features_of_schema,
 )
+from roboreel.shards.numbers import whole_numbers
 from roboreel.shards.origin import ForeignOrigin, GenerationOrigin, Origin, TableOrigin
 from roboreel.shards.publish import current_generation
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Sequence as Items
 
     import pyarrow as pa
@@ -114,12 +115,12 @@ class Store:
             features: What some columns hold, where the schema does not tell: images, labels,
                 shapes.
         """
-        declared = {name: as_kind(kind) for name, kind in (features or {}).items()}
+        declared = {name: as_feature(feature) for name, feature in (features or {}).items()}
         origin = TableOrigin(table, features_of_schema(table.schema) | declared)
         return cls(origin, origin.open())
 
     @property
-    def features(self) -> dict[str, Kind]:
+    def features(self) -> dict[str, FeatureType]:
         """What each column holds."""
         return dict(self._table.features)
 
@@ -134,27 +135,48 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self._length} rows of {', '.join(self._table.features)})"
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        """Return one row: numbers as NumPy scalars and arrays, images as their bytes."""
-        row = operator.index(row)
-        if row < 0:
-            row += self._length
+    def __getitem__(self, rows: SupportsIndex | slice | ArrayLike) -> dict[str, Any]:
+        """Return one row, or several rows as columns.
+
+        * ``store[5]`` is a row: numbers as NumPy scalars and arrays, images as bytes.
+        * ``store[2:5]``, ``store[[7, 1]]`` and ``store[numpy.arange(3)]`` are columns, as `take`
+          returns them. A slice may reach past the end, as that of a list may.
+
+        Raises:
+            RowNotFoundError: A row does not exist.
+            TypeError: Something else than whole numbers was given, such as fractions or a mask.
+        """
+        try:
+            asked = operator.index(rows)  # type: ignore[arg-type]  # tried first: it is the fast path
+        except TypeError:
+            return self._columns(rows)
+        if isinstance(rows, bool):
+            return self._columns(rows)  # Python takes True for 1; here it is refused.
+        row = asked + self._length if asked < 0 else asked
         if not 0 <= row < self._length:
-            raise self._no_row(row)
+            raise self._no_row(asked)
         if self._rows is not None:
             row = int(self._rows[row])
         values = self._table.row(row)
         if self._decodes:
             return {
-                name: _decoded(self._kind(name), value, f"{name!r} of row {row}")
+                name: _decoded(self._table.features[name], value, f"{name!r} of row {row}")
                 for name, value in values.items()
             }
         return values
 
+    def _columns(self, rows: object) -> Batch:
+        if not isinstance(rows, slice):
+            return self.take(rows)  # type: ignore[arg-type]  # checked there
+        start, stop, step = rows.indices(self._length)
+        if step == 1:
+            return self.slice(start, max(0, stop - start))
+        return self.take(np.arange(start, stop, step))
+
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[row] for row in range(self._length))
 
-    def take(self, rows: ArrayLike, *, features: Items[str] | None = None) -> Batch:
+    def take(self, rows: ArrayLike, *, features: str | Iterable[str] | None = None) -> Batch:
         """Return some rows as columns, in the order asked and as often as asked.
 
         Args:
@@ -170,7 +192,9 @@ class Store:
             wanted = self._rows[wanted]
         return self._finished(self._table.gather(wanted, self._checked_names(features)))
 
-    def slice(self, start: int, count: int, *, features: Items[str] | None = None) -> Batch:
+    def slice(
+        self, start: int, count: int, *, features: str | Iterable[str] | None = None
+    ) -> Batch:
         """Return ``count`` rows from ``start`` on as columns; see `take`."""
         if start < 0 or count < 0 or start + count > self._length:
             raise RowNotFoundError(
@@ -189,7 +213,7 @@ class Store:
         shuffle: bool = False,
         seed: int | None = None,
         drop_last: bool = False,
-        features: Items[str] | None = None,
+        features: str | Iterable[str] | None = None,
     ) -> Iterator[Batch]:
         """Give all rows as batches; see `take`.
 
@@ -202,25 +226,13 @@ class Store:
         """
         if batch_size < 1:
             raise ValueError(f"A batch has at least one row, not {batch_size}.")
-        self._checked_names(features)
-        return self._iter_batches(batch_size, shuffle, seed, drop_last, features)
-
-    def _iter_batches(
-        self,
-        batch_size: int,
-        shuffle: bool,
-        seed: int | None,
-        drop_last: bool,
-        features: Items[str] | None,
-    ) -> Iterator[Batch]:
-        order = np.random.default_rng(seed).permutation(self._length) if shuffle else None
+        names = self._checked_names(features)
         stop = self._length - self._length % batch_size if drop_last else self._length
-        for start in range(0, stop, batch_size):
-            count = min(batch_size, stop - start)
-            if order is None:
-                yield self.slice(start, count, features=features)
-            else:
-                yield self.take(order[start : start + count], features=features)
+        spans = ((start, min(start + batch_size, stop)) for start in range(0, stop, batch_size))
+        if not shuffle:
+            return (self.slice(start, end - start, features=names) for start, end in spans)
+        order = np.random.default_rng(seed).permutation(self._length)
+        return (self.take(order[start:end], features=names) for start, end in spans)
 
     def decoded(self) -> Store:
         """Return a view of the same rows whose images are arrays.
@@ -269,46 +281,37 @@ class Store:
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self._origin, self._rows, self._decodes)
 
-    def _kind(self, name: str) -> Kind:
-        return self._table.features[name]
-
     def _finished(self, batch: Batch) -> Batch:
         if not self._decodes:
             return batch
         return {
-            name: _decoded_column(self._kind(name), column, repr(name))
+            name: _decoded_column(self._table.features[name], column, repr(name))
             for name, column in batch.items()
         }
 
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
-        wanted = np.asarray(rows)
-        if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-            raise ValueError(
-                f"Row numbers are a list of integers, not {wanted.dtype} of shape {wanted.shape}. "
-                "Use numpy.flatnonzero for a mask."
-            )
-        wanted = wanted.astype(np.int64)
+        wanted = whole_numbers(rows, "Rows")
         outside = (wanted < -self._length) | (wanted >= self._length)
         if outside.any():
             raise self._no_row(int(wanted[outside][0]))
         wanted[wanted < 0] += self._length
         return wanted
 
-    def _checked_names(self, features: Items[str] | None) -> Items[str]:
+    def _checked_names(self, features: str | Iterable[str] | None) -> Items[str]:
         if features is None:
             return tuple(self._table.features)
-        for name in features:
+        names = (features,) if isinstance(features, str) else tuple(features)
+        for name in names:
             if name not in self._table.features:
                 there = ", ".join(map(repr, self._table.features))
                 raise FeatureNotFoundError(
-                    f"There is no feature {name!r}, but {there}{self._place()}."
+                    f"There is no feature {name!r}: there are {there}{self._place()}."
                 )
-        return features
+        return names
 
     def _no_row(self, row: int) -> RowNotFoundError:
-        return RowNotFoundError(
-            f"Row {row} does not exist: there are {self._length} rows{self._place()}."
-        )
+        there = f"{self._length} rows, 0 to {self._length - 1}," if self._length else "no rows"
+        return RowNotFoundError(f"Row {row} does not exist: there are {there}{self._place()}.")
 
     def _place(self) -> str:
         return f" in {self._origin}"
@@ -318,8 +321,8 @@ def _reopen(origin: Origin, rows: NDArray[np.int64] | None, decodes: bool) -> St
     return Store(origin, origin.open(), rows, decodes=decodes)
 
 
-def _decoded(kind: Kind, value: Any, place: str) -> Any:  # noqa: ANN401  # a value of any kind
-    match kind:
+def _decoded(feature: FeatureType, value: Any, place: str) -> Any:  # noqa: ANN401  # a value of any kind
+    match feature:
         case _ if value is None:
             return None
         case Image():
@@ -335,15 +338,15 @@ def _decoded(kind: Kind, value: Any, place: str) -> Any:  # noqa: ANN401  # a va
             return value
 
 
-def _decoded_column(kind: Kind, column: Any, place: str) -> Any:  # noqa: ANN401  # of any kind
-    if isinstance(kind, Struct) and isinstance(column, dict):
+def _decoded_column(feature: FeatureType, column: Any, place: str) -> Any:  # noqa: ANN401  # of any kind
+    if isinstance(feature, Struct) and isinstance(column, dict):
         return {
             name: _decoded_column(of, column[name], f"{name!r} in {place}")
-            for name, of in kind.fields.items()
+            for name, of in feature.fields.items()
         }
     if isinstance(column, list):
         return [
-            _decoded(kind, value, f"value {number} of {place}")
+            _decoded(feature, value, f"value {number} of {place}")
             for number, value in enumerate(column)
         ]
     return column

@@ -1,4 +1,4 @@
-"""One value of an example, checked against its kind."""
+"""One value of an example, checked against its feature."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from roboreel.shards.features import (
     Array,
     ClassLabel,
+    FeatureType,
     Image,
-    Kind,
     Sequence,
     Struct,
     Value,
@@ -30,7 +30,7 @@ Accept = Callable[[Any], Any]
 
 
 class MisfitError(Exception):
-    """A value does not fit its kind; the place inside the value goes in front of the reason."""
+    """A value does not fit its feature; the place inside the value goes in front of the reason."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(place, reason)
@@ -38,24 +38,24 @@ class MisfitError(Exception):
         self.reason = reason
 
 
-def acceptor(kind: Kind, encode: Callable[[Pixels], object]) -> Accept:
+def acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accept:
     """Return the function that checks a value and gives what is kept of it; None stays None.
 
     What it gives shares no memory with the value, so that a caller may reuse its buffers.
 
     Args:
-        kind: What the values shall be.
+        feature: What the values shall be.
         encode: Called with pixels; what it gives is kept in their place.
 
     Returns:
         A function that raises `MisfitError`, TypeError, ValueError or OSError for a wrong value.
     """
-    accept = _acceptor(kind, encode)
+    accept = _acceptor(feature, encode)
     return lambda value: None if value is None else accept(value)
 
 
-def _acceptor(kind: Kind, encode: Callable[[Pixels], object]) -> Accept:
-    match kind:
+def _acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accept:
+    match feature:
         case Value("string"):
             return _text
         case Value("bytes"):
@@ -70,7 +70,7 @@ def _acceptor(kind: Kind, encode: Callable[[Pixels], object]) -> Accept:
             return _image_acceptor(encode)
         case Array(shape, dtype):
             return _array_acceptor(shape, np.dtype(dtype))
-        case Sequence(Value(dtype), length) if is_number(kind.of):
+        case Sequence(Value(dtype), length) if is_number(feature.of):
             return _array_acceptor((length,), np.dtype(dtype))
         case Sequence(of):
             return _list_acceptor(acceptor(of, encode))

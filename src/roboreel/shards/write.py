@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from roboreel.errors import DatasetError
 from roboreel.files import write_atomically
 from roboreel.memory.budget import parse_size
 from roboreel.shards.examples import ExampleEncoder
-from roboreel.shards.features import Kind, arrow_schema, normalize_features
+from roboreel.shards.features import FeatureType, arrow_schema, normalize_features
 from roboreel.shards.manifest import (
     Shard,
     ShardManifest,
@@ -23,7 +24,6 @@ from roboreel.shards.manifest import (
     plain_source,
 )
 from roboreel.shards.publish import META_FILE, publishing
-from roboreel.shards.validate import file_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,9 +74,9 @@ def write_shards(
         ExampleError: An example does not fit its features.
         ValueError: The folder holds other files, or a size is none.
     """
-    kinds = normalize_features(features)
+    declared = normalize_features(features)
     source = None if source is None else plain_source(source)
-    fingerprint = fingerprint_of(kinds, source)
+    fingerprint = fingerprint_of(declared, source)
     root, limit_bytes = Path(path), _checked_limits(shard_size, batch_size)
     reusable = source is not None and not overwrite
     if reusable and (found := _find(root, fingerprint)):
@@ -88,13 +88,13 @@ def write_shards(
         with publication.generation() as folder:
             batches = _batches(
                 examples,
-                kinds,
+                declared,
                 batch_size,
                 limit_bytes,
                 threads or min(usable_cores(), _MOST_THREADS),
             )
-            shards = _write_batches(batches, arrow_schema(kinds), folder, limit_bytes)
-            manifest = ShardManifest(kinds, shards, fingerprint, source)
+            shards = _write_batches(batches, arrow_schema(declared), folder, limit_bytes)
+            manifest = ShardManifest(declared, shards, fingerprint, source)
             write_atomically(folder / META_FILE, manifest.to_json())
     return manifest
 
@@ -107,19 +107,21 @@ def _checked_limits(shard_size: int | str, batch_size: int) -> int:
 
 
 def _find(root: Path, fingerprint: str) -> ShardManifest | None:
-    """Return the manifest of a store that is whole and has this fingerprint."""
+    """Return the manifest of a complete store with this fingerprint."""
     try:
         manifest, hold = open_manifest(root)
     except DatasetError:
         return None
-    whole = not any(file_problems(hold.generation / shard.file, shard) for shard in manifest.shards)
-    hold.close()
-    return manifest if whole and manifest.fingerprint == fingerprint else None
+    with closing(hold):
+        paths = [hold.generation / shard.file for shard in manifest.shards]
+        sizes = [path.stat().st_size if path.exists() else None for path in paths]
+    is_complete = sizes == [shard.size_bytes for shard in manifest.shards]
+    return manifest if is_complete and manifest.fingerprint == fingerprint else None
 
 
 def _batches(
     examples: Iterable[Mapping[str, object]],
-    features: Mapping[str, Kind],
+    features: Mapping[str, FeatureType],
     batch_size: int,
     limit_bytes: int,
     threads: int,

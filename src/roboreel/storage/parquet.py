@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.files import atomic_file
+from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_number, plain_numbers
 from roboreel.storage.ragged import TextLists
 
@@ -41,11 +42,11 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
         CorruptFileError: It is not a readable Parquet file.
     """
     with _named_errors(path):
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(arrow_file(path))
     try:
         yield ParquetTable(path, file)
     finally:
-        file.close()
+        file.close(force=True)
 
 
 class ParquetTable:
@@ -173,7 +174,7 @@ def write_columns(
     table = pa.table({name: _arrow_column(column) for name, column in columns.items()})
     if like is not None:
         with _named_errors(like):
-            table = _conform(table, pq.read_schema(like).remove_metadata())
+            table = _conform(table, pq.read_schema(arrow_file(like)).remove_metadata())
     starts = range(0, max(1, table.num_rows), rows_per_group)
     groups = [table.slice(start, rows_per_group) for start in starts]
     write_parquet(path, groups, table.schema, metadata=metadata, sync=sync)
@@ -225,13 +226,13 @@ def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray
 def column_key(path: Path) -> tuple[tuple[str, str], ...]:
     """Return what is equal for files whose columns have the same names and types, in any order."""
     with _named_errors(path):
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(arrow_file(path))
     return tuple(sorted((field.name, str(field.type)) for field in schema))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    with _named_errors(path), pq.ParquetFile(path) as file:
+    with _named_errors(path), pq.ParquetFile(arrow_file(path)) as file:
         yield file
 
 

@@ -11,15 +11,16 @@ from torch.utils.data import default_collate
 
 from roboreel.errors import DatasetError, SampleError
 from roboreel.order.anchors import Anchors
+from roboreel.sample_spec import spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.images import Layout
+    from roboreel.image import Layout
     from roboreel.loading.sampling import Source
-    from roboreel.window import Window
+    from roboreel.sample_spec import SampleSpec, Windows
 
 __all__ = ["SampleDataset", "as_tensors"]
 
@@ -35,10 +36,11 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
     Args:
         dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
         windows: Windows by feature, which then comes as ``(T, …)`` with a mask
-            ``"<name>_is_pad"``.
-        features: Names of the features to read; all, and ``"task"``, when not given.
-        image_size: Height and width to scale images to; those stored when not given.
-        layout: Order of the axes of images.
+            ``"<name>_is_pad"``; or a `roboreel.SampleSpec` in place of ``windows``, ``features``,
+            ``image_size`` and ``layout``.
+        features: Names of the features to read; by default all of them, and ``"task"``.
+        image_size: Height and width to scale images to; by default the stored size.
+        layout: Order of the axes of images, ``"chw"`` (the default) or ``"hwc"``.
         drop_n_last_frames: Frames at the end of each episode that anchor no sample.
         transform: Called with every single sample, in the thread or process that read it.
     """
@@ -46,19 +48,16 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
     def __init__(
         self,
         dataset: Source,
-        windows: Mapping[str, Window] | None = None,
+        windows: Windows | SampleSpec | None = None,
         *,
         features: Sequence[str] | None = None,
-        image_size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
+        image_size: Sequence[int] | None = None,
+        layout: Layout | None = None,
         drop_n_last_frames: int = 0,
         transform: Callable[[Sample], Sample] | None = None,
     ) -> None:
         self.dataset = dataset
-        self.windows = dict(windows or {})
-        self.features = None if features is None else list(features)
-        self.image_size = image_size
-        self.layout: Layout = layout
+        self.spec = spec_of(features, windows, image_size, layout)
         self.transform = transform
         bounds = dataset.episode_bounds
         self.anchors = Anchors(bounds[:-1], np.diff(bounds), drop_n_last_frames)
@@ -69,8 +68,8 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
     @property
     def has_images(self) -> bool:
         """Whether any feature that is read is a camera."""
-        known = self.dataset.features
-        names = known if self.features is None else [*self.features, *self.windows]
+        known, spec = self.dataset.features, self.spec
+        names = known if spec.features is None else (*spec.features, *spec.windows)
         return any(name in known and known[name].is_camera for name in names)
 
     def __getitem__(self, sample: int) -> Sample:
@@ -107,14 +106,7 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
     def _read_unnamed(self, samples: NDArray[np.int64]) -> Sample:
         count = len(self)
         numbers = np.where(samples < 0, samples + count, samples)
-        batch = self.dataset.read(
-            self.anchors.rows(numbers),
-            self.features,
-            windows=self.windows,
-            image_size=self.image_size,
-            layout=self.layout,
-        )
-        return as_tensors(batch)
+        return as_tensors(self.dataset.read(self.anchors.rows(numbers), self.spec))
 
     def _naming(self, samples: NDArray[np.int64], error: DatasetError) -> DatasetError:
         """Return the error with the number of the sample it is about, which it did not know."""

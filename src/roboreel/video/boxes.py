@@ -1,4 +1,4 @@
-"""The boxes that an MP4 file is made of, read without trust in what they say."""
+"""The boxes that make up an MP4 file. Nothing they declare is trusted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -32,53 +32,65 @@ class FileBox(NamedTuple):
 
     kind: bytes
     start: int
-    """Where the box begins, its header included."""
+    """Where the box begins, header included."""
     body: int
     """Where its content begins."""
     stop: int
+    """Where it ends, or where the file does if that comes first."""
+    is_whole: bool
+    """Whether the file holds as many bytes as the box declares; False if it declares none."""
 
 
-def file_boxes(file: BinaryIO, size_bytes: int) -> Iterator[FileBox]:
-    """Yield the outermost boxes of a file; a last box that was cut off ends with the file."""
-    start = 0
-    for _ in range(_MAX_FILE_BOXES):
+def file_boxes(
+    file: BinaryIO, size_bytes: int, *, limit: int = _MAX_FILE_BOXES
+) -> Iterator[FileBox]:
+    """Yield the outermost boxes of a file; if the last one is cut off, it ends with the file.
+
+    Raises:
+        CorruptFileError: A box is shorter than its header, or there are more than ``limit``.
+    """
+
+    def read(start: int) -> bytes:
         file.seek(start)
-        header = file.read(16)
-        if len(header) < 8:
-            return
-        length, body = _lengths(header, size_bytes - start)
-        stop = min(start + length, size_bytes)
-        yield FileBox(header[4:8], start, start + body, stop)
-        start = stop
-    raise CorruptFileError(f"More than {_MAX_FILE_BOXES:,} boxes at the outermost level.")
+        return file.read(16)
+
+    for count, (kind, start, body, length) in enumerate(_walk(read, size_bytes)):
+        if count == limit:
+            raise CorruptFileError(f"There are more than {limit:,} boxes at the outermost level.")
+        stop = min(start + (length or size_bytes), size_bytes)
+        yield FileBox(kind, start, body, stop, is_whole=stop - start == length)
 
 
 def children(data: memoryview) -> Iterator[Box]:
     """Yield the boxes inside a box.
 
     Raises:
-        CorruptFileError: A box is larger than what holds it.
+        CorruptFileError: A box is shorter than its header, or longer than the box around it.
+    """
+    for kind, start, body, length in _walk(lambda start: data[start : start + 16], len(data)):
+        if start + length > len(data):
+            raise CorruptFileError(f"Box {kind!r} does not fit into the box around it.")
+        yield Box(kind, data[body : start + length if length else None])
+
+
+def _walk(
+    read: Callable[[int], bytes | memoryview], size_bytes: int
+) -> Iterator[tuple[bytes, int, int, int]]:
+    """Yield type, start, start of content and length of boxes that follow one another.
+
+    Args:
+        read: Returns up to 16 bytes from a position on.
+        size_bytes: Size of what holds the boxes. A box of length 0 extends to its end.
     """
     start = 0
-    while start + 8 <= len(data):
-        header = bytes(data[start : start + 16])
-        length, body = _lengths(header, len(data) - start)
-        if start + length > len(data):
-            raise CorruptFileError(f"Box {header[4:8]!r} does not fit into the box around it.")
-        yield Box(header[4:8], data[start + body : start + length])
-        start += length
-
-
-def _lengths(header: bytes, room: int) -> tuple[int, int]:
-    """Return the length of a box, and that of its header."""
-    length, body = int.from_bytes(header[:4], "big"), 8
-    if length == 1 and len(header) == 16:
-        length, body = int.from_bytes(header[8:], "big"), 16
-    elif length == 0:  # To the end of what is around it.
-        length = room
-    if length < body:
-        raise CorruptFileError(f"Box {header[4:8]!r} declares {length} bytes in all.")
-    return length, body
+    while len(header := bytes(read(start))) >= 8:
+        kind, length, body = header[4:8], int.from_bytes(header[:4], "big"), 8
+        if length == 1 and len(header) == 16:
+            length, body = int.from_bytes(header[8:], "big"), 16
+        if length < body and (length, body) != (0, 8):
+            raise CorruptFileError(f"Box {kind!r} declares a length of {length} bytes.")
+        yield kind, start, start + body, length
+        start = min(start + (length or size_bytes), size_bytes)
 
 
 def find(data: memoryview, *path: bytes) -> memoryview | None:

@@ -1,4 +1,4 @@
-"""Frames of an episode → samples of its video file → runs to decode. Pure: no file is opened here.
+"""Frames of an episode → packets of its video file → runs to decode. Pure: no file is opened here.
 
 Which image belongs to a frame is decided once per clip, and never by comparing seconds:
 
@@ -49,12 +49,12 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Samples to feed to a decoder one after another, and those whose images are wanted."""
+    """Packets to feed to a decoder one after another, and those whose images are wanted."""
 
     start: int
     """A keyframe."""
     stop: int
-    """Right after the last wanted sample, in decoding order."""
+    """Right after the last wanted packet, in decoding order."""
     wanted: tuple[int, ...]
     """Ascending, in decoding order."""
 
@@ -174,21 +174,21 @@ def _describe_no_start(clip: Clip, ticks: NDArray[np.int64], rate: float) -> str
     )
 
 
-def plan_runs(samples: NDArray[np.int64], start: NDArray[np.int32]) -> list[Run]:
-    """Return what to decode for a set of samples: one run for each keyframe to start at.
+def plan_runs(packets: NDArray[np.int64], start: NDArray[np.int32]) -> list[Run]:
+    """Return what to decode for a set of packets: one run for each keyframe to start at.
 
     Args:
-        samples: Wanted samples, in any order, with or without repeats.
-        start: The keyframe at which decoding of each sample of the file starts.
+        packets: Wanted packets, in any order, with or without repeats.
+        start: The keyframe at which decoding of each packet of the file starts.
 
     Returns:
         Runs with ascending starts.
     """
-    wanted = sorted(set(samples.tolist()))
+    wanted = sorted(set(packets.tolist()))
     members: defaultdict[int, list[int]] = defaultdict(list)
-    for sample, keyframe in zip(wanted, start[wanted].tolist(), strict=True):
-        members[keyframe].append(sample)
-    # Sorted, since leading images start earlier than some samples decoded before them.
+    for packet, keyframe in zip(wanted, start[wanted].tolist(), strict=True):
+        members[keyframe].append(packet)
+    # Sorted, since leading images start earlier than some packets decoded before them.
     return [Run(keyframe, of[-1] + 1, tuple(of)) for keyframe, of in sorted(members.items())]
 
 
@@ -199,7 +199,7 @@ def split_runs(runs: list[Run], target: int) -> list[list[Run]]:
 
     Args:
         runs: Runs with ascending starts, as `plan_runs` gives them.
-        target: Samples to decode that make a part large enough.
+        target: Packets to decode that make a part large enough.
 
     Returns:
         The parts, each with ascending starts.
@@ -224,5 +224,5 @@ def split_runs(runs: list[Run], target: int) -> list[list[Run]]:
 
 
 def _joined(chain: list[Run]) -> Run:
-    wanted = sorted(sample for run in chain for sample in run.wanted)
+    wanted = sorted(packet for run in chain for packet in run.wanted)
     return Run(chain[0].start, wanted[-1] + 1, tuple(wanted))

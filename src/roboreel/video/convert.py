@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -15,11 +15,10 @@ from roboreel.video.depth import metres_of_codes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from roboreel.image import Layout
     from roboreel.schema import Depth
 
-__all__ = ["Converter", "Layout"]
-
-Layout = Literal["chw", "hwc"]
+__all__ = ["Converter"]
 
 # Colours of a planar image in the order in which FFmpeg stores them, as positions in RGB.
 _GBR = (1, 2, 0)

@@ -15,8 +15,8 @@ from roboreel.video.nal import disposable_test, refreshes_all
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
-    from roboreel.video.samples import Coding, SampleTable
 
 __all__ = ["Decoder"]
 
@@ -48,9 +48,9 @@ class Decoder:
         return len(self._contexts) * (_BASE_BYTES + _HELD_IMAGES * self._image_bytes)
 
     def decode(
-        self, packets: PacketReader, table: SampleTable, run: Run
+        self, reader: PacketReader, table: PacketTable, run: Run
     ) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Yield the wanted samples of a run with their images, nearly always in order of time.
+        """Yield the wanted packets of a run, by number, with their images, nearly always in order of time.
 
         After a keyframe that is refreshed little by little, decoders hold images back until all of
         the picture is right; these are then decoded from an earlier keyframe, and come last.
@@ -60,36 +60,36 @@ class Decoder:
         """
         missing = set(run.wanted)
         for _ in range(_LOOK_BACK):
-            for image in self._images(packets, table, run):
-                sample = image.pts
-                if sample in missing:
-                    missing.remove(sample)
+            for image in self._images(reader, table, run):
+                number = image.pts
+                if number in missing:
+                    missing.remove(number)
                     self._image_bytes = self._image_bytes or _image_bytes(image)
-                    yield sample, image
+                    yield number, image
                     if not missing:
                         return
             if run.start == 0:
                 break
             start = int(np.flatnonzero(table.keyframe[: run.start])[-1])
             run = Run(start, max(missing) + 1, tuple(sorted(missing)))
-        raise CorruptFileError(f"Sample {min(missing)} of the video decodes to no image.")
+        raise CorruptFileError(f"Packet {min(missing)} of the video decodes to no image.")
 
     def _images(
-        self, packets: PacketReader, table: SampleTable, run: Run
+        self, reader: PacketReader, table: PacketTable, run: Run
     ) -> Iterator[av.VideoFrame]:
-        """Yield all images that come out of a run; the time of each is the number of its sample."""
+        """Yield all images that come out of a run; the time of each is the number of its packet."""
         wanted = frozenset(run.wanted)
         context = None
-        for sample, data in packets.read(run.start, run.stop):
+        for number, data in reader.read(run.start, run.stop):
             if context is None:
                 context = self._fresh_context(strict=refreshes_all(data, self.coding))
-            elif self._is_disposable and sample not in wanted and self._is_disposable(data):
+            elif self._is_disposable and number not in wanted and self._is_disposable(data):
                 continue
             if len(data):  # An empty packet would end the stream.
                 packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
                 packet.update(data)
-                packet.pts = sample
-                yield from _feed(context, packet, sample, table, run)
+                packet.pts = number
+                yield from _feed(context, packet, number, table, run)
         if context is not None:
             yield from _feed(context, None, run.stop - 1, table, run)
 
@@ -106,8 +106,8 @@ class Decoder:
 def _feed(
     context: av.VideoCodecContext,
     packet: av.Packet | None,
-    sample: int,
-    table: SampleTable,
+    number: int,
+    table: PacketTable,
     run: Run,
 ) -> list[av.VideoFrame]:
     """Give a packet to a decoder, or the end of all; return the images that come out."""
@@ -115,15 +115,15 @@ def _feed(
         images: list[av.VideoFrame] = context.decode(packet)
     except av.FFmpegError as error:
         # Images that are shown before the keyframe lean on what was not decoded.
-        if table.pts[sample] >= table.pts[run.start]:
-            raise CorruptFileError(f"Sample {sample} is damaged: {error}.") from error
+        if table.pts[number] >= table.pts[run.start]:
+            raise CorruptFileError(f"Packet {number} is damaged: {error}.") from error
         return []
     for image in images:
         # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
         # One without a time was made up by the decoder: no packet asked for it.
         is_damaged = image.is_corrupt and image.pts is not None
         if is_damaged and table.pts[image.pts] >= table.pts[run.start]:
-            raise CorruptFileError(f"Sample {image.pts} is damaged, and was decoded in part.")
+            raise CorruptFileError(f"Packet {image.pts} is damaged, and was decoded in part.")
     return images
 
 

@@ -1,4 +1,4 @@
-"""Sample tables and packets through FFmpeg's demuxer, for files that our own parser refuses."""
+"""Packet tables and packets through FFmpeg's demuxer, for files that our own parser refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import av
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
-from roboreel.video.samples import Coding, Colour, SampleTable, reorder_depth
+from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from av.container import InputContainer
 
-__all__ = ["DemuxedPackets", "demux_sample_table"]
+__all__ = ["DemuxedPackets", "demux_packet_table"]
 
 # After a seek the wanted packet must come within so many, or reading starts at the beginning.
 _MAX_STRAY_PACKETS = 32
 
 
-def demux_sample_table(path: Path) -> SampleTable:
-    """Return the sample table of a video file of any kind that FFmpeg knows.
+def demux_packet_table(path: Path) -> PacketTable:
+    """Return the packet table of a video file of any kind that FFmpeg knows.
 
     Reads the whole file once.
 
@@ -57,7 +57,7 @@ def demux_sample_table(path: Path) -> SampleTable:
     keyframe[0] = True
     order = np.argsort(pts, kind="stable")
     shown = order[np.array(visible, dtype=np.bool_)[order]]
-    return SampleTable(
+    return PacketTable(
         coding=replace(coding, reorder=reorder_depth(pts)),
         time_base=time_base,
         offset=np.empty(0, dtype=np.int64),
@@ -74,7 +74,7 @@ def demux_sample_table(path: Path) -> SampleTable:
 class DemuxedPackets:
     """Reads packets by seeking in FFmpeg's demuxer; used by one thread."""
 
-    def __init__(self, path: Path, table: SampleTable) -> None:
+    def __init__(self, path: Path, table: PacketTable) -> None:
         self._path = path
         self._table = table
         self._container = _open(path)
@@ -91,7 +91,7 @@ class DemuxedPackets:
         self._container.close()
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the samples ``start … stop - 1`` with their bytes."""
+        """Yield the packets ``start … stop - 1`` with their bytes."""
         for number, packet in enumerate(self._packets_from(start), start):
             if number >= stop:
                 return
@@ -107,7 +107,7 @@ class DemuxedPackets:
         return packets
 
     def _sought(self, start: int) -> Iterator[av.Packet] | None:
-        """Return the packets from a sample on, found by its time and size; None if not found."""
+        """Return the packets from a number on, found by time and size; None if not found."""
         wanted = (int(self._table.pts[start]), int(self._table.size[start]))
         try:
             self._container.seek(wanted[0], stream=self._container.streams.video[0])

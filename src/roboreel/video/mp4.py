@@ -1,4 +1,4 @@
-"""The sample table of an MP4 file, read from its headers alone."""
+"""The packet table of an MP4 file, read from its headers alone."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ import numpy as np
 from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
 from roboreel.video import boxes
 from roboreel.video.fragments import read_fragments
-from roboreel.video.samples import Coding, Colour, SampleTable, reorder_depth
+from roboreel.video.packet_table import (
+    Coding,
+    Colour,
+    PacketColumns,
+    PacketTable,
+    join_columns,
+    reorder_depth,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_SAMPLES", "read_sample_table"]
+__all__ = ["MAX_PACKETS", "read_packet_table"]
 
-MAX_SAMPLES = 2**22
+MAX_PACKETS = 2**22
 """More images than this in one file, 38 hours at 30 a second, are taken for damage."""
 
-# Sample entry → codec, and the box with its configuration record.
+# Type of the 'stsd' entry → codec, and the box with its configuration record.
 _CODECS = {
     b"av01": ("av1", b"av1C"),
     b"avc1": ("h264", b"avcC"),
@@ -36,19 +43,8 @@ _CODECS = {
 _MAX_TICK = 2**61
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Samples in decoding order."""
-
-    offset: NDArray[np.int64]
-    size: NDArray[np.int64]
-    dts: NDArray[np.int64]
-    pts: NDArray[np.int64]
-    keyframe: NDArray[np.bool_]
-
-
-def read_sample_table(path: Path) -> SampleTable:
-    """Return the sample table of the first video track of an MP4 file.
+def read_packet_table(path: Path) -> PacketTable:
+    """Return the packet table of the first video track of an MP4 file.
 
     Reads the headers of the outermost boxes, ``moov`` and, in a fragmented file, every ``moof``;
     never a byte of the images.
@@ -57,7 +53,7 @@ def read_sample_table(path: Path) -> SampleTable:
         MissingFileError: There is no such file.
         CorruptFileError: The file is damaged, or not an MP4 file.
         UnsupportedVideoError: The file uses what this parser leaves to FFmpeg: another codec,
-            several sample descriptions, several edits.
+            several codec descriptions, several edits.
     """
     try:
         with path.open("rb", buffering=0) as file:
@@ -69,7 +65,7 @@ def read_sample_table(path: Path) -> SampleTable:
         raise type(error)(f"{error} Video file: {str(path)!r}.") from error
 
 
-def _read(file: BinaryIO, size_bytes: int) -> SampleTable:
+def _read(file: BinaryIO, size_bytes: int) -> PacketTable:
     outermost = boxes.file_boxes(file, size_bytes)
     moov = next((box for box in outermost if box.kind == b"moov"), None)
     if moov is None:
@@ -79,10 +75,11 @@ def _read(file: BinaryIO, size_bytes: int) -> SampleTable:
     file.seek(moov.body)
     movie = memoryview(file.read(moov.stop - moov.body))
     track = _video_track(movie)
-    columns = _stored_samples(boxes.require(track, b"mdia", b"minf", b"stbl"), size_bytes)
+    columns = _stored_packets(boxes.require(track, b"mdia", b"minf", b"stbl"), size_bytes)
     defaults = _fragment_defaults(movie, track)
     if defaults is not None:
-        columns = _with_fragments(file, size_bytes, columns, defaults)
+        limit = min(MAX_PACKETS, size_bytes)
+        columns = join_columns([columns, *read_fragments(file, size_bytes, *defaults, limit)])
     return _assemble(movie, track, columns, size_bytes)
 
 
@@ -98,20 +95,20 @@ def _handler(track: memoryview) -> bytes:
 
 
 def _assemble(
-    movie: memoryview, track: memoryview, columns: _Columns, size_bytes: int
-) -> SampleTable:
+    movie: memoryview, track: memoryview, columns: PacketColumns, size_bytes: int
+) -> PacketTable:
     if len(columns.size) == 0:
-        raise CorruptFileError("The video track has no samples.")
+        raise CorruptFileError("The video track has no packets.")
     if columns.offset.min() < 0 or (columns.offset > size_bytes - columns.size).any():
-        raise CorruptFileError("Samples lie outside the file: it is damaged, or was cut off.")
+        raise CorruptFileError("Packets lie outside the file: it is damaged, or was cut off.")
     columns.keyframe[0] = True  # Decoding has to start somewhere, whatever the file says.
     timescale = _timescale(boxes.require(track, b"mdia", b"mdhd"))
     movie_timescale = _timescale(boxes.require(movie, b"mvhd"))
     shown, ticks = _present(columns.pts, _edit(track, movie_timescale, timescale))
     description = boxes.require(track, b"mdia", b"minf", b"stbl", b"stsd")
     if columns.size.max() > np.iinfo(np.int32).max:
-        raise CorruptFileError("A sample is larger than any image can be.")
-    return SampleTable(
+        raise CorruptFileError("A packet is larger than any image can be.")
+    return PacketTable(
         coding=_coding(description, reorder_depth(columns.pts)),
         time_base=Fraction(1, timescale),
         offset=columns.offset,
@@ -136,7 +133,7 @@ def _coding(description: memoryview, reorder: int) -> Coding:
     """Return what ``stsd`` says of the codec."""
     count = boxes.number(description, "I", 4)
     if count != 1:
-        raise UnsupportedVideoError(f"The video track has {count} sample descriptions, not one.")
+        raise UnsupportedVideoError(f"The video track has {count} codec descriptions, not one.")
     kind, entry = next(boxes.children(description[8:]), (b"", memoryview(b"")))
     if kind not in _CODECS:
         raise UnsupportedVideoError(f"The video is coded as {kind.decode('latin-1')!r}.")
@@ -163,15 +160,15 @@ def _colour(data: memoryview | None) -> Colour | None:
     return Colour(primaries, transfer, matrix, full_range)
 
 
-def _stored_samples(table: memoryview, size_bytes: int) -> _Columns:
-    """Return the samples that ``stbl`` lists: all, or those before the first fragment."""
+def _stored_packets(table: memoryview, size_bytes: int) -> PacketColumns:
+    """Return the packets that ``stbl`` lists: all, or those before the first fragment."""
     size = _sizes(table, size_bytes)
     dts = _starts(_runs(boxes.require(table, b"stts"), len(size)))
     pts = dts
     composition = boxes.find(table, b"ctts")
     if composition is not None and len(size):
         pts = dts + _runs(composition, len(size), signed=True)
-    return _Columns(_offsets(table, size), size, dts, pts, _keyframes(table, len(size)))
+    return PacketColumns(_offsets(table, size), size, dts, pts, _keyframes(table, len(size)))
 
 
 def _sizes(table: memoryview, size_bytes: int) -> NDArray[np.int64]:
@@ -181,8 +178,8 @@ def _sizes(table: memoryview, size_bytes: int) -> NDArray[np.int64]:
     fixed, count = boxes.number(box, "I", 4), boxes.number(box, "I", 8)
     if fixed == 0:
         return boxes.array(box, ">u4", 12, count).astype(np.int64)
-    if count > MAX_SAMPLES or fixed * count > size_bytes:
-        raise CorruptFileError(f"{count:,} samples of {fixed:,} bytes are declared.")
+    if count > MAX_PACKETS or fixed * count > size_bytes:
+        raise CorruptFileError(f"{count:,} packets of {fixed:,} bytes are declared.")
     return np.full(count, fixed, dtype=np.int64)
 
 
@@ -193,17 +190,17 @@ def _compact_sizes(box: memoryview) -> NDArray[np.int64]:
         pairs = np.stack([packed >> 4, packed & 15], axis=1)
         return pairs.reshape(-1)[:count].astype(np.int64)
     if bits not in (8, 16):
-        raise CorruptFileError(f"Sample sizes are declared to have {bits} bits.")
+        raise CorruptFileError(f"Packet sizes are declared to have {bits} bits.")
     return boxes.array(box, f">u{bits // 8}", 12, count).astype(np.int64)
 
 
 def _runs(box: memoryview, count: int, *, signed: bool = False) -> NDArray[np.int64]:
-    """Return the values of a run-length table (``stts``, ``ctts``) for the first samples."""
+    """Return the values of a run-length table (``stts``, ``ctts``) for the first packets."""
     entries = boxes.array(box, ">u4", 8, 2 * boxes.number(box, "I", 4)).reshape(-1, 2)
     # Stops are clipped before anything is repeated: a run may claim to be billions long.
     stops = np.minimum(np.cumsum(entries[:, 0], dtype=np.int64), count)
     if count and (len(stops) == 0 or stops[-1] < count):
-        raise CorruptFileError("A time table ends before the samples do.")
+        raise CorruptFileError("A time table ends before the packets do.")
     # Offsets are signed in all versions in practice, whatever version 0 says.
     values = entries[:, 1].astype(np.uint32).view(np.int32 if signed else np.uint32)
     return np.repeat(values.astype(np.int64), np.diff(stops, prepend=0))
@@ -216,7 +213,7 @@ def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each sample lies: samples follow one another inside chunks."""
+    """Return where each packet lies: packets follow one another inside chunks."""
     chunk_offset = _chunk_offsets(table)
     box = boxes.require(table, b"stsc")
     entries = boxes.array(box, ">u4", 8, 3 * boxes.number(box, "I", 4)).reshape(-1, 3)
@@ -226,11 +223,11 @@ def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(first) == 0 or first[0] != 0 or (np.diff(first) < 0).any():
         raise CorruptFileError("The table of chunks is not in order.")
     if (entries[:, 2] != 1).any():
-        raise UnsupportedVideoError("Samples use several sample descriptions.")
+        raise UnsupportedVideoError("Packets use several codec descriptions.")
     per_chunk = np.repeat(entries[:, 1].astype(np.int64), np.diff(first, append=len(chunk_offset)))
     stops = np.minimum(np.cumsum(per_chunk), len(size))
     if len(stops) == 0 or stops[-1] < len(size):
-        raise CorruptFileError("The table of chunks ends before the samples do.")
+        raise CorruptFileError("The table of chunks ends before the packets do.")
     starts = np.concatenate([[0], stops[:-1]])
     chunk = np.repeat(np.arange(len(chunk_offset)), stops - starts)
     position = _starts(size)
@@ -271,24 +268,6 @@ def _fragment_defaults(movie: memoryview, track: memoryview) -> tuple[int, memor
     return None
 
 
-def _with_fragments(
-    file: BinaryIO, size_bytes: int, columns: _Columns, defaults: tuple[int, memoryview]
-) -> _Columns:
-    track_id, trex = defaults
-    parts = read_fragments(
-        file, size_bytes, track_id=track_id, defaults=trex, max_samples=min(MAX_SAMPLES, size_bytes)
-    )
-    if parts is None:
-        return columns
-    return _Columns(
-        np.concatenate([columns.offset, parts.offset]),
-        np.concatenate([columns.size, parts.size]),
-        np.concatenate([columns.dts, parts.dts]),
-        np.concatenate([columns.pts, parts.dts + parts.shift]),
-        np.concatenate([columns.keyframe, parts.keyframe]),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Edit:
     """Which stretch of the track is shown, and when; in ticks of the track."""
@@ -326,7 +305,7 @@ def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
 
 
 def _present(pts: NDArray[np.int64], edit: _Edit) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the samples that are shown, in order, and the tick of each."""
+    """Return the packets that are shown, in order, and the tick of each."""
     in_order = bool((np.diff(pts) >= 0).all())
     shown = np.arange(len(pts)) if in_order else np.argsort(pts, kind="stable")
     ticks = pts if in_order else pts[shown]
@@ -336,6 +315,6 @@ def _present(pts: NDArray[np.int64], edit: _Edit) -> tuple[NDArray[np.int32], ND
         if last - first < len(ticks):
             shown, ticks = shown[first:last], ticks[first:last]
     shift = edit.delay - (edit.start or 0)
-    if shift:  # Without one, the column of ticks is that of the samples, and takes no memory.
+    if shift:  # Without one, the column of ticks is that of the packets, and takes no memory.
         ticks = ticks + shift
     return shown.astype(np.int32), ticks

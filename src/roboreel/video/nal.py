@@ -1,4 +1,4 @@
-"""What the parts of an H.264 or HEVC sample tell by their first byte.
+"""What the parts of an H.264 or HEVC packet tell by their first byte.
 
 The parts are NAL units. In MP4 and Matroska each follows its length.
 """
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from roboreel.video.samples import Coding
+    from roboreel.video.packet_table import Coding
 
 __all__ = ["disposable_test", "refreshes_all"]
 
 
 def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
-    """Return a function that tells whether a sample can be left out when it is not wanted.
+    """Return a function that tells whether a packet can be left out when it is not wanted.
 
-    Leaving such samples out changes no bit of the others; encoders make half of all images so.
+    Leaving such packets out changes no bit of the others; encoders make half of all images so.
     None for codecs, or streams, where a glance at the bytes cannot tell.
     """
     length_bytes = _length_bytes(coding)
@@ -71,7 +71,7 @@ def _is_disposable_hevc(data: memoryview, length_bytes: int) -> bool:
 
 
 def _first_bytes(data: memoryview, length_bytes: int) -> Iterator[int]:
-    """Yield the first byte of each part (NAL unit) of a sample."""
+    """Yield the first byte of each part (NAL unit) of a packet."""
     at = 0
     while at + length_bytes < len(data):
         yield data[at + length_bytes]

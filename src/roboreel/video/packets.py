@@ -1,4 +1,4 @@
-"""The encoded bytes of samples, read from a file in decoding order."""
+"""Packets, read from a file in decoding order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from roboreel.video.samples import SampleTable
+    from roboreel.video.packet_table import PacketTable
 
 __all__ = ["FilePackets", "PacketReader"]
 
-# Neighbouring samples are read together, up to so many bytes at a time.
+# Neighbouring packets are read together, up to so many bytes at a time.
 _BLOCK_BYTES = 2 * 1024**2
 
 
@@ -24,14 +24,14 @@ class PacketReader(Protocol):
     """Reads the packets of one file; a context manager, used by one thread."""
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the samples ``start … stop - 1`` with their bytes, which are valid until the next."""
+        """Yield the packets ``start … stop - 1`` with their bytes, which are valid until the next."""
         ...
 
 
 class FilePackets:
-    """Reads packets at the places that a sample table names."""
+    """Reads packets at the places that a packet table names."""
 
-    def __init__(self, path: Path, table: SampleTable) -> None:
+    def __init__(self, path: Path, table: PacketTable) -> None:
         self._path = path
         self._table = table
         # Opened for each piece of work: 10 µs beside milliseconds of decoding, and no handle is
@@ -53,10 +53,10 @@ class FilePackets:
         os.close(self._handle)
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the samples ``start … stop - 1`` with their bytes, which are valid until the next.
+        """Yield the packets ``start … stop - 1`` with their bytes, which are valid until the next.
 
         Raises:
-            CorruptFileError: The file has become shorter than its sample table says.
+            CorruptFileError: The file has become shorter than its packet table says.
         """
         offsets = self._table.offset[start:stop].tolist()
         sizes = self._table.size[start:stop].tolist()
@@ -88,7 +88,7 @@ def _read_at(handle: int, start: int, count: int) -> bytes:
 
 
 def _spans(offsets: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield spans of samples that follow one another in the file, within the block size."""
+    """Yield spans of packets that follow one another in the file, within the block size."""
     first = 0
     for position in range(1, len(offsets)):
         follows = offsets[position] == offsets[position - 1] + sizes[position - 1]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.spans.whole import arrow_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,7 @@ def read_whole_column(
     chunks: list[pa.Array] = []
     held_bytes = 0
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(arrow_file(path)) as file:
             for batch in file.iter_batches(
                 _BATCH_ROWS, row_groups=[row_group], columns=[".".join(column)], use_threads=False
             ):

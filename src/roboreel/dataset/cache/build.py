@@ -1,4 +1,4 @@
-"""Decode a dataset once, into a cache that is read at map speed."""
+"""Decode a dataset into a training cache."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock
 
-from roboreel.dataset.cache import (
+from roboreel.dataset.cache.folder import (
     CACHE_FILE,
-    Cache,
-    CacheManifest,
-    Jpeg,
-    choose_pictures,
+    LOCK_FILE,
+    NUMBERS,
     is_generation,
+    part_name,
     refuse_strangers,
-    source_of,
 )
+from roboreel.dataset.cache.manifest import CacheManifest, dataset_state
+from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
 from roboreel.files import write_atomically
 from roboreel.image import encode_jpeg
+from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw
 
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.cache import Picture
+    from roboreel.dataset.cache.pictures import Picture
     from roboreel.dataset.dataset import Dataset
+    from roboreel.image import Layout
 
 __all__ = ["Estimate", "estimate", "materialize"]
 
@@ -46,7 +48,7 @@ _ROWS_TRIED = 48
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a cache will cost, from a few frames that were tried."""
+    """The cost of a cache, extrapolated from a few frames."""
 
     frames: int
     cameras: int
@@ -55,33 +57,31 @@ class Estimate:
 
 
 def estimate(dataset: Dataset, cameras: Mapping[str, Picture] | None = None) -> Estimate:
-    """Return what a cache will cost; a few frames are decoded and encoded, nothing is written."""
+    """Return what a cache will cost; decodes and encodes a few frames, writes nothing."""
     manifest = _plan(dataset, cameras)
     count = manifest.num_rows
-    per_row = sum(
-        int(np.prod(f.value_shape)) * f.numpy_dtype.itemsize
-        for name, f in dataset.features.items()
+    row_bytes = sum(
+        int(np.prod(feature.value_shape)) * feature.numpy_dtype.itemsize
+        for name, feature in dataset.features.items()
         if name in manifest.numbers
     )
-    tried = np.unique(np.linspace(0, max(count - 1, 0), _ROWS_TRIED).astype(np.int64))
-    size_bytes, started = 0, time.perf_counter()
+    share, tried_bytes, started_s = 1.0, 0, time.perf_counter()
     if count and manifest.cameras:
-        # Runs of neighbours, as the build will read them.
+        # Short runs of neighbours, since the build decodes neighbours too.
+        tried = np.linspace(0, count - 1, _ROWS_TRIED).astype(np.int64)
         rows = np.unique(np.minimum((tried[:, None] + np.arange(4)).reshape(-1), count - 1))
         with ThreadPoolExecutor() as pool:
             for example in _images(dataset, manifest, rows, pool):
-                size_bytes += sum(
-                    len(v) if isinstance(v, bytes) else v.nbytes for v in example.values()
+                tried_bytes += sum(
+                    len(image) if isinstance(image, bytes) else image.nbytes
+                    for image in example.values()
                 )
         share = count / len(rows)
-    else:
-        share = 1.0
-    elapsed_s = time.perf_counter() - started
     return Estimate(
         frames=count,
         cameras=len(manifest.cameras),
-        size_bytes=int(size_bytes * share) + per_row * count,
-        duration_s=elapsed_s * share,
+        size_bytes=int(tried_bytes * share) + row_bytes * count,
+        duration_s=(time.perf_counter() - started_s) * share,
     )
 
 
@@ -91,22 +91,21 @@ def materialize(
     cameras: Mapping[str, Picture] | None = None,
     *,
     on_rows: Callable[[int, int], object] = lambda done, total: None,
-) -> Cache:
-    """Build the cache of a dataset, or find it; see `Dataset.materialize`.
+) -> None:
+    """Build the cache of a dataset unless it is there; see `Dataset.materialize`.
 
-    What an interrupted build has finished is found again by the next one. An old cache at the
-    same place counts until the new one is whole.
+    An interrupted build resumes where it stopped. An older cache in the same folder stays valid
+    until the new one is complete.
     """
     manifest = _plan(dataset, cameras)
     refuse_strangers(root)
     root.mkdir(parents=True, exist_ok=True)
-    if _is_whole(root, manifest):
-        return Cache(root, manifest)
-    with FileLock(str(root / ".lock")):
-        # The second look: another process may have built it while we waited.
-        if not _is_whole(root, manifest):
+    if _is_complete(root, manifest):
+        return
+    with FileLock(str(root / LOCK_FILE)):
+        # Checked again: another process may have built it while this one waited for the lock.
+        if not _is_complete(root, manifest):
             _build(dataset, root, manifest, on_rows)
-    return Cache(root, manifest)
 
 
 def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
@@ -116,11 +115,11 @@ def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManif
         part_rows=_PART_ROWS,
         numbers=tuple(name for name, f in manifest.features.items() if f.kind == "number"),
         cameras=choose_pictures(manifest, cameras),
-        source=source_of(manifest),
+        state=dataset_state(manifest),
     )
 
 
-def _is_whole(root: Path, manifest: CacheManifest) -> bool:
+def _is_complete(root: Path, manifest: CacheManifest) -> bool:
     try:
         return CacheManifest.read(root).key == manifest.key
     except CacheError:
@@ -147,15 +146,15 @@ def _build(
             write_shards(
                 _counted(_images(dataset, manifest, rows, pool), progress),
                 _image_features(dataset, manifest),
-                folder / f"images-{part:06d}",
+                folder / part_name(part),
                 batch_size=256,
                 source={"cache": manifest.key, "first": first, "rows": len(rows)},
             )
             on_rows(int(rows[-1]) + 1, total)
     write_atomically(root / CACHE_FILE, json.dumps(manifest.to_json(), indent=1))
     for old in root.iterdir():
-        # One that is being read goes with a later build: whoever opens a cache holds its numbers.
-        if is_generation(old) and old.name != manifest.key and withdraw(old / "numbers"):
+        # An open cache holds its numbers. If this one is open, a later build removes it.
+        if is_generation(old) and old.name != manifest.key and withdraw(old / NUMBERS):
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -168,8 +167,8 @@ def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> N
     write_shards(
         _numbers(dataset, manifest),
         features,
-        folder / "numbers",
-        # Few record batches, since a gather visits each that it needs; and few rows in memory.
+        folder / NUMBERS,
+        # Large batches, since a gather visits every batch it needs; yet few rows in memory.
         batch_size=1 << 16,
         shard_size="1GB",
         source={"cache": manifest.key},
@@ -179,9 +178,7 @@ def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> N
 def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, Any]]:
     for first in range(0, manifest.num_rows, _PART_ROWS):
         rows = np.arange(first, min(first + _PART_ROWS, manifest.num_rows), dtype=np.int64)
-        columns = dataset._reader.read(rows, manifest.numbers)
-        for place in range(len(rows)):
-            yield {name: column[place] for name, column in columns.items()}
+        yield from _examples(dataset._reader.read(rows, SampleSpec(manifest.numbers)), len(rows))
 
 
 def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, object]:
@@ -190,8 +187,9 @@ def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, obje
         if isinstance(picture, Jpeg):
             features[name] = Image()
             continue
-        # Shape and type are those of what is stored: depth may be metres, or 16 bits.
-        first = dataset._reader.read(np.zeros(1, np.int64), [name], image_size=picture.size)[name]
+        # Taken from an image that was read: depth may be metres, or 16 bits.
+        spec = SampleSpec(name, image_size=picture.size)
+        first = dataset._reader.read(np.zeros(1, np.int64), spec)[name]
         features[name] = Array(first.shape[1:], first.dtype.name)
     return features
 
@@ -202,15 +200,19 @@ def _images(
     rows: NDArray[np.int64],
     pool: ThreadPoolExecutor,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the images of rows as they are stored, decoded forward and encoded in threads."""
+    """Yield the images of each row as they are stored; they are encoded in threads."""
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         some = rows[first : first + _ROWS_AT_ONCE]
         columns = {
             name: _encoded(dataset, name, picture, some, pool)
             for name, picture in manifest.cameras.items()
         }
-        for place in range(len(some)):
-            yield {name: column[place] for name, column in columns.items()}
+        yield from _examples(columns, len(some))
+
+
+def _examples(columns: Mapping[str, Any], count: int) -> Iterator[dict[str, Any]]:
+    for place in range(count):
+        yield {name: column[place] for name, column in columns.items()}
 
 
 def _encoded(
@@ -220,8 +222,8 @@ def _encoded(
     rows: NDArray[np.int64],
     pool: ThreadPoolExecutor,
 ) -> Any:  # noqa: ANN401  # pictures or pixels, one per row
-    layout: Literal["hwc", "chw"] = "hwc" if isinstance(picture, Jpeg) else "chw"
-    images = dataset._reader.read(rows, [name], image_size=picture.size, layout=layout)[name]
+    layout: Layout = "hwc" if isinstance(picture, Jpeg) else "chw"
+    images = dataset._reader.read(rows, SampleSpec(name, None, picture.size, layout))[name]
     if not isinstance(picture, Jpeg):
         return images
     quality = picture.quality

@@ -1,8 +1,8 @@
-"""The sample table: what is known of a video file's encoded images without decoding one."""
+"""The packet table: what is known of a video file's encoded images without decoding one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +12,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Coding", "Colour", "SampleTable", "decoding_starts", "reorder_depth"]
+__all__ = [
+    "Coding",
+    "Colour",
+    "PacketColumns",
+    "PacketTable",
+    "decoding_starts",
+    "join_columns",
+    "reorder_depth",
+]
 
 # No decoder of FFmpeg holds back more images than this.
 _MAX_REORDER = 16
@@ -44,12 +52,34 @@ class Coding:
     """How many images at most are decoded ahead of one that is shown before them."""
     colour: Colour | None = None
 
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width."""
+        return self.height, self.width
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SampleTable:
-    """The samples of one video track.
+class PacketColumns:
+    """Packets in decoding order, as a file lists them: see `PacketTable`."""
 
-    A sample is one encoded image. The first five arrays are in decoding order, the last two in
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+    dts: NDArray[np.int64]
+    pts: NDArray[np.int64]
+    keyframe: NDArray[np.bool_]
+
+
+def join_columns(parts: list[PacketColumns]) -> PacketColumns:
+    """Return packets that follow one another as one list."""
+    names = [column.name for column in fields(PacketColumns)]
+    return PacketColumns(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacketTable:
+    """The packets of one video track.
+
+    A packet is one encoded image. The first five arrays are in decoding order, the last two in
     the order of presentation, with the file's edit list applied.
     """
 
@@ -57,23 +87,23 @@ class SampleTable:
     time_base: Fraction
     """Seconds per tick."""
     offset: NDArray[np.int64]
-    """Position of each sample's bytes in the file, ``(S,)``; empty unless ``via`` is ``"mp4"``."""
+    """Position of each packet's bytes in the file, ``(P,)``; empty unless ``via`` is ``"mp4"``."""
     size: NDArray[np.int32]
-    """Bytes of each sample, ``(S,)``."""
+    """Bytes of each packet, ``(P,)``."""
     dts: NDArray[np.int64]
-    """Decoding tick of each sample, ``(S,)``."""
+    """Decoding tick of each packet, ``(P,)``."""
     pts: NDArray[np.int64]
-    """Presentation tick of each sample before the edit list, ``(S,)``."""
+    """Presentation tick of each packet before the edit list, ``(P,)``."""
     keyframe: NDArray[np.bool_]
-    """Whether decoding can start at a sample, ``(S,)``."""
+    """Whether decoding can start at a packet, ``(P,)``."""
     shown: NDArray[np.int32]
-    """The sample of each image that is shown, ``(N,)``, in the order of presentation."""
+    """The packet of each image that is shown, ``(N,)``, in the order of presentation."""
     ticks: NDArray[np.int64]
     """The tick at which each of them is shown, ``(N,)``, ascending."""
     via: Literal["mp4", "ffmpeg"] = "mp4"
     """Who read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
     start: NDArray[np.int32] = field(init=False)
-    """The keyframe at which decoding of each sample starts, ``(S,)``: see `decoding_starts`."""
+    """The keyframe at which decoding of each packet starts, ``(P,)``: see `decoding_starts`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", decoding_starts(self.keyframe, self.pts))
@@ -89,16 +119,16 @@ class SampleTable:
 
 
 def decoding_starts(keyframe: NDArray[np.bool_], pts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the sample at which decoding must start for each sample to come out right.
+    """Return the packet at which decoding must start for each packet to come out right.
 
     That is the last keyframe which is neither decoded nor shown after it. The leading images of an
     open group, which are shown before their keyframe and lean on the group before it, so start one
     keyframe further back.
 
     Args:
-        keyframe: Whether decoding can start at each sample, in decoding order, ``(S,)``; true for
+        keyframe: Whether decoding can start at each packet, in decoding order, ``(P,)``; true for
             the first.
-        pts: Presentation tick of each sample, in decoding order, ``(S,)``.
+        pts: Presentation tick of each packet, in decoding order, ``(P,)``.
 
     Examples:
         >>> decoding_starts(np.array([True, False, True, False]), np.array([0, 1, 3, 2]))
@@ -119,10 +149,10 @@ def decoding_starts(keyframe: NDArray[np.bool_], pts: NDArray[np.int64]) -> NDAr
 
 
 def reorder_depth(pts: NDArray[np.int64]) -> int:
-    """Return how many samples at most are decoded before one that is shown earlier than they.
+    """Return how many packets at most are decoded before one that is shown earlier than they.
 
     Args:
-        pts: Presentation ticks in decoding order, ``(S,)``.
+        pts: Presentation ticks in decoding order, ``(P,)``.
 
     Examples:
         >>> reorder_depth(np.array([0, 4, 2, 1, 3]))

@@ -1,0 +1,161 @@
+"""What to read of each sample, as one value."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from roboreel.errors import WindowError
+from roboreel.window import Window
+
+if TYPE_CHECKING:
+    from roboreel.image import Layout
+
+__all__ = ["SampleSpec", "Windows", "spec_of"]
+
+Windows: TypeAlias = Mapping[str, "Window | Iterable[int]"]
+"""Windows by feature; plain integers are offsets in frames."""
+
+_LAYOUTS: tuple[Layout, ...] = ("chw", "hwc")
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SampleSpec:
+    """What to read of each sample, and the form of its images.
+
+    Args:
+        features: Names of the features to read, or one name. None means all of them, and
+            ``"task"``. Features that have a window are read in any case.
+        windows: Windows by feature; ``range(16)`` is short for ``Window(frames=range(16))``.
+        image_size: Height and width to scale images to; None keeps the stored size.
+        layout: Order of the axes of images: ``"chw"`` or ``"hwc"``.
+
+    Raises:
+        WindowError: The offsets of a window are not integers, or there are none.
+        TypeError: An argument has the wrong type.
+        ValueError: The image size is not positive, or the layout is unknown.
+
+    Examples:
+        >>> SampleSpec("observation.state", {"action": range(16)}, image_size=(224, 224))
+        SampleSpec(features=('observation.state',), windows={'action': Window(frames=range(0, 16))}, image_size=(224, 224), layout='chw')
+    """
+
+    features: tuple[str, ...] | None
+    windows: Mapping[str, Window]
+    """Read-only."""
+    image_size: tuple[int, int] | None
+    layout: Layout
+
+    def __init__(
+        self,
+        features: Sequence[str] | None = None,
+        windows: Windows | None = None,
+        image_size: Sequence[int] | None = None,
+        layout: Layout = "chw",
+    ) -> None:
+        if layout not in _LAYOUTS:
+            raise ValueError(f"layout is 'chw' or 'hwc', not {layout!r}.")
+        put = object.__setattr__
+        put(self, "features", None if features is None else _check_names(features))
+        put(self, "windows", _NO_WINDOWS if not windows else _check_windows(windows))
+        put(self, "image_size", None if image_size is None else _check_size(image_size))
+        put(self, "layout", layout)
+
+    def __hash__(self) -> int:
+        return hash((self.features, frozenset(self.windows.items()), self.image_size, self.layout))
+
+    def __repr__(self) -> str:
+        fields = {
+            "features": self.features,
+            "windows": dict(self.windows) or None,
+            "image_size": self.image_size,
+            "layout": self.layout,
+        }
+        given = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
+        return f"SampleSpec({', '.join(given)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleSpec, (self.features, dict(self.windows), self.image_size, self.layout)
+
+
+def spec_of(
+    features: Sequence[str] | SampleSpec | None = None,
+    windows: Windows | SampleSpec | None = None,
+    image_size: Sequence[int] | None = None,
+    layout: Layout | None = None,
+) -> SampleSpec:
+    """Return the spec that a caller gave, either whole or in parts.
+
+    Raises:
+        TypeError: A whole spec and parts of one were given.
+    """
+    others: tuple[object, ...]
+    if isinstance(features, SampleSpec):
+        spec, others = features, (windows, image_size, layout)
+    elif isinstance(windows, SampleSpec):
+        spec, others = windows, (features, image_size, layout)
+    elif layout is None:
+        return SampleSpec(features, windows, image_size)
+    else:
+        return SampleSpec(features, windows, image_size, layout)
+    if any(other is not None for other in others):
+        raise TypeError(
+            "A SampleSpec was given together with features, windows, image_size or layout. Put "
+            "them into the spec: dataclasses.replace(spec, image_size=(224, 224))."
+        )
+    return spec
+
+
+_NO_WINDOWS: Mapping[str, Window] = MappingProxyType({})
+
+
+def _check_names(features: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(features, str):
+        return (features,)
+    try:
+        names = tuple(features)
+    except TypeError:
+        raise TypeError(
+            f"features is {features!r}: give names, such as ['action', 'task']."
+        ) from None
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"features holds {name!r}: features have names, such as 'action'.")
+    return names
+
+
+def _check_windows(windows: Windows) -> Mapping[str, Window]:
+    if type(windows) is not dict and not isinstance(windows, Mapping):
+        raise TypeError(
+            f"windows is {windows!r}: give windows by feature, such as {{'action': range(16)}}."
+        )
+    return MappingProxyType(
+        {
+            name: window if type(window) is Window else _as_window(name, window)
+            for name, window in windows.items()
+        }
+    )
+
+
+def _as_window(name: str, window: Window | Iterable[int]) -> Window:
+    if isinstance(window, Window):
+        return window
+    try:
+        return Window(frames=window)
+    except WindowError as error:
+        raise WindowError(f"The window of {name!r}: {error}") from None
+
+
+def _check_size(size: Sequence[int]) -> tuple[int, int]:
+    try:
+        height, width = map(operator.index, size)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"image_size is {size!r}: give height and width in pixels, such as (224, 224)."
+        ) from None
+    if height < 1 or width < 1:
+        raise ValueError(f"image_size is {size!r}: height and width are 1 or more.")
+    return height, width
