@@ -4,7 +4,6 @@ import gc
 import io
 import json
 import os
-import re
 import runpy
 import shutil
 import signal
@@ -18,8 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 rr = pytest.importorskip("rerun")
@@ -31,7 +28,6 @@ from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
 from roboreel.demo_arm import Sample, make_sample
 from roboreel.errors import (
-    CorruptFileError,
     DatasetError,
     EpisodeNotFoundError,
     MissingFileError,
@@ -39,13 +35,10 @@ from roboreel.errors import (
 )
 from roboreel.image import decode_image, encode_png, encode_tiff
 from roboreel.rerun import default_blueprint, export_episodes, log_episode
-from roboreel.rerun.bitstream import stream_packer
 from roboreel.rerun.episode_chunks import NOT_SHOWN, EpisodeChunks, entity_path
 from roboreel.rerun.export import lend_chunks
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
-from roboreel.video.mp4 import read_packet_table
-from roboreel.video.packet_table import Coding
 from tests import factory
 from tests.rrd_rows import chunks_of, rows_of
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
@@ -636,51 +629,6 @@ def test_without_rerun_the_error_says_how_to_install_it():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert "pip install 'roboreel[rerun]'" in run.stderr
-
-
-@pytest.mark.parametrize("codec", ["libx264", "libx265"])
-def test_packets_for_a_stream_are_those_of_ffmpegs_filter(codec, tmp_path):
-    path = write_video(tmp_path / "v.mp4", range(9), codec=codec, gop=3)
-    pack = packer(read_packet_table(path).coding)
-    name = {"libx264": "h264", "libx265": "hevc"}[codec]
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        convert = av.BitStreamFilterContext(f"{name}_mp4toannexb", stream)
-        for packet in container.demux(stream):
-            if packet.size:
-                ours = units(pack(bytes(packet), packet.is_keyframe))
-                (theirs,) = (units(bytes(made)) for made in convert.filter(packet))
-                # FFmpeg repeats x265's settings, which lie in the header of the file, and puts the
-                # parameter sets after other remarks.
-                wanted = [unit for unit in theirs if b"x265 (build" not in unit]
-                assert sorted(ours) == sorted(wanted)
-
-
-def packer(coding):
-    pack = stream_packer(coding)
-    assert pack is not None
-    return pack
-
-
-def units(packet):
-    return [unit for unit in re.split(rb"\x00\x00\x00?\x01", packet) if unit]
-
-
-@given(st.sampled_from(["h264", "hevc", "av1"]), st.binary(max_size=60), st.binary(max_size=60))
-def test_damaged_packets_are_an_error_or_passed_on_but_never_a_crash(codec, record, packet):
-    try:
-        pack = packer(Coding(codec, b"\x01" + record, 64, 48))
-        assert isinstance(pack(packet, True), bytes)
-    except CorruptFileError:
-        pass
-
-
-def test_an_av1_keyframe_without_its_header_gets_it():
-    header, frame = b"\x0a\x01\xff", b"\x32\x01\xaa"
-    pack = packer(Coding("av1", bytes(4) + header, 64, 48))
-    assert pack(b"\x12\x00" + frame, True) == header + frame
-    assert pack(b"\x12\x00" + frame, False) == frame
-    assert pack(header + frame, True) == header + frame
 
 
 def test_the_command_exports_the_episodes_that_were_asked_for(tmp_path):

@@ -13,10 +13,10 @@ from rerun.chunk import Chunk
 from roboreel.errors import DatasetError, UnsupportedVideoError
 from roboreel.format.counters import COUNTERS
 from roboreel.image import encode_png
-from roboreel.rerun.bitstream import stream_packer
 from roboreel.rerun.clips import EpisodeClip, copy_clip, find_clip, read_packets
 from roboreel.rerun.columns import make_blobs, make_properties, make_tensors
 from roboreel.rerun.text import describe_language
+from roboreel.video.bitstream import stream_packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
