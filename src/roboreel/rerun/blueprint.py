@@ -8,7 +8,7 @@ import numpy as np
 import rerun as rr
 import rerun.blueprint as rrb
 
-from roboreel.rerun.episode_blocks import NOT_SHOWN, entity_path
+from roboreel.rerun.episode_chunks import NOT_SHOWN, entity_path
 
 if TYPE_CHECKING:
     from roboreel.schema import Feature, Manifest

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rerun as rr
+from rerun.chunk import LazyChunkStream
 
 from roboreel.files import atomic_file
-from roboreel.rerun.blocks import lend_chunks
 from roboreel.rerun.blueprint import default_blueprint
-from roboreel.rerun.episode_blocks import EpisodeBlocks
-from roboreel.rerun.recording import RecordingWriter
+from roboreel.rerun.episode_chunks import EpisodeChunks
 from roboreel.rerun.source import Source
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rerun.chunk import Chunk
 
     from roboreel.dataset import Dataset, Episode
 
@@ -41,7 +42,7 @@ def log_episode(
         MissingFileError: A data or video file is not there.
     """
     chosen = dataset.select([episode]).episodes[0]
-    with lend_chunks(EpisodeBlocks(Source(dataset.manifest)).of(chosen)) as chunks:
+    with lend_chunks(EpisodeChunks(Source(dataset.manifest)).of(chosen)) as chunks:
         rr.send_chunks(chunks, recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
@@ -78,13 +79,20 @@ def export_episodes(
     # Once, not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
         _write_blueprint(source, folder / BLUEPRINT_FILE)
-    made, writer = EpisodeBlocks(source), RecordingWriter(folder, source.name)
-    for done, episode in enumerate(dataset.episodes, start=1):
-        if overwrite or not writer.has(recording_id(episode)):
-            writer.write(partial(made.of, episode), recording_id(episode))
+    made = EpisodeChunks(source)
+    paths = [folder / f"{recording_id(episode)}.rrd" for episode in dataset.episodes]
+    for done, (episode, path) in enumerate(zip(dataset.episodes, paths, strict=True), start=1):
+        if overwrite or not path.exists():
+            with (
+                atomic_file(path, sync=False) as temporary,
+                lend_chunks(made.of(episode)) as chunks,
+            ):
+                LazyChunkStream.from_iter(chunks).write_rrd(
+                    temporary, application_id=source.name, recording_id=recording_id(episode)
+                )
         _tell(source, on_problem)
         on_episode(done)
-    return [Path(writer.name_of(recording_id(episode))) for episode in dataset.episodes]
+    return paths
 
 
 def send_episodes(
@@ -106,7 +114,7 @@ def send_episodes(
         MissingFileError: A data or video file is not there.
     """
     source, layout = Source(dataset.manifest), default_blueprint(dataset.manifest)
-    made = EpisodeBlocks(source)
+    made = EpisodeChunks(source)
     for done, episode in enumerate(dataset.episodes, start=1):
         recording = rr.RecordingStream(
             source.name, recording_id=recording_id(episode), send_properties=False
@@ -121,10 +129,8 @@ def send_episodes(
 
 
 def _tell(source: Source, on_problem: Callable[[str], object]) -> None:
-    # Once each: what could not be written in our way was read a second time.
-    for problem in dict.fromkeys(source.problems):
-        on_problem(problem)
-    source.problems.clear()
+    while source.problems:
+        on_problem(source.problems.pop(0))
 
 
 def recording_id(episode: Episode) -> str:
@@ -135,3 +141,27 @@ def recording_id(episode: Episode) -> str:
 def _write_blueprint(source: Source, path: Path) -> None:
     with atomic_file(path, sync=False) as temporary:
         default_blueprint(source.manifest).save(source.name, temporary)
+
+
+@contextmanager
+def lend_chunks(chunks: Iterable[Chunk]) -> Iterator[Iterator[Chunk]]:
+    """Lend chunks to Rerun, and raise what making them raised: Rerun turns it into RuntimeError."""
+    raised: list[BaseException] = []
+
+    def lent() -> Iterator[Chunk]:
+        try:
+            yield from chunks
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield lent()
+    except RuntimeError as error:
+        if raised:
+            raise raised[0] from None
+        if str(error).startswith("KeyboardInterrupt"):  # It came between two chunks.
+            raise KeyboardInterrupt from None
+        raise
