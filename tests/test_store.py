@@ -433,9 +433,9 @@ def test_an_image_that_cannot_be_decoded_is_named(tmp_path):
     write_shards([{"x": None}, {"x": b"no picture"}], {"x": Image()}, tmp_path / "s")
     store = open_shards(tmp_path / "s").decoded()
     assert store[0]["x"] is None
-    with pytest.raises(CorruptFileError, match="An image, 'x' of row 1: "):
+    with pytest.raises(CorruptFileError, match="Cannot decode the image in 'x' of row 1: "):
         store[1]
-    with pytest.raises(CorruptFileError, match="An image, value 0 of 'x': "):
+    with pytest.raises(CorruptFileError, match="Cannot decode the image in value 0 of 'x': "):
         store.take([1, 0])
 
 
@@ -464,7 +464,7 @@ def test_the_shard_used_longest_ago_is_let_go_of(tmp_path):
     assert store._table._open == {0, 2}
 
 
-def test_rows_are_the_same_when_reads_are_announced(folder):
+def test_rows_are_the_same_when_reads_are_prefetched(folder):
     store = open_shards(folder, max_open=2)
     for row in (3, 50, 3, 20):
         store._table._disk.waits = True

@@ -59,7 +59,7 @@ def video_chunks(
     """Yield the clip of a camera: as a stream of packets if possible, otherwise as a file."""
     path, depth = entity_path(camera), frames.manifest.features[camera].depth
     if depth is not None:
-        images = frames.videos.stream(clip.request, depth=depth)
+        images = frames.videos.stream(clip.request, layout="chw", depth=depth)
         try:
             images = chain([next(images)], images)
         except UnsupportedVideoError:

@@ -1,4 +1,4 @@
-"""Row numbers as a caller gives them, checked."""
+"""Check row numbers."""
 
 from __future__ import annotations
 
