@@ -35,7 +35,8 @@ from roboreel.errors import (
 )
 from roboreel.image import decode_image, encode_png, encode_tiff
 from roboreel.rerun import default_blueprint, export_episodes, log_episode
-from roboreel.rerun.episode_chunks import NOT_SHOWN, EpisodeChunks, entity_path
+from roboreel.rerun.entities import entity_path, shown_features
+from roboreel.rerun.episode_chunks import EpisodeChunks
 from roboreel.rerun.export import lend_chunks
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
@@ -94,9 +95,7 @@ def test_real_datasets_lose_no_feature_and_no_frame(root, tmp_path):
     for episode, path in zip(dataset.episodes, export_episodes(dataset, tmp_path), strict=True):
         rows = rows_of(path)
         timed = {(entity, time) for entity, _, time in rows if time is not None}
-        for name, feature in dataset.features.items():
-            if name in NOT_SHOWN:
-                continue
+        for name, feature in shown_features(dataset.features).items():
             shown = [time for entity, time in timed if entity == entity_path(name)]
             assert sorted(shown) == list(range(episode.length))
             if feature.kind == "number":
@@ -404,7 +403,7 @@ def test_long_episodes_are_exported_block_by_block_with_the_rows_of_short_ones(
     write_video_dataset(tmp_path / "film", [6, 9], codec="libx264", gop=2)
     roots = [tmp_path / "data", tmp_path / "film"]
     whole = [export_episodes(reel.open_dataset(root), root / "whole") for root in roots]
-    monkeypatch.setattr("roboreel.rerun.episode_chunks._CHUNK_BYTES", 1)
+    monkeypatch.setattr("roboreel.rerun.camera_chunks._CHUNK_BYTES", 1)
     parts = [export_episodes(reel.open_dataset(root), root / "parts") for root in roots]
     for one, other in zip(chain(*whole), chain(*parts), strict=True):
         assert chunks_in(other) > chunks_in(one)
@@ -620,7 +619,7 @@ def test_two_features_at_one_place_are_an_error(tmp_path, monkeypatch):
     features = {"a/b": Feature("float32", (1,)), "a//b": Feature("float32", (1,))}
     stored = dict.fromkeys(features, np.zeros(4, np.float32))
     write_pictures(tmp_path / "data", [4], features, stored, monkeypatch)
-    with pytest.raises(DatasetError, match=r"'a/b' and 'a//b' have the same place"):
+    with pytest.raises(DatasetError, match=r"'a/b' and 'a//b' have the same path"):
         export(tmp_path / "data")
 
 

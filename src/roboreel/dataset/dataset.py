@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.episodes import Episode
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
+    from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature, Manifest
@@ -204,6 +205,11 @@ class Dataset:
             held_by=budget.held_by_owner(),
             paths=self._reader.paths(),
         )
+
+    @property
+    def frame_reader(self) -> FrameReader:
+        """What the dataset stores, undecoded: for tools that pass it on, such as viewers."""
+        return self._reader.frames
 
     def __len__(self) -> int:
         """How many samples there are."""
