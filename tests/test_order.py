@@ -348,8 +348,10 @@ def test_the_world_size_may_change_in_mid_epoch(num_samples, splits, steps_each)
 def test_a_split_that_cannot_be_is_refused():
     with pytest.raises(ValueError, match="Rank 2 does not exist: there are 2 ranks, 0 to 1"):
         Split(10, 2, rank=2, world_size=2)
-    with pytest.raises(ValueError, match="batch_size=0"):
+    with pytest.raises(ValueError, match="batch_size must be 1 or more; it is 0"):
         Split(10, 0)
+    with pytest.raises(TypeError, match=r"batch_size is 2\.5: give a whole number"):
+        Split(10, 2.5)  # type: ignore[arg-type]  # that is the test
     with pytest.raises(ValueError, match="11 samples cannot be consumed of an epoch of 10"):
         Split(10, 2).num_batches(11)
     with pytest.raises(IndexError, match="Batch 5 does not exist: 5 are left"):
