@@ -1,4 +1,4 @@
-"""A training epoch: from a cache of JPEG 224 x 224, and from the video itself."""
+"""A training epoch from a cache of JPEG 224 x 224, and from the video itself."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from roboreel.demo_arm import Sample, make_sample
 __all__ = ["BENCHMARK"]
 
 TOTAL_MINUTES = Column("minutes", lambda row: row.wall_s / 60)
-"""What the whole step took, not one of the things done: what a user waits for the cache."""
+"""Duration of the whole step: how long a user waits for the cache."""
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Make a dataset of AV1 video from two cameras, and list who trains on it."""
+    """Make a dataset of AV1 video from two cameras; return a case per contender."""
     sample = Sample(episodes=2, frames=20, size=(96, 128)) if settings.quick else _LARGE
     root = make_sample(settings.scratch / "arm", sample)
     title = f"{sample.episodes * sample.frames:,} frames, 2 cameras of {_size(sample)}, AV1"

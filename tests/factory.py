@@ -10,8 +10,11 @@ import imagecodecs
 import numpy as np
 import pytest
 
-from roboreel.format.features import DEFAULT_FEATURES, feature_to_json
-from roboreel.format.write_v3 import DATA_PATH, VIDEO_PATH, write_data_file, write_manifest
+from roboreel.format import write_manifest
+from roboreel.format.counters import COUNTERS
+from roboreel.format.features import feature_to_json
+from roboreel.format.places import DATA_PATH, VIDEO_PATH
+from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -83,7 +86,7 @@ def make_manifest(
     first = np.searchsorted(file, file)
     num_files = int(file[-1]) + 1 if count else 0
     files = {"chunk_index": np.zeros(num_files, np.int64), "file_index": np.arange(num_files)}
-    features = {**(NUMBERS if features is None else features), **DEFAULT_FEATURES}
+    features = {**(NUMBERS if features is None else features), **COUNTERS}
     cameras = [name for name, feature in features.items() if feature.dtype == "video"]
     begin_s = (start - start[first]) / fps
     clips = ClipTable(file, begin_s, begin_s + length / fps)
@@ -145,7 +148,7 @@ def write_dataset_v2(
     features: dict[str, Feature] | None = None,
 ) -> None:
     """Write a v2.0 or v2.1 dataset without video files."""
-    features = {**(NUMBERS if features is None else features), **DEFAULT_FEATURES}
+    features = {**(NUMBERS if features is None else features), **COUNTERS}
     meta = root / "meta"
     meta.mkdir(parents=True, exist_ok=True)
     start = 0

@@ -1,7 +1,6 @@
 """Training caches: the same dataset, decoded once."""
 
 import gc
-import json
 import os
 import subprocess
 import sys
@@ -9,12 +8,10 @@ import sys
 import imagecodecs
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import roboreel as reel
-from roboreel.cli import app
-from roboreel.dataset import cache as cache_module
-from roboreel.dataset import materialize as materialize_module
+from roboreel.dataset.cache import build as build_module
+from roboreel.dataset.cache import reader as reader_module
 from roboreel.errors import CacheError
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, image_of, write_dataset
@@ -33,7 +30,7 @@ def dataset(tmp_path):
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch):
     # Several parts out of a few rows.
-    monkeypatch.setattr(materialize_module, "_PART_ROWS", 4)
+    monkeypatch.setattr(build_module, "_PART_ROWS", 4)
 
 
 def test_raw_pixels_are_those_of_the_source(dataset, tmp_path):
@@ -138,7 +135,7 @@ def test_a_stale_cache_is_refused_with_what_to_do(dataset, tmp_path):
 
 
 def test_wrong_wishes_are_refused(dataset, tmp_path):
-    with pytest.raises(CacheError, match="No camera fits 'wrist'"):
+    with pytest.raises(CacheError, match="No camera matches 'wrist'"):
         dataset.materialize(tmp_path / "c", {"wrist": reel.Raw()})
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
@@ -161,39 +158,11 @@ def test_a_folder_of_somebody_else_is_never_swept(dataset, tmp_path, name):
 
 
 def test_few_parts_are_open_at_once(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(cache_module, "_MAX_OPEN_PARTS", 2)
+    monkeypatch.setattr(reader_module, "_MAX_OPEN_PARTS", 2)
     cached = dataset.materialize(tmp_path / "c", {"*": reel.Raw()})
     ours, theirs = cached.read(range(18))[CAMERA], dataset.read(range(18))[CAMERA]
     assert np.array_equal(ours, theirs)
     assert len(cached._reader._cache._parts) == 2
-
-
-def test_the_commands_build_list_verify_prune_and_remove(dataset, tmp_path, monkeypatch):
-    monkeypatch.setenv("ROBOREEL_CACHE", str(tmp_path / "home"))
-    run = CliRunner().invoke
-    build = ["cache", "build", str(dataset.path), "--size", "4x6", "--jpeg", "90", "--json"]
-    dry = json.loads(run(app, [*build, "--dry-run"]).stdout)
-    assert (dry["frames"], dry["cameras"]) == (18, 2)
-    assert not (tmp_path / "home").exists()
-    built = json.loads(run(app, build).stdout)
-    listed = json.loads(run(app, ["cache", "list", "--json"]).stdout)
-    assert [entry["path"] for entry in listed] == [built["path"]]
-    assert "data_set-jpeg-4x6-q90" in built["path"]
-    good = run(
-        app, ["cache", "verify", built["path"], "--dataset", str(dataset.path), "--checksums"]
-    )
-    assert good.exit_code == 0
-    shard = next(p for p in (tmp_path / "home").rglob("shard-*.arrow"))
-    shard.write_bytes(shard.read_bytes()[:-1])
-    bad = run(app, ["cache", "verify", built["path"]])
-    assert bad.exit_code == 1
-    assert "Problem" in bad.stdout
-    assert run(app, ["cache", "prune", "--keep-bytes", "1", "--dry-run"]).exit_code == 0
-    assert shard.exists()
-    assert run(app, ["cache", "prune", "--keep-bytes", "1"]).exit_code == 0
-    assert not shard.exists()
-    assert isinstance(run(app, ["cache", "remove", str(dataset.path)]).exception, CacheError)
-    assert (dataset.path / "meta" / "info.json").exists()
 
 
 _SHARE = """

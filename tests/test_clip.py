@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roboreel.errors import MissingImageError
 from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
-from roboreel.video.samples import decoding_starts
+from roboreel.video.packet_table import decoding_starts
 
 FPS = 30.0
 TIME_BASE = Fraction(1, 15360)
@@ -111,9 +111,11 @@ def test_a_file_that_starts_late_and_says_so_is_read_as_it_says():
     assert images([0, 9], clip, regular(10, 2 * FRAME)) == [0, 9]
 
 
-def test_a_clip_that_could_be_meant_in_two_ways_is_refused():
+def test_a_clip_that_fits_in_two_ways_is_refused():
     clip = Clip(10 / FPS, 20 / FPS, 10, FPS)
-    with pytest.raises(MissingImageError, match=r"first image is at 0\.067 s.*could mean either"):
+    with pytest.raises(
+        MissingImageError, match=r"first image is at 0\.067 s.*start at 0\.333 s.*is ambiguous"
+    ):
         images([0], clip, regular(40, 2 * FRAME))
 
 
@@ -122,7 +124,7 @@ def test_a_late_file_with_too_few_images_is_refused_rather_than_shifted():
         images([0], Clip(0.0, 10 / FPS, 10, FPS), regular(8, 2 * FRAME))
 
 
-def test_a_clip_that_starts_where_no_image_is_is_refused():
+def test_a_clip_that_starts_where_there_is_no_image_is_refused():
     with pytest.raises(
         MissingImageError, match=r"starts at 9\.000 s, where the video has no image"
     ):
@@ -136,7 +138,7 @@ def test_a_frame_that_the_episode_does_not_have_is_refused():
 
 @st.composite
 def streams(draw: Any) -> Any:
-    """Samples in decoding order: groups, some open, with images moved as B-frames are."""
+    """Packets in decoding order: groups, some open, with images moved as B-frames are."""
     keyframe: list[bool] = []
     pts: list[int] = []
     for group in range(draw(st.integers(1, 6))):
@@ -163,11 +165,11 @@ def test_runs_start_at_the_last_keyframe_decoded_and_shown_before(stream, data):
     keyframe, pts = stream
     wanted = data.draw(st.lists(st.integers(0, len(pts) - 1), min_size=1))
     runs = plan_runs(np.array(wanted), decoding_starts(keyframe, pts))
-    assert sorted(sample for run in runs for sample in run.wanted) == sorted(set(wanted))
+    assert sorted(packet for run in runs for packet in run.wanted) == sorted(set(wanted))
     for run in runs:
         assert run.stop == max(run.wanted) + 1
-        for sample in run.wanted:
-            possible = [k for k in range(sample + 1) if keyframe[k] and pts[k] <= pts[sample]]
+        for packet in run.wanted:
+            possible = [k for k in range(packet + 1) if keyframe[k] and pts[k] <= pts[packet]]
             assert run.start == (possible[-1] if possible else 0)
 
 
@@ -176,14 +178,14 @@ def test_parts_hold_all_that_is_wanted_once_and_each_run_starts_early_enough(str
     keyframe, pts = stream
     wanted = data.draw(st.lists(st.integers(0, len(pts) - 1)))
     runs = plan_runs(np.array(wanted, dtype=np.int64), decoding_starts(keyframe, pts))
-    starts = {sample: run.start for run in runs for sample in run.wanted}
+    starts = {packet: run.start for run in runs for packet in run.wanted}
     parts = [run for part in split_runs(runs, target) for run in part]
-    assert sorted(sample for run in parts for sample in run.wanted) == sorted(set(wanted))
+    assert sorted(packet for run in parts for packet in run.wanted) == sorted(set(wanted))
     for run in parts:
         assert keyframe[run.start]
         assert list(run.wanted) == sorted(run.wanted)
         assert run.stop == run.wanted[-1] + 1
-        assert all(run.start <= starts[sample] for sample in run.wanted)
+        assert all(run.start <= starts[packet] for packet in run.wanted)
 
 
 def test_neighbouring_groups_are_decoded_in_one_go_up_to_the_target():

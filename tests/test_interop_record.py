@@ -214,9 +214,9 @@ def test_a_dataset_of_lerobot_goes_on_and_lerobot_reads_both_parts(tmp_path):
 
 
 def reel_defaults() -> set[str]:
-    from roboreel.format.features import DEFAULT_FEATURES
+    from roboreel.format.counters import COUNTERS
 
-    return set(DEFAULT_FEATURES)
+    return set(COUNTERS)
 
 
 def _value(feature: Feature, i: int) -> object:

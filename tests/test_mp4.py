@@ -16,8 +16,8 @@ from roboreel.errors import (
     MissingFileError,
     UnsupportedVideoError,
 )
-from roboreel.video.mp4 import MAX_SAMPLES, read_sample_table
-from roboreel.video.samples import SampleTable, reorder_depth
+from roboreel.video.mp4 import MAX_PACKETS, read_packet_table
+from roboreel.video.packet_table import PacketTable, reorder_depth
 from tests.video_factory import write_video
 
 FILES: dict[str, dict[str, Any]] = {
@@ -44,7 +44,7 @@ FILES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", FILES)
 def test_the_table_is_what_ffmpeg_finds_in_the_file(name, tmp_path):
     path = write_video(tmp_path / "video.mp4", range(30), **FILES[name])
-    table = read_sample_table(path)
+    table = read_packet_table(path)
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         packets = [packet for packet in container.demux(stream) if packet.size]
@@ -79,7 +79,7 @@ def table_box(kind: bytes, *rows: tuple[int, ...], version: int = 0) -> bytes:
     return full(kind, u32(len(rows)), *(u32(*row) for row in rows), version=version)
 
 
-SAMPLES = 6
+PACKETS = 6
 DATA_AT = 8
 
 
@@ -91,16 +91,16 @@ def handmade(
     descriptions: int = 1,
     **stbl: bytes,
 ) -> Path:
-    """Write a file of six samples of 100 bytes in two chunks; boxes may be replaced."""
+    """Write a file of six packets of 100 bytes in two chunks; boxes may be replaced."""
     entry = box(
         b"avc1", bytes(6), u32(1)[2:], bytes(16), struct.pack(">HH", 64, 48), bytes(50),
         box(b"avcC", bytes(range(1, 12))),
     )  # fmt: skip
     boxes = {
         "stsd": full(b"stsd", u32(descriptions), entry * descriptions),
-        "stts": table_box(b"stts", (SAMPLES, 512)),
+        "stts": table_box(b"stts", (PACKETS, 512)),
         "stsc": table_box(b"stsc", (1, 3, 1)),
-        "stsz": full(b"stsz", u32(0, SAMPLES), u32(*[100] * SAMPLES)),
+        "stsz": full(b"stsz", u32(0, PACKETS), u32(*[100] * PACKETS)),
         "stco": table_box(b"stco", (DATA_AT,), (DATA_AT + 300,)),
         **stbl,
     }
@@ -125,40 +125,40 @@ def path(tmp_path):
     return tmp_path / "video.mp4"
 
 
-def test_samples_lie_one_after_another_in_their_chunks(path):
+def test_packets_lie_one_after_another_in_their_chunks(path):
     chunks = table_box(b"stco", (DATA_AT + 300,), (DATA_AT,))
-    table = read_sample_table(handmade(path, stco=chunks))
+    table = read_packet_table(handmade(path, stco=chunks))
     assert table.offset.tolist() == [308, 408, 508, 8, 108, 208]
     assert table.keyframe.all()
 
 
 def test_wide_offsets_are_read(path):
     chunks = full(b"co64", u32(2), struct.pack(">QQ", DATA_AT, DATA_AT + 300))
-    table = read_sample_table(handmade(path, stco=chunks))
+    table = read_packet_table(handmade(path, stco=chunks))
     assert table.offset.tolist() == [8, 108, 208, 308, 408, 508]
 
 
 @pytest.mark.parametrize(
     "sizes",
     [
-        full(b"stsz", u32(100, SAMPLES)),
-        full(b"stz2", bytes([0, 0, 0, 8]), u32(SAMPLES), bytes([100] * SAMPLES)),
-        full(b"stz2", bytes([0, 0, 0, 16]), u32(SAMPLES), struct.pack(">6H", *[100] * 6)),
+        full(b"stsz", u32(100, PACKETS)),
+        full(b"stz2", bytes([0, 0, 0, 8]), u32(PACKETS), bytes([100] * PACKETS)),
+        full(b"stz2", bytes([0, 0, 0, 16]), u32(PACKETS), struct.pack(">6H", *[100] * 6)),
     ],
 )
 def test_sizes_may_be_stored_in_several_ways(sizes, path):
-    assert read_sample_table(handmade(path, stsz=sizes)).size.tolist() == [100] * 6
+    assert read_packet_table(handmade(path, stsz=sizes)).size.tolist() == [100] * 6
 
 
 def test_sizes_of_four_bits_come_two_to_a_byte(path):
     sizes = full(b"stz2", bytes([0, 0, 0, 4]), u32(5), bytes([0x12, 0x34, 0x50]))
     stts = table_box(b"stts", (5, 512))
-    assert read_sample_table(handmade(path, stsz=sizes, stts=stts)).size.tolist() == [1, 2, 3, 4, 5]
+    assert read_packet_table(handmade(path, stsz=sizes, stts=stts)).size.tolist() == [1, 2, 3, 4, 5]
 
 
 def test_offsets_of_presentation_may_be_negative(path):
     ctts = table_box(b"ctts", (1, 0), (1, 512), (1, -512), (3, 0), version=1)
-    table = read_sample_table(handmade(path, ctts=ctts))
+    table = read_packet_table(handmade(path, ctts=ctts))
     assert table.shown.tolist() == [0, 2, 1, 3, 4, 5]
     assert table.ticks.tolist() == [0, 512, 1024, 1536, 2048, 2560]
     assert table.coding.reorder == 1
@@ -171,28 +171,28 @@ def edits(*rows: tuple[int, int], version: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_edit_shows_a_stretch_of_the_track_after_a_delay(version, path):
+def test_an_edit_shows_part_of_the_track_after_a_delay(version, path):
     trak = [edits((500, -1), (100, 1024), version=version)]
-    table = read_sample_table(handmade(path, trak=trak))
+    table = read_packet_table(handmade(path, trak=trak))
     # 0.5 s of nothing, then 0.1 s from the third image on.
     assert table.shown.tolist() == [2, 3, 4]
     assert table.ticks.tolist() == [7680, 8192, 8704]
 
 
-def test_several_stretches_are_refused(path):
+def test_several_edits_are_refused(path):
     trak = [edits((100, 0), (100, 2048))]
-    with pytest.raises(UnsupportedVideoError, match=r"more than one stretch.*video\.mp4"):
-        read_sample_table(handmade(path, trak=trak))
+    with pytest.raises(UnsupportedVideoError, match=r"more than one part of the track.*video\.mp4"):
+        read_packet_table(handmade(path, trak=trak))
 
 
-def test_several_sample_descriptions_are_refused(path):
-    with pytest.raises(UnsupportedVideoError, match="2 sample descriptions"):
-        read_sample_table(handmade(path, descriptions=2))
+def test_several_codec_descriptions_are_refused(path):
+    with pytest.raises(UnsupportedVideoError, match="2 codec descriptions"):
+        read_packet_table(handmade(path, descriptions=2))
 
 
 def test_colours_that_the_file_declares_are_kept(path):
     write_video(path, range(3), colour=(1, 1), container_options={"movflags": "write_colr"})
-    colour = read_sample_table(path).coding.colour
+    colour = read_packet_table(path).coding.colour
     assert colour is not None
     assert (colour.matrix, colour.full_range) == (1, False)
 
@@ -209,7 +209,7 @@ def test_a_run_that_claims_to_be_billions_long_takes_no_memory(kind, content, pa
     handmade(path, **{kind: content, "stco": table_box(b"stco", (DATA_AT,))})
     tracemalloc.start()
     try:
-        read_sample_table(path) if kind == "stsc" else _try_to_read(path)
+        read_packet_table(path) if kind == "stsc" else _try_to_read(path)
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
@@ -218,9 +218,9 @@ def test_a_run_that_claims_to_be_billions_long_takes_no_memory(kind, content, pa
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"stsz": full(b"stsz", u32(1, 2**32 - 1))}, "samples of 1 bytes are declared"),
+        ({"stsz": full(b"stsz", u32(1, 2**32 - 1))}, "declares 4,294,967,295 packets of 1 bytes"),
         ({"stsz": full(b"stsz", u32(0, 2**32 - 1))}, "has room for"),
-        ({"stts": table_box(b"stts", (3, 512))}, "ends before the samples do"),
+        ({"stts": table_box(b"stts", (3, 512))}, "table of times covers only some of the packets"),
         ({"stss": table_box(b"stss", (7,))}, "Keyframes are listed that do not exist"),
         ({"stco": table_box(b"stco", (DATA_AT,), (10**6,))}, "lie outside the file"),
         ({"stsc": table_box(b"stsc", (2, 3, 1))}, "chunks is not in order"),
@@ -229,33 +229,33 @@ def test_a_run_that_claims_to_be_billions_long_takes_no_memory(kind, content, pa
 )
 def test_damage_is_named(content, message, path):
     with pytest.raises(CorruptFileError, match=message):
-        read_sample_table(handmade(path, **content))
+        read_packet_table(handmade(path, **content))
 
 
-def test_a_fragment_that_claims_too_many_samples_is_refused(path):
+def test_a_fragment_that_claims_too_many_packets_is_refused(path):
     trex = box(b"mvex", full(b"trex", u32(1, 1, 512, 1, 0)))
     handmade(path, moov=[trex])
-    run = full(b"trun", u32(MAX_SAMPLES))
+    run = full(b"trun", u32(MAX_PACKETS))
     fragment = box(b"moof", box(b"traf", full(b"tfhd", u32(1)), run))
     path.write_bytes(path.read_bytes() + fragment)
-    with pytest.raises(CorruptFileError, match="more than are possible"):
-        read_sample_table(path)
+    with pytest.raises(CorruptFileError, match="more than the file can hold"):
+        read_packet_table(path)
 
 
 def test_a_recording_that_was_interrupted_says_so(path):
     path.write_bytes(box(b"ftyp", b"isom") + struct.pack(">I4s", 10**6, b"mdat") + b"x" * 100)
-    with pytest.raises(CorruptFileError, match="writing was interrupted"):
-        read_sample_table(path)
+    with pytest.raises(CorruptFileError, match="writing it was interrupted"):
+        read_packet_table(path)
 
 
 def test_a_file_that_is_not_there_says_so(path):
     with pytest.raises(MissingFileError, match=r"no video file.*video\.mp4"):
-        read_sample_table(path)
+        read_packet_table(path)
 
 
-def _try_to_read(path: Path) -> SampleTable | None:
+def _try_to_read(path: Path) -> PacketTable | None:
     try:
-        return read_sample_table(path)
+        return read_packet_table(path)
     except DatasetError:
         return None
 
@@ -298,6 +298,6 @@ def test_no_damage_to_a_file_leads_to_anything_but_a_named_error(seeds, path, da
 
 
 @given(st.lists(st.integers(-50, 50), unique=True))
-def test_the_reorder_depth_is_the_most_samples_that_an_image_waits_for(pts):
+def test_the_reorder_depth_is_the_most_packets_that_an_image_waits_for(pts):
     waits = [sum(other > own for other in pts[:place]) for place, own in enumerate(pts)]
     assert reorder_depth(np.array(pts, dtype=np.int64)) == min(max(waits, default=0), 16)

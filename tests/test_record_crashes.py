@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.commit.commit import WORKSHOP, finish_commit
+from roboreel.commit import WORKSHOP, Workshop, finish_commit
 from roboreel.record.journal import read_records
 from roboreel.record.recover import recover_dataset
 from tests.recording_crash import LENGTHS
@@ -78,7 +78,7 @@ def check_remains(folder: Path, lengths: list[int]) -> None:
     assert seen in (saved, saved + 1)
     check_dataset(root, lengths[:seen])
 
-    finish_commit(root)
+    finish_commit(Workshop(root))
     seen = len(reel.open_dataset(root).episodes)
     assert seen in (saved, saved + 1)
     flushed = flushed_frames(root, seen)

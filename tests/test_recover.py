@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import roboreel as reel
 from roboreel.cli import app
-from roboreel.commit.commit import WORKSHOP
+from roboreel.commit import WORKSHOP
 from roboreel.errors import DatasetInUseError, NotADatasetError
 from roboreel.record.recover import recover_dataset
 from tests.factory import write_dataset

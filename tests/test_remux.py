@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from roboreel.errors import CorruptFileError, EncodingError
-from roboreel.video.encode import Encoding, encode_video
+from roboreel.video.encode import Encoding, VideoWriter, encode_video
 from roboreel.video.remux import cut_video, decoding_ticks, join_videos, packets_of_span
+from roboreel.video.salvage import whole_fragments
 
 B_FRAMES = {"bf": "2", "b_strategy": "0"}
 ENCODINGS = {
@@ -113,7 +114,7 @@ def test_a_video_whose_edit_list_hides_images_is_not_joined(tmp_path):
 
 
 def test_nothing_cannot_be_joined(tmp_path):
-    with pytest.raises(EncodingError, match="no video to join"):
+    with pytest.raises(EncodingError, match="no videos to join"):
         join_videos([], tmp_path / "joined.mp4")
 
 
@@ -165,3 +166,20 @@ def test_the_packets_of_a_span_are_those_that_decoding_would_touch(data):
     entry = entries[-1]
     expected = [p for p in range(entry, max(wanted) + 1) if ticks[p] >= ticks[entry]]
     assert np.flatnonzero(kept).tolist() == expected
+
+
+def test_what_a_kill_leaves_is_salvaged_up_to_the_last_whole_fragment(tmp_path):
+    path, out = tmp_path / "a.mp4", tmp_path / "b.mp4"
+    with VideoWriter(path, size=(48, 64), fps=30, encoding=Encoding("h264"), fragmented=True) as w:
+        for number in range(8):
+            w.write(np.full((48, 64, 3), 20 * number, np.uint8))
+    content = path.read_bytes()
+    ends = [at + 4 for at in range(len(content)) if content[at : at + 4] == b"moof"][1:]
+    for fragments, end in enumerate(ends, start=1):
+        for cut in (end - 8, end + 40):  # Right after a fragment, and inside the next one.
+            path.write_bytes(content[:cut])
+            assert whole_fragments(path, out) == 2 * fragments
+    out.unlink()
+    path.write_bytes(content[:200] + bytes(100))
+    assert whole_fragments(path, out) == 0
+    assert not out.exists()

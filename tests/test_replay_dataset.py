@@ -14,7 +14,7 @@ from roboreel.errors import (
     MetadataError,
     RecordingError,
 )
-from roboreel.format.features import DEFAULT_FEATURES
+from roboreel.format.counters import COUNTERS
 from roboreel.replay import convert
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, write_dataset
@@ -115,7 +115,7 @@ def test_from_a_dataset_and_back_all_values_are_equal(tmp_path):
 
 
 def test_frames_have_the_tasks_that_their_numbers_stand_for(tmp_path):
-    features = {"action": FEATURES["action"], "task_index": DEFAULT_FEATURES["task_index"]}
+    features = {"action": FEATURES["action"], "task_index": COUNTERS["task_index"]}
     with reel.ReplayBuffer(
         tmp_path / "buffer", capacity=9, features=features, fps=10, tasks={0: "push", 1: "pull"}
     ) as buffer:
@@ -135,7 +135,7 @@ def test_frames_have_the_tasks_that_their_numbers_stand_for(tmp_path):
 def test_what_is_there_already_is_not_touched(tmp_path, buffer):
     buffer.to_dataset(tmp_path / "d", task="push", store="image")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d").rglob("*")}
-    with pytest.raises(RecordingError, match="There is something already"):
+    with pytest.raises(RecordingError, match="/d' already exists: choose a new folder"):
         buffer.to_dataset(tmp_path / "d", task="push", store="image")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "d").rglob("*")} == before
     assert left_behind(tmp_path) == {"d"}
@@ -154,7 +154,11 @@ def test_beginnings_of_a_dataset_are_named_and_not_touched(tmp_path, buffer):
     [
         ({"task": None}, FrameError, "knows no task"),
         ({"fps": 20}, FrameError, "20 fps were asked for: the buffer has 10"),
-        ({"encoding": {"reward": reel.Encoding()}}, EncodingError, "'reward', which is no camera"),
+        (
+            {"encoding": {"reward": reel.Encoding()}},
+            EncodingError,
+            "'reward', which is not a camera",
+        ),
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path, buffer, options, error, message):
@@ -206,8 +210,8 @@ def test_an_episode_that_leaves_meanwhile_is_left_out(tmp_path, buffer, monkeypa
     ("features", "tasks", "message"),
     [
         ({"action": FEATURES["action"]}, {0: "push"}, "declare .* as 'task_index'"),
-        (DEFAULT_FEATURES, {"0": "push"}, "Task '0' is 'push'"),
-        (DEFAULT_FEATURES, {0: None}, "Task 0 is None"),
+        (COUNTERS, {"0": "push"}, "Task '0' is 'push'"),
+        (COUNTERS, {0: None}, "Task 0 is None"),
     ],
 )
 def test_tasks_that_mean_nothing_are_refused(tmp_path, features, tasks, message):
@@ -217,7 +221,7 @@ def test_tasks_that_mean_nothing_are_refused(tmp_path, features, tasks, message)
 
 
 def test_a_buffer_of_other_tasks_is_another_one(tmp_path):
-    given: Any = {"capacity": 5, "features": DEFAULT_FEATURES}
+    given: Any = {"capacity": 5, "features": COUNTERS}
     reel.ReplayBuffer(tmp_path / "buffer", **given, tasks={0: "push"}).close()
     assert reel.ReplayBuffer(tmp_path / "buffer", **given).tasks == {0: "push"}
     with pytest.raises(reel.DatasetError, match=r"tasks are \{0: 'push'\}, not \{0: 'pull'\}"):

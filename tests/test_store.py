@@ -31,6 +31,7 @@ from roboreel.shards.features import normalize_features as normalize
 from roboreel.shards.store import Store, open_shards
 from roboreel.shards.write import write_shards
 
+NOT_ROWS = r"Rows are (whole|a sequence of|a flat sequence of) numbers"
 FEATURES = {
     "image": Image(),
     "label": ClassLabel(["cat", "dog"]),
@@ -161,6 +162,9 @@ class StoreContract:
     def test_some_features_can_be_taken_alone(self, store):
         assert list(store.take([1, 0], features=["n", "state"])) == ["n", "state"]
         assert list(store.slice(0, 2, features=["n"])) == ["n"]
+        assert list(store.take([0], features="n")) == ["n"]
+        batches = store.iter_batches(8, features=iter(["n"]))
+        assert all(list(batch) == ["n"] for batch in batches)
         with pytest.raises(FeatureNotFoundError, match="There is no feature 'x'"):
             store.take([0], features=["x"])
 
@@ -172,8 +176,65 @@ class StoreContract:
                 store.take([0, row])
         with pytest.raises(RowNotFoundError, match="do not all exist"):
             store.slice(len(store) - 1, 2)
-        with pytest.raises(ValueError, match="list of integers"):
-            store.take(np.ones(len(store), bool))
+
+    def test_the_error_names_the_row_as_it_was_asked_for(self, store):
+        count = len(store)
+        for row in (count, -count - 1, -3001, 2**40):
+            there = rf"Row {row} does not exist: there are {count} rows, 0 to {count - 1}, in "
+            for read in (
+                store.__getitem__,
+                lambda row: store[[0, row]],
+                lambda row: store.take([row]),
+            ):
+                with pytest.raises(RowNotFoundError, match=there):
+                    read(row)
+        with pytest.raises(RowNotFoundError, match="does not exist"):
+            store[np.array([2**64 - 1], np.uint64)]
+
+    @pytest.mark.parametrize(
+        "key",
+        [slice(2, 5), slice(-3, None), slice(None, None, 4), slice(9, 2, -2), slice(5, 2),
+         slice(20, 10**9), slice(3, 4), range(4, 1, -1), (5, 2), [6, -1, 6], [], np.array([3, 1]),
+         np.array([4], np.uint8)],
+        ids=repr,
+    )  # fmt: skip
+    def test_a_slice_or_a_list_of_rows_gives_columns(self, store, key):
+        rows = range(len(store))[key] if isinstance(key, slice) else list(key)
+        self.check_columns(store[key], [store[int(row)] for row in rows])
+
+    @pytest.mark.parametrize("number", [np.int64(3), np.uint8(3), np.array(3)], ids=repr)
+    def test_any_whole_number_gives_a_row(self, store, number):
+        assert store[number]["n"] == self.numbers[3]
+
+    def test_what_is_no_whole_number_is_refused(self, store):
+        mask = np.ones(len(store), bool)
+        wrong = [
+            1.0,
+            np.float32(1),
+            True,
+            np.True_,
+            "n",
+            None,
+            [0.5],
+            [True, False],
+            mask,
+            [[0], [1]],
+            ["n"],
+        ]
+        for rows in wrong:
+            with pytest.raises(TypeError, match=NOT_ROWS):
+                store[rows]
+        for rows in (3, [0.5], mask, [[0], [1]]):
+            for read in (store.take, store.select):
+                with pytest.raises(TypeError, match=NOT_ROWS):
+                    read(rows)
+
+    def test_a_view_keeps_its_rows_when_the_array_they_came_from_changes(self, store):
+        rows = np.array([2, 0])
+        view = store.select(rows)
+        rows[:] = 1
+        assert rows.flags.writeable
+        assert [view[place]["n"] for place in (0, 1)] == [store[row]["n"] for row in (2, 0)]
 
     def test_batches_give_every_row_once(self, store):
         batches = list(store.iter_batches(8))
@@ -380,9 +441,9 @@ def test_an_image_that_cannot_be_decoded_is_named(tmp_path):
     write_shards([{"x": None}, {"x": b"no picture"}], {"x": Image()}, tmp_path / "s")
     store = open_shards(tmp_path / "s").decoded()
     assert store[0]["x"] is None
-    with pytest.raises(CorruptFileError, match="An image, 'x' of row 1: "):
+    with pytest.raises(CorruptFileError, match="Cannot decode the image in 'x' of row 1: "):
         store[1]
-    with pytest.raises(CorruptFileError, match="An image, value 0 of 'x': "):
+    with pytest.raises(CorruptFileError, match="Cannot decode the image in value 0 of 'x': "):
         store.take([1, 0])
 
 
@@ -411,7 +472,7 @@ def test_the_shard_used_longest_ago_is_let_go_of(tmp_path):
     assert store._table._open == {0, 2}
 
 
-def test_rows_are_the_same_when_reads_are_announced(folder):
+def test_rows_are_the_same_when_reads_are_prefetched(folder):
     store = open_shards(folder, max_open=2)
     for row in (3, 50, 3, 20):
         store._table._disk.waits = True

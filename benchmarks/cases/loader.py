@@ -49,9 +49,9 @@ def decode_alone(meter: Meter, root: str) -> None:
         decoders: dict[Any, Decoder] = {}
         for job in jobs[share::_DECODERS]:
             decoder = decoders.setdefault(job.table.coding, Decoder(job.table.coding))
-            with FilePackets(job.path, job.table) as packets:
+            with FilePackets(job.path, job.table) as reader:
                 for run in job.runs:
-                    for _ in decoder.decode(packets, job.table, run):
+                    for _ in decoder.decode(reader, job.table, run):
                         pass
 
     count = len(dataset) // TRAIN_BATCH * TRAIN_BATCH
@@ -78,7 +78,7 @@ def _decoding_jobs(dataset: Any) -> list[Any]:  # noqa: ANN401
             asked = images._requests(
                 camera, wanted.reshape(-1), np.repeat(episodes, wanted.shape[1])
             )
-            jobs += images._videos._plan(asked)
+            jobs += images._videos.plan(asked).jobs
     return jobs
 
 

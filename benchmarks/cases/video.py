@@ -1,4 +1,4 @@
-"""roboreel reads images of a video; and a decoder does with nothing around it."""
+"""roboreel reads images of a video; so does a decoder alone, for comparison."""
 
 from __future__ import annotations
 
@@ -19,49 +19,52 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
     import numpy as np
 
     from roboreel.memory.budget import Budget
-    from roboreel.video.source import ClipRequest, VideoSource
+    from roboreel.video.clip import Clip
+    from roboreel.video.reader import ClipRequest, VideoReader
 
-    source = VideoSource(budget=Budget(), threads=threads)
+    reader = VideoReader(budget=Budget(), threads=threads)
+    clip = Clip(0.0, length / 30, length, 30.0)
 
     def request(images: list[int]) -> ClipRequest:
         frames, slots = np.asarray(images), np.arange(len(images))
-        return ClipRequest(Path(path), 0.0, length / 30, length, 30.0, frames, slots, 0, "camera")
+        return ClipRequest(Path(path), clip, frames, slots, 0, "camera")
 
     with meter.step("open"):
-        height, width = source.image_shape(Path(path))
-    source.read([request([0])], np.empty((1, 3, height, width), np.uint8))
+        height, width = reader.table(Path(path)).coding.image_size
+    first = np.empty((1, 3, height, width), np.uint8)
+    reader.read(reader.plan([request([0])]), first, layout="chw")
     for name, batches in random_batches(length, count).items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
                 out = np.empty((len(images), 3, height, width), np.uint8)
-                source.read([request(images)], out)
+                reader.read(reader.plan([request(images)]), out, layout="chw")
     with meter.step(FORWARD, length):
-        for _ in source.stream(request(list(range(length)))):
+        for _ in reader.stream(request(list(range(length))), layout="chw"):
             pass
 
 
 def decode_alone(meter: Meter, path: str, length: int, count: int) -> None:
-    """Feed the same packets to a decoder, and do nothing with the images."""
+    """Feed the same packets to a decoder, and discard the images."""
     import numpy as np
 
     from roboreel.video.clip import plan_runs, split_runs
     from roboreel.video.decode import Decoder
-    from roboreel.video.mp4 import read_sample_table
+    from roboreel.video.mp4 import read_packet_table
     from roboreel.video.packets import FilePackets
 
-    table = read_sample_table(Path(path))
+    table = read_packet_table(Path(path))
     decoder = Decoder(table.coding)
 
     def plan(images: list[int]) -> list[Run]:
-        samples = table.shown[images].astype(np.int64)
-        runs = plan_runs(samples, table.start)
+        packets = table.shown[images].astype(np.int64)
+        runs = plan_runs(packets, table.start)
         return [run for part in split_runs(runs, table.size.size) for run in part]
 
-    with FilePackets(Path(path), table) as packets:
+    with FilePackets(Path(path), table) as reader:
         named = {**random_batches(length, count), FORWARD: [list(range(length))]}
         for name, batches in named.items():
             planned = [run for images in batches for run in plan(images)]
             with meter.step(name, sum(map(len, batches))):
                 for run in planned:
-                    for _ in decoder.decode(packets, table, run):
+                    for _ in decoder.decode(reader, table, run):
                         pass

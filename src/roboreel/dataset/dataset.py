@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.episodes import Episode
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
+    from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature, Manifest
@@ -205,6 +206,11 @@ class Dataset:
             paths=self._reader.paths(),
         )
 
+    @property
+    def frame_reader(self) -> FrameReader:
+        """What the dataset stores, undecoded: for tools that pass it on, such as viewers."""
+        return self._reader.frames
+
     def __len__(self) -> int:
         """How many samples there are."""
         return len(self._selection)
@@ -324,7 +330,7 @@ class Dataset:
         Raises:
             CacheError: A pattern matches no camera, or the folder holds other files.
         """
-        from roboreel.dataset.materialize import materialize
+        from roboreel.dataset.cache.build import materialize
 
         root = Path(path).expanduser()
         materialize(self, root, cameras, on_rows=on_rows)

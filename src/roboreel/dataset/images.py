@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError
 from roboreel.forking import after_fork
-from roboreel.frames.picture_columns import PictureColumns
 from roboreel.image import decode_image, decode_images
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.video.scale import scale_picture
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import DTypeLike, NDArray
 
     from roboreel.dataset.cache import Cache
-    from roboreel.frames.frame_files import FrameFiles
+    from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.sample_spec import SampleSpec
-    from roboreel.schema import Manifest
+    from roboreel.video.reader import ClipRequest
 
 __all__ = ["Images"]
 
@@ -36,17 +33,11 @@ __all__ = ["Images"]
 class Images:
     """The cameras of a dataset."""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        files: FrameFiles,
-        budget: Budget,
-        threads: int | None,
-        cache: Cache | None = None,
-    ) -> None:
-        self._manifest = manifest
-        self._pictures = PictureColumns(files, budget)
-        self._videos = VideoSource(budget=budget, threads=threads)
+    def __init__(self, frames: FrameReader, budget: Budget, cache: Cache | None = None) -> None:
+        self._manifest = frames.manifest
+        self._pictures = frames.pictures
+        self._videos = frames.videos
+        self._clips = frames.clips
         self._cache = cache
         self._buffers = BatchBuffers(budget)
         self._pool: ThreadPoolExecutor | None = None
@@ -93,7 +84,7 @@ class Images:
                 yield self.read(camera, np.asarray([row]), np.asarray([episode]), spec)[0]
             return
         if self._manifest.features[camera].dtype == "video":
-            request = self._request(camera, episode, np.arange(length), np.arange(length))
+            request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
             depth = self._manifest.features[camera].depth
             yield from self._videos.stream(
                 request, size=spec.image_size, layout=spec.layout, depth=depth
@@ -193,10 +184,11 @@ class Images:
         feature = self._manifest.features[camera]
         channels, dtype = (3, np.uint8) if feature.depth is None else (1, np.float32)
         requests = self._requests(camera, rows, episodes)
-        height, width = spec.image_size or self._video_size(camera, requests)
+        plan = self._videos.plan(requests)
+        height, width = spec.image_size or self._video_size(camera, plan.image_sizes)
         shape = (channels, height, width) if layout == "chw" else (height, width, channels)
         out = self._buffers.empty((len(rows), *shape), dtype)
-        self._videos.read(requests, out, layout=layout, depth=feature.depth)
+        self._videos.read(plan, out, layout=layout, depth=feature.depth)
         return out
 
     def _requests(
@@ -207,45 +199,23 @@ class Images:
             slots[episode].append(slot)
         frames = rows - self._manifest.episodes.start[episodes]
         return [
-            self._request(camera, episode, frames[places], np.asarray(places))
+            self._clips.request(camera, episode, frames[places], np.asarray(places))
             for episode, places in slots.items()
         ]
 
-    def _request(
-        self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]
-    ) -> ClipRequest:
-        manifest = self._manifest
-        clips, number = manifest.episodes.clips[camera], int(manifest.episodes.number[episode])
-        file = int(clips.file[episode])
-        if file < 0:
-            raise MissingFileError(
-                f"The metadata names no video of {camera!r} for episode {number}, in "
-                f"{str(manifest.root)!r}."
-            )
-        return ClipRequest(
-            path=_path(manifest.root, manifest.video_files[camera][file]),
-            start_s=float(clips.start_s[episode]),
-            stop_s=float(clips.stop_s[episode]),
-            length=int(manifest.episodes.length[episode]),
-            fps=manifest.fps,
-            frames=frames,
-            slots=slots,
-            episode=number,
-            camera=camera,
-        )
-
-    def _video_size(self, camera: str, requests: list[ClipRequest]) -> tuple[int, int]:
-        if not requests:
+    def _video_size(self, camera: str, sizes: Mapping[Path, tuple[int, int]]) -> tuple[int, int]:
+        if not sizes:
             height, width, _ = self._manifest.features[camera].shape
             return height, width
-        sizes = {request.path: self._videos.image_shape(request.path) for request in requests}
-        if len(set(sizes.values())) > 1:
-            path = next(path for path in sizes if sizes[path] != sizes[requests[0].path])
-            raise CorruptFileError(
-                f"The images of {camera!r} differ in size: {sizes[requests[0].path]} in "
-                f"{str(requests[0].path)!r} and {sizes[path]} in {str(path)!r}. Pass image_size=(height, width) to scale them to one."
-            )
-        return sizes[requests[0].path]
+        first = next(iter(sizes))
+        for path, size in sizes.items():
+            if size != sizes[first]:
+                raise CorruptFileError(
+                    f"The images of {camera!r} differ in size: {sizes[first]} in {str(first)!r} "
+                    f"and {size} in {str(path)!r}. Pass image_size=(height, width) to scale them "
+                    "to one."
+                )
+        return sizes[first]
 
     def _executor(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -256,12 +226,6 @@ class Images:
 
     def _after_fork(self) -> None:
         self._pool = None
-
-
-@lru_cache(maxsize=4096)
-def _path(root: Path, name: str) -> Path:
-    """Return where a file lies; the same files come with every batch."""
-    return root / name
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import FeatureNotFoundError
+from roboreel.format.counters import COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
 
 __all__ = ["Blend", "blend_features"]
-
-_NUMBERING = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +121,7 @@ def _names(
         first, *others = datasets
         shared = [n for n in first.features if all(n in other.features for other in others)]
         return {name: (name,) * len(datasets) for name in shared}
-    names: dict[str, tuple[str | None, ...]] = {n: (n,) * len(datasets) for n in _NUMBERING}
+    names: dict[str, tuple[str | None, ...]] = {n: (n,) * len(datasets) for n in COUNTERS}
     for name, given in features.items():
         owns = (given,) * len(datasets) if isinstance(given, str) else tuple(given)
         if len(owns) != len(datasets) or not any(owns):

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from roboreel.errors import FeatureError, MetadataError
 from roboreel.schema import Depth, Feature
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["DEFAULT_FEATURES", "feature_from_json", "feature_to_json"]
-
-DEFAULT_FEATURES: dict[str, Feature] = {
-    "timestamp": Feature("float32", (1,)),
-    "frame_index": Feature("int64", (1,)),
-    "episode_index": Feature("int64", (1,)),
-    "index": Feature("int64", (1,)),
-    "task_index": Feature("int64", (1,)),
-}
-"""What every frame of a LeRobot dataset has."""
+__all__ = ["feature_from_json", "feature_to_json"]
 
 _MOST_ELEMENTS = 2**31
 _CAMERA_AXES = ("height", "width", "channels")
@@ -37,8 +26,12 @@ def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
     Raises:
         MetadataError: The entry has no usable dtype or shape.
     """
-    if not isinstance(entry, dict):
+    if not isinstance(entry, Mapping):
         raise MetadataError(f"Feature {name!r} is {entry!r} where an object was expected")
+    # In Python, LeRobot's entries have tuples where JSON has lists.
+    entry = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()
+    }
     dtype = _dtype(name, entry.get("dtype"))
     shape = _shape(name, entry.get("shape"))
     names = _flat_names(entry.get("names"))

@@ -12,7 +12,8 @@ import numpy as np
 from roboreel.dataset import open_dataset
 from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.format.hub import find_dataset
-from roboreel.format.info import info_path, read_json
+from roboreel.format.json_files import read_json
+from roboreel.format.paths import info_path
 from roboreel.numbers import positions
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import FrameError
-from roboreel.format.features import DEFAULT_FEATURES
+from roboreel.format.counters import COUNTERS
 from roboreel.record.values import check_frame
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Door", "given_features"]
 
-_NAMED_BY_RECORDER = (*DEFAULT_FEATURES, "task")
+_NAMED_BY_RECORDER = (*COUNTERS, "task")
 
 
 def given_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
     """Return the features that a caller gives; the others the recorder fills in."""
-    return {name: f for name, f in features.items() if name not in DEFAULT_FEATURES}
+    return {name: f for name, f in features.items() if name not in COUNTERS}
 
 
 class Door:

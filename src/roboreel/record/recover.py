@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.commit.commit import WORKSHOP, finish_commit, has_commit, locked
-from roboreel.errors import CorruptFileError, UnsupportedVersionError
+from roboreel.commit import Workshop, finish_commit, has_commit, locked
+from roboreel.errors import CorruptFileError
 from roboreel.format import read_manifest
+from roboreel.format.append_v3 import check_appendable
+from roboreel.format.ledger import Ledger
+from roboreel.format.strays import find_strays
 from roboreel.image import decode_image
 from roboreel.memory.budget import process_budget
 from roboreel.record.checks import given_features
 from roboreel.record.episode import ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
-from roboreel.record.ledger import Ledger
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import ImageSampler, Totals, sample_stride
+from roboreel.video.clip import Clip
+from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.salvage import first_images, whole_fragments
-from roboreel.video.source import ClipRequest, VideoSource
 
 if TYPE_CHECKING:
     import os
@@ -67,21 +70,19 @@ def recover_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> R
     """
     root = Path(path).expanduser()
     read_manifest(root)  # Before the lock, which makes a folder.
-    with locked(root):
+    with locked(Workshop(root)):
         return recover(root, dry_run=dry_run)
 
 
 def recover(root: Path, *, dry_run: bool = False) -> Recovery:
     """Do what `recover_dataset` does, under a lock that the caller holds."""
-    finished = has_commit(root) if dry_run else finish_commit(root)
+    workshop = Workshop(root)
+    finished = has_commit(workshop) if dry_run else finish_commit(workshop)
     manifest = read_manifest(root)
-    if manifest.version != "v3.0":
-        raise UnsupportedVersionError(
-            f"Only v3.0 is recorded: this dataset is of {manifest.version}, {str(root)!r}."
-        )
+    check_appendable(manifest)
     # What a commit that is still to be done will place is not a stray.
-    strays = [] if dry_run and finished else _strays(manifest)
-    with _scratch(root) as scratch:
+    strays = [] if dry_run and finished else find_strays(manifest)
+    with _scratch(workshop) as scratch:
         found = _Open.read(manifest, scratch)
         aside = [*strays, *found.unused]
         if not dry_run:
@@ -92,12 +93,12 @@ def recover(root: Path, *, dry_run: bool = False) -> Recovery:
 
 
 @contextmanager
-def _scratch(root: Path) -> Iterator[Path]:
+def _scratch(workshop: Workshop) -> Iterator[Path]:
     """Give a folder for a while, and clear away what processes that died left of theirs."""
-    folder = root / WORKSHOP / "salvage"
-    for path in (root / WORKSHOP).glob(".*.tmp-*"):
+    folder = workshop.path / "salvage"
+    for path in workshop.path.glob(".*.tmp-*"):
         path.unlink()
-    for left in (folder, root / WORKSHOP / "gone"):
+    for left in (folder, workshop.path / "gone"):
         shutil.rmtree(left, ignore_errors=True)
     folder.mkdir()
     try:
@@ -152,7 +153,7 @@ class _Open:
         """What cannot be used, in a list of paths or an empty one."""
         if self._whole or not self.folder.exists():
             return []
-        return [f"{WORKSHOP}/{self.folder.name}"]
+        return [f"{self.folder.parent.name}/{self.folder.name}"]
 
     def save(self, manifest: Manifest) -> None:
         """Save the frames that are complete as an episode, and clear the journal away."""
@@ -219,29 +220,14 @@ def _images(
 ) -> Iterator[NDArray[Any]]:
     request = ClipRequest(
         path=path,
-        start_s=0.0,
-        stop_s=length / manifest.fps,
-        length=length,
-        fps=manifest.fps,
+        clip=Clip(0.0, length / manifest.fps, length, manifest.fps),
         frames=frames,
         slots=np.arange(len(frames)),
         episode=int(Ledger.of(manifest).num_episodes),
         camera=camera,
     )
-    source = VideoSource(budget=process_budget(), threads=1)
-    return source.stream(request, layout="hwc", depth=manifest.features[camera].depth)
-
-
-def _strays(manifest: Manifest) -> list[str]:
-    """Return the data and video files that no episode is in."""
-    files = [manifest.data_files, *manifest.video_files.values()]
-    known = {
-        (manifest.root / several[i]).as_posix() for several in files for i in range(len(several))
-    }
-    there = [*manifest.root.glob("data/*/*.parquet"), *manifest.root.glob("videos/*/*/*.mp4")]
-    return sorted(
-        path.relative_to(manifest.root).as_posix() for path in there if path.as_posix() not in known
-    )
+    reader = VideoReader(budget=process_budget(), threads=1)
+    return reader.stream(request, layout="hwc", depth=manifest.features[camera].depth)
 
 
 def _set_aside(root: Path, path: Path) -> None:
@@ -251,6 +237,6 @@ def _set_aside(root: Path, path: Path) -> None:
 
 
 def _aside(root: Path) -> Path:
-    folder = root / WORKSHOP / "aside" / uuid.uuid4().hex[:8]
+    folder = Workshop(root).path / "aside" / uuid.uuid4().hex[:8]
     folder.mkdir(parents=True)
     return folder

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError
+from roboreel.format.counters import COUNTERS
 from roboreel.report.distribution import MOST_ELEMENTS, Distribution, spread
 from roboreel.report.doubts import (
     doubt_episodes,
@@ -32,8 +33,6 @@ _MOST_ROWS = 100_000
 """Rows whose values are read; of larger datasets, stretches that are spread evenly."""
 _STRETCHES = 64
 _MOST_TEXTS = 5
-# They count, or have a section of their own: their distribution says nothing.
-_COUNTERS = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +69,8 @@ def survey_dataset(dataset: Dataset) -> Survey:
             texts[name] = Counter(map(str, values)).most_common(_MOST_TEXTS)
             continue
         doubts += doubt_feature(name, _flat(values), dataset.fps)
-        if name not in _COUNTERS:
+        # They count, or have a section of their own: their distribution says nothing.
+        if name not in COUNTERS:
             numbers[name] = spread(_flat(values)[:, :MOST_ELEMENTS], _labels(feature))
             doubts += doubt_outliers(name, numbers[name])
     doubts += doubt_statistics(dataset, numbers)

@@ -1,4 +1,4 @@
-"""Rows out of Arrow arrays by arithmetic on their buffers: no Arrow scalar, no copy but the last."""
+"""Read values out of the buffers of Arrow arrays: no Arrow scalars, one copy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.shards.features import (
     Array,
+    FeatureType,
     Image,
-    Kind,
     Sequence,
     Struct,
     Value,
@@ -27,40 +27,40 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Part", "column_of", "gather"]
+__all__ = ["Part", "ValueReader", "gather", "value_reader"]
 
 Rows = slice | np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Part(NamedTuple):
-    """Some rows of one array, and the places of the result that they fill."""
+    """Some rows of one array, and their places in the result."""
 
-    column: Column
+    reader: ValueReader
     rows: Rows
     places: Rows
 
 
-class Column:
-    """An Arrow array as a source of rows."""
+class ValueReader:
+    """Reads the values of one Arrow array by row."""
 
     __slots__ = ("get", "valid")
 
     def __init__(self, get: Callable[[int], Any], valid: NDArray[np.bool_] | None) -> None:
         self.valid = valid
-        """Where there is a value; None if everywhere."""
+        """False where the value is null; None if there are no nulls."""
         self.get = get if valid is None else _or_none(get, valid)
-        """Gives one row's value in memory of its own, or None."""
+        """Returns the value of a row, in memory of its own; None for a null."""
 
     def collect(self, parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list or array
-        """Return rows of several arrays of this type, none of them null, as one column."""
+        """Return rows of several arrays of this type as one column; none of them is null."""
         return _one_by_one(parts, length)
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where most of the rows' bytes lie, as ``(address, length)``; a hint."""
+        """Return ``(address, length)`` of most of the rows' bytes, to prefetch them."""
         return ()
 
 
-class NumberColumn(Column):
+class NumberReader(ValueReader):
     """Numbers, or arrays of one shape."""
 
     __slots__ = ("values",)
@@ -75,18 +75,18 @@ class NumberColumn(Column):
         """Return the rows as one array."""
         out = np.empty((length, *self.values.shape[1:]), self.values.dtype)
         for part in parts:
-            out[part.places] = part.column.values[part.rows]  # type: ignore[attr-defined]  # same type
+            out[part.places] = part.reader.values[part.rows]  # type: ignore[attr-defined]  # same type
         return out
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where the rows lie."""
+        """Return ``(address, length)`` of the rows' bytes."""
         start, size = self.values.ctypes.data, self.values.strides[0]
         if isinstance(rows, slice):
             return [(start + rows.start * size, (rows.stop - rows.start) * size)]
         return [(start + row * size, size) for row in rows.tolist()]
 
 
-class BytesColumn(Column):
+class BytesReader(ValueReader):
     """Bytes or text of any length."""
 
     __slots__ = ("_address", "_offsets")
@@ -107,21 +107,21 @@ class BytesColumn(Column):
             try:
                 return str(data[offsets[row] : offsets[row + 1]], "utf-8")
             except UnicodeDecodeError as error:
-                raise CorruptFileError(f"Row {row} of a column of text: {error}.") from error
+                raise CorruptFileError(f"Row {row} is not text: {error}.") from error
 
         self._address, self._offsets = address, offsets
         super().__init__(get_text if is_text else get_bytes, valid)
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where the rows lie."""
+        """Return ``(address, length)`` of the rows' bytes."""
         spans = [(rows.start, rows.stop)] if isinstance(rows, slice) else _single(rows)
         for start, stop in spans:
             begin = self._offsets[start]
             yield self._address + begin, self._offsets[stop] - begin
 
 
-class BitColumn(Column):
-    """Booleans, or arrays of them, packed eight to a byte."""
+class BitReader(ValueReader):
+    """Booleans or arrays of booleans, packed eight to a byte."""
 
     __slots__ = ("_bits", "_shape", "_start")
 
@@ -151,7 +151,7 @@ class BitColumn(Column):
             _fill(out, parts)
             return out
         for part in parts:
-            out[part.places] = part.column._scalars(part.rows)  # type: ignore[attr-defined]  # same type
+            out[part.places] = part.reader._scalars(part.rows)  # type: ignore[attr-defined]  # same type
         return out
 
     def _scalars(self, rows: Rows) -> NDArray[np.bool_]:
@@ -161,12 +161,14 @@ class BitColumn(Column):
         return np.asarray(self._bits[bits >> 3] >> (bits & 7) & 1, bool)
 
 
-class ListColumn(Column):
+class ListReader(ValueReader):
     """Lists of any length."""
 
     __slots__ = ()
 
-    def __init__(self, offsets: memoryview, inner: Column, valid: NDArray[np.bool_] | None) -> None:
+    def __init__(
+        self, offsets: memoryview, inner: ValueReader, valid: NDArray[np.bool_] | None
+    ) -> None:
         def get(row: int) -> Any:  # noqa: ANN401  # list or array
             start, stop = offsets[row], offsets[row + 1]
             return gather([Part(inner, slice(start, stop), slice(0, stop - start))], stop - start)
@@ -174,41 +176,41 @@ class ListColumn(Column):
         super().__init__(get, valid)
 
 
-class StructColumn(Column):
-    """Named columns that belong together."""
+class StructReader(ValueReader):
+    """Structs."""
 
     __slots__ = ("_fields",)
 
-    def __init__(self, fields: Mapping[str, Column], valid: NDArray[np.bool_] | None) -> None:
+    def __init__(self, fields: Mapping[str, ValueReader], valid: NDArray[np.bool_] | None) -> None:
         self._fields = fields
-        getters = tuple((name, column.get) for name, column in fields.items())
+        getters = tuple((name, reader.get) for name, reader in fields.items())
         super().__init__(lambda row: {name: get(row) for name, get in getters}, valid)
 
     def collect(self, parts: Items[Part], length: int) -> dict[str, Any]:
         """Return the rows as a dict of columns."""
         return {
             name: gather(
-                [part._replace(column=part.column._fields[name]) for part in parts],  # type: ignore[attr-defined]  # same type
+                [part._replace(reader=part.reader._fields[name]) for part in parts],  # type: ignore[attr-defined]  # same type
                 length,
             )
             for name in self._fields
         }
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where the rows of all fields lie."""
-        return [extent for column in self._fields.values() for extent in column.extents(rows)]
+        """Return ``(address, length)`` of the rows' bytes in all fields."""
+        return [extent for reader in self._fields.values() for extent in reader.extents(rows)]
 
 
 def gather(parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list, array or dict
     """Return rows of several arrays of one type as one column, in memory of its own.
 
-    Numbers and arrays of one shape come as an array, structs as a dict of columns, the rest as a
-    list. Where a row is null the column is a list, with None in its place.
+    Numbers and arrays of one shape come as an array, structs as a dict of columns, anything else
+    as a list. A column with nulls is a list, with None for each null.
     """
-    for column, rows, _ in parts:
-        if column.valid is not None and not column.valid[rows].all():
+    for reader, rows, _ in parts:
+        if reader.valid is not None and not reader.valid[rows].all():
             return _one_by_one(parts, length)
-    return parts[0].column.collect(parts, length) if parts else []
+    return parts[0].reader.collect(parts, length) if parts else []
 
 
 def _one_by_one(parts: Items[Part], length: int) -> list[Any]:
@@ -218,8 +220,8 @@ def _one_by_one(parts: Items[Part], length: int) -> list[Any]:
 
 
 def _fill(out: list[Any] | NDArray[Any], parts: Items[Part]) -> None:
-    for column, rows, places in parts:
-        get = column.get
+    for reader, rows, places in parts:
+        get = reader.get
         for place, row in zip(_listed(places), _listed(rows), strict=True):
             out[place] = get(row)
 
@@ -238,59 +240,59 @@ def _or_none(get: Callable[[int], Any], valid: NDArray[np.bool_]) -> Callable[[i
 
 
 def unpack_bits(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
-    """Return ``count`` booleans from a bitmap, from the bit ``start`` on."""
+    """Return ``count`` booleans of a bitmap, from the bit ``start`` on."""
     first = start >> 3
     unpacked = np.unpackbits(bits[first : (start + count + 7) >> 3], bitorder="little")
     skip = start - first * 8
     return unpacked[skip : skip + count].view(bool)
 
 
-def column_of(array: pa.Array, kind: Kind) -> Column:
-    """Return an Arrow array as a source of rows; its buffers stay where they are.
+def value_reader(array: pa.Array, feature: FeatureType) -> ValueReader:
+    """Return the reader of an Arrow array; its buffers are not copied.
 
     Args:
-        array: Values of any Arrow type that stands for the kind: offsets may have 32 or 64 bits.
-        kind: What they are.
+        array: Values of any Arrow type that can hold the feature; offsets may have 32 or 64 bits.
+        feature: What the values are.
 
     Raises:
-        CorruptFileError: Offsets lead out of the values.
-        MissingValueError: A null inside a list of numbers, for which there is no number.
+        CorruptFileError: An offset is out of range.
+        MissingValueError: There are nulls inside lists of numbers.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if isinstance(array, pa.DictionaryArray):
-        return _dictionary_column(array, kind)
-    match kind:
+        return _dictionary_reader(array, feature)
+    match feature:
         case Struct(fields):
-            inner = {name: column_of(array.field(name), of) for name, of in fields.items()}
-            return StructColumn(inner, _valid(array))
+            inner = {name: value_reader(array.field(name), of) for name, of in fields.items()}
+            return StructReader(inner, _valid(array))
         case Array(shape, _):
-            return _array_column(array, shape)
+            return _array_reader(array, shape)
         case Sequence(_, int(length)):
-            return _array_column(array, (length,))
+            return _array_reader(array, (length,))
         case Sequence(of, None):
-            return _list_column(array, of)
+            return _list_reader(array, of)
         case Image() | VideoPath() | Value("string" | "bytes"):
-            return _bytes_column(array)
+            return _bytes_reader(array)
         case _:
-            return _number_column(array, array.offset, len(array), (), _valid(array))
+            return _number_reader(array, array.offset, len(array), (), _valid(array))
 
 
-def _dictionary_column(array: pa.DictionaryArray, kind: Kind) -> Column:
-    if is_number(kind):
-        return column_of(array.dictionary_decode(), kind)
+def _dictionary_reader(array: pa.DictionaryArray, feature: FeatureType) -> ValueReader:
+    if is_number(feature):
+        return value_reader(array.dictionary_decode(), feature)
     codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    get = column_of(array.dictionary, kind).get
-    return Column(lambda row: get(int(codes[row])), _valid(array))
+    get = value_reader(array.dictionary, feature).get
+    return ValueReader(lambda row: get(int(codes[row])), _valid(array))
 
 
-def _bytes_column(array: pa.Array) -> Column:
+def _bytes_reader(array: pa.Array) -> ValueReader:
     large = isinstance(array, (pa.LargeStringArray, pa.LargeBinaryArray))
     values = array.buffers()[2]
     data = memoryview(b"" if values is None else values).cast("B")
     offsets = _offsets(array, large, len(data))
 
-    return BytesColumn(
+    return BytesReader(
         data,
         offsets,
         _valid(array),
@@ -299,7 +301,7 @@ def _bytes_column(array: pa.Array) -> Column:
     )
 
 
-def _list_column(array: pa.Array, of: Kind) -> Column:
+def _list_reader(array: pa.Array, of: FeatureType) -> ValueReader:
     inner = array.values
     if is_number(of):
         _refuse_inner_nulls(inner)
@@ -308,43 +310,43 @@ def _list_column(array: pa.Array, of: Kind) -> Column:
         bounds = (rows * array.type.list_size).data
     else:
         bounds = _offsets(array, isinstance(array, pa.LargeListArray), len(inner))
-    return ListColumn(bounds, column_of(inner, of), _valid(array))
+    return ListReader(bounds, value_reader(inner, of), _valid(array))
 
 
-def _array_column(array: pa.FixedSizeListArray, shape: tuple[int, ...]) -> Column:
+def _array_reader(array: pa.FixedSizeListArray, shape: tuple[int, ...]) -> ValueReader:
     inner, start = array, array.offset
     while isinstance(inner, pa.FixedSizeListArray):
         size, inner = inner.type.list_size, inner.values
         start = start * size + inner.offset
     if array.null_count == 0:
         _refuse_inner_nulls(inner)
-    return _number_column(inner, start, len(array), shape, _valid(array))
+    return _number_reader(inner, start, len(array), shape, _valid(array))
 
 
-def _number_column(
+def _number_reader(
     array: pa.Array,
     start: int,
     length: int,
     shape: tuple[int, ...],
     valid: NDArray[np.bool_] | None,
-) -> Column:
-    """Return numbers that begin at element ``start`` of the array's buffer."""
+) -> ValueReader:
+    """Return the reader of numbers that start at element ``start`` of a buffer."""
     buffer = array.buffers()[1]
     data = b"" if buffer is None else buffer
     if pa.types.is_boolean(array.type):
-        return BitColumn(np.frombuffer(data, np.uint8), start, shape, valid)
+        return BitReader(np.frombuffer(data, np.uint8), start, shape, valid)
     dtype = numpy_type(array.type)
     count = length * math.prod(shape)
     values = (
         np.frombuffer(data, dtype, count, start * dtype.itemsize) if count else np.empty(0, dtype)
     )
-    return NumberColumn(values.reshape(length, *shape), valid)
+    return NumberReader(values.reshape(length, *shape), valid)
 
 
 def _refuse_inner_nulls(inner: pa.Array) -> None:
     if inner.null_count:
         raise MissingValueError(
-            f"{inner.null_count} nulls inside lists of numbers: fill them before they are stored."
+            f"There are {inner.null_count} nulls inside lists of numbers. Fill them before writing."
         )
 
 
@@ -356,12 +358,12 @@ def _valid(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def _offsets(array: pa.Array, large: bool, limit: int) -> memoryview:
-    """Return where each row starts, and the last one ends, after a look at whether that can be."""
+    """Return the start of each row and the end of the last, once they are known to be in range."""
     dtype = np.dtype(np.int64 if large else np.int32)
     buffer = array.buffers()[1]
     if len(array) == 0:
         return np.zeros(1, np.int64).data
     bounds = np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
     if bounds[0] < 0 or bounds[-1] > limit or (bounds[1:] < bounds[:-1]).any():
-        raise CorruptFileError("Offsets lead out of the values.")
+        raise CorruptFileError("An offset is out of range.")
     return bounds.data

@@ -1,4 +1,4 @@
-"""Examples, checked against their features, as Arrow record batches."""
+"""Turn examples into Arrow record batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roboreel.errors import ExampleError
 from roboreel.shards.features import (
     Array,
     ClassLabel,
-    Kind,
+    FeatureType,
     Sequence,
     Struct,
     Value,
@@ -28,8 +28,6 @@ from roboreel.shards.values import MisfitError, acceptor, describe
 from roboreel.storage.arrow_types import numpy_type
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from numpy.typing import NDArray
 
     from roboreel.shards.pictures import Pixels
@@ -39,24 +37,23 @@ __all__ = ["ExampleEncoder"]
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A picture that a thread is encoding."""
+    """An image that a thread is encoding."""
 
     encoded: Future[bytes]
     size_bytes: int
 
 
 class ExampleEncoder:
-    """Turns examples into rows, and rows into record batches.
+    """Collects examples and turns them into record batches.
 
-    All that an example refers to is read or copied while it is added, so a generator may reuse
-    its buffers and remove its files. Only the compression of pixels runs in threads, and only so
-    many pictures wait for it that memory stays bounded.
+    `add` copies arrays and reads files at once, so a generator may reuse its buffers and remove
+    its files. Only the compression of pixels runs in threads, with a bounded queue.
     """
 
-    def __init__(self, features: Mapping[str, Kind], *, threads: int) -> None:
+    def __init__(self, features: Mapping[str, FeatureType], *, threads: int) -> None:
         self._features = dict(features)
         self._schema = arrow_schema(features)
-        self._accept = {name: acceptor(kind, self._encode) for name, kind in features.items()}
+        self._accept = {name: acceptor(feature, self._encode) for name, feature in features.items()}
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="roboreel-encode")
         self._waiting: deque[Future[bytes]] = deque()
         self._max_waiting = 2 * threads
@@ -68,35 +65,28 @@ class ExampleEncoder:
     def __enter__(self) -> ExampleEncoder:  # noqa: PYI034  # Self needs Python 3.11
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
     @property
     def num_rows(self) -> int:
-        """How many examples were added since the last batch."""
+        """Examples added since the last batch."""
         return len(self._rows)
 
     @property
     def size_bytes(self) -> int:
-        """What they occupy, with pictures counted as they came."""
+        """Their size in memory; images count as given, before encoding."""
         return self._size_bytes
 
     def add(self, example: object) -> None:
-        """Check one example, and keep it for the next batch.
+        """Check one example and keep it for the next batch.
 
         Raises:
-            ExampleError: It does not fit the features. The message names the feature, and the
-                example by its number, from 0.
+            ExampleError: It does not fit the features. The message names the feature and the
+                number of the example, from 0.
         """
         if not isinstance(example, Mapping):
-            raise _misfit(
-                self._number, f"a dict of features is wanted, this is {describe(example)}"
-            )
+            raise _misfit(self._number, f"expected a dict of features, got {describe(example)}")
         if example.keys() != self._accept.keys():
             raise _misfit(self._number, _describe_names(example, self._features))
         row = {name: self._accept_value(name, example[name]) for name in self._accept}
@@ -105,15 +95,16 @@ class ExampleEncoder:
         self._number += 1
 
     def batch(self) -> pa.RecordBatch:
-        """Return the examples added since the last batch as columns, and forget them."""
+        """Return the examples added since the last batch, and forget them."""
         rows, self._rows, self._size_bytes = self._rows, [], 0
-        # Popped, so that a column's values are let go of when it has been built.
+        # Popped, so that the values of a column are freed once it is built.
         columns = [
-            _build(kind, [row.pop(name) for row in rows]) for name, kind in self._features.items()
+            _build(feature, [row.pop(name) for row in rows])
+            for name, feature in self._features.items()
         ]
         return pa.record_batch(columns, schema=self._schema)
 
-    def _accept_value(self, name: str, value: object) -> Any:  # noqa: ANN401  # of any kind
+    def _accept_value(self, name: str, value: object) -> Any:  # noqa: ANN401  # of any type
         self._name = name
         try:
             return self._accept[name](value)
@@ -142,12 +133,12 @@ def _misfit(number: int, reason: str) -> ExampleError:
     return ExampleError(f"Example {number}: {reason.rstrip('.')}.")
 
 
-def _describe_names(example: Mapping[Any, Any], features: Mapping[str, Kind]) -> str:
+def _describe_names(example: Mapping[Any, Any], features: Mapping[str, FeatureType]) -> str:
     missing = [name for name in features if name not in example]
     if missing:
-        return f"there is no {missing[0]!r}; give None for a value that is missing"
+        return f"{missing[0]!r} is missing; give None where there is no value"
     unknown = next(name for name in example if name not in features)
-    return f"{unknown!r} is not among the features {', '.join(map(repr, features))}"
+    return f"{unknown!r} is not one of the features {', '.join(map(repr, features))}"
 
 
 def _size_of(kept: object) -> int:
@@ -164,13 +155,13 @@ def _size_of(kept: object) -> int:
     return 8
 
 
-def _build(kind: Kind, values: list[Any]) -> pa.Array:
+def _build(feature: FeatureType, values: list[Any]) -> pa.Array:
     """Return a column of accepted values.
 
-    From buffers, since `pyarrow.array` looks for pandas objects, and imports pandas to do so.
+    Built from buffers, since `pyarrow.array` would import pandas to look for its objects.
     """
-    stored = arrow_type(kind)
-    match kind:
+    stored = arrow_type(feature)
+    match feature:
         case Array(shape, dtype):
             inner = _build_numbers(_stacked(values, math.prod(shape), np.dtype(dtype)))
             return _assemble(stored, values, inner=[inner])
@@ -200,7 +191,7 @@ def _finished(value: _Pending | bytes | str | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _build_items(of: Kind, lists: list[Any]) -> pa.Array:
+def _build_items(of: FeatureType, lists: list[Any]) -> pa.Array:
     if not is_number(of):
         return _build(of, [item for items in lists for item in items])
     dtype = numpy_type(arrow_type(of))
@@ -216,7 +207,7 @@ def _stacked(values: list[Any], size: int, dtype: np.dtype[Any]) -> NDArray[Any]
 
 
 def _build_numbers(numbers: NDArray[Any], values: list[Any] | None = None) -> pa.Array:
-    """Return numbers as a column that is null where ``values`` are None."""
+    """Return numbers as a column, null where ``values`` are None."""
     data = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
     stored = pa.from_numpy_dtype(numbers.dtype)
     validity = None if values is None else _validity(values)

@@ -1,11 +1,11 @@
-"""What a column of a shard store holds: types a user declares, as JSON and as Arrow types."""
+"""The features of a shard store: types to declare, and their JSON and Arrow forms."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,15 +16,15 @@ from roboreel.errors import MetadataError
 __all__ = [
     "Array",
     "ClassLabel",
+    "FeatureType",
     "Image",
-    "Kind",
     "Sequence",
     "Struct",
     "Value",
     "VideoPath",
     "arrow_schema",
     "arrow_type",
-    "as_kind",
+    "as_feature",
     "features_from_json",
     "features_of_schema",
     "features_to_json",
@@ -41,7 +41,7 @@ _SCHEMA_KEY = b"roboreel.features"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One number, text or run of bytes.
+    """A number, text or bytes.
 
     Examples:
         >>> Value("float32")
@@ -55,26 +55,26 @@ class Value:
     def __post_init__(self) -> None:
         if self.dtype not in (*_NUMBERS, "string", "bytes"):
             raise ValueError(
-                f"Not a type of value: {self.dtype!r}. "
-                f"There are {', '.join(_NUMBERS)}, string and bytes."
+                f"Not the dtype of a value: {self.dtype!r}. "
+                f"Use {', '.join(_NUMBERS)}, string or bytes."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLabel:
-    """One of a few names, stored as its position among them."""
+    """One of several names, stored as its position among them."""
 
     names: tuple[str, ...]
 
     def __init__(self, names: Iterable[str]) -> None:
         object.__setattr__(self, "names", tuple(names))
         if not self.names or len(set(self.names)) != len(self.names):
-            raise ValueError(f"A ClassLabel needs names, each once; these are {self.names!r}.")
+            raise ValueError(f"A ClassLabel needs distinct names, not {self.names!r}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Numbers of one shape, the same in every example."""
+    """An array with the same shape in every example."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -83,57 +83,75 @@ class Array:
         object.__setattr__(self, "shape", tuple(int(length) for length in shape))
         object.__setattr__(self, "dtype", dtype)
         if not self.shape or min(self.shape) < 1 or math.prod(self.shape) >= 2**31:
-            raise ValueError(f"Not the shape of an array: {self.shape}. Lengths are 1 and more.")
+            raise ValueError(
+                f"Not the shape of an array: {self.shape}. Every length must be at least 1."
+            )
         if dtype not in _NUMBERS:
-            raise ValueError(f"Not the type of an array: {dtype!r}. Use {', '.join(_NUMBERS)}.")
+            raise ValueError(f"Not the dtype of an array: {dtype!r}. Use {', '.join(_NUMBERS)}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture, stored encoded: the bytes that were given, or PNG where pixels were given."""
+    """An image, stored encoded: bytes as they were given, pixels as PNG."""
 
 
 @dataclass(frozen=True, slots=True)
 class VideoPath:
-    """Where a video lies; the path is stored, the video stays where it is."""
+    """The path of a video; the video itself is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Several values of one kind: always ``length`` of them, or, without it, any number."""
+    """A list of values of one type, of any length or of a fixed one."""
 
-    of: Kind
+    of: FeatureType
     length: int | None = None
 
     def __init__(self, of: object, length: int | None = None) -> None:
-        object.__setattr__(self, "of", as_kind(of))
+        object.__setattr__(self, "of", as_feature(of))
         object.__setattr__(self, "length", length)
         if length is not None and not 0 < length < 2**31:
-            raise ValueError(f"Not the length of a sequence: {length!r}.")
+            raise ValueError(f"Not the length of a sequence: {length!r}. It must be at least 1.")
         if length is not None and not is_number(self.of):
-            raise ValueError("Only a sequence of numbers can have a fixed length: leave it out.")
+            raise ValueError(
+                "Only a sequence of numbers can have a fixed length. Leave the length out."
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Named values that belong together; a plain dict of kinds is turned into this."""
+    """Named values; a dict of features becomes this."""
 
-    fields: Mapping[str, Kind] = field(hash=False)
+    fields: Mapping[str, FeatureType] = field(hash=False)
 
-
-Kind: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequence | Struct
-
-
-def is_number(kind: Kind) -> bool:
-    """Return whether values of a kind are single numbers."""
-    return isinstance(kind, Value) and kind.dtype in _NUMBERS
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        object.__setattr__(self, "fields", normalize_features(fields))
 
 
-def as_kind(declared: object) -> Kind:
-    """Return the kind that a declaration means.
+_PLAIN_NAMES: dict[type, str] = {
+    Value: "value",
+    ClassLabel: "class_label",
+    Array: "array",
+    Image: "image",
+    VideoPath: "video_path",
+}
+_PLAIN_TYPES: dict[str, Callable[..., FeatureType]] = {
+    name: plain for plain, name in _PLAIN_NAMES.items()
+}
+
+FeatureType: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequence | Struct
+
+
+def is_number(feature: FeatureType) -> bool:
+    """Return whether each value is a single number."""
+    return isinstance(feature, Value) and feature.dtype in _NUMBERS
+
+
+def as_feature(declared: object) -> FeatureType:
+    """Return a declaration as a feature.
 
     Examples:
-        >>> as_kind("float32"), as_kind(["string"])
+        >>> as_feature("float32"), as_feature(["string"])
         (Value(dtype='float32'), Sequence(of=Value(dtype='string'), length=None))
     """
     if isinstance(declared, (Value, ClassLabel, Array, Image, VideoPath, Sequence, Struct)):
@@ -141,29 +159,29 @@ def as_kind(declared: object) -> Kind:
     if isinstance(declared, str):
         return Value(declared)
     if isinstance(declared, Mapping):
-        return Struct(normalize_features(declared))
+        return Struct(declared)
     if isinstance(declared, list) and len(declared) == 1:
         return Sequence(declared[0])
     raise ValueError(
         f"Not a feature: {declared!r}. Use Value, ClassLabel, Array, Sequence, Image, VideoPath, "
-        "the name of a type, a list of one feature, or a dict of features."
+        "a dtype name, a list of one feature, or a dict of features."
     )
 
 
-def normalize_features(declared: Mapping[str, object]) -> dict[str, Kind]:
-    """Return the kind of every feature by name."""
+def normalize_features(declared: Mapping[str, object]) -> dict[str, FeatureType]:
+    """Return declarations as features, by name."""
     if not declared:
         raise ValueError("There are no features: declare at least one.")
     names: Iterable[object] = declared
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"Not the name of a feature: {name!r}. Names are text.")
-    return {name: as_kind(kind) for name, kind in declared.items()}
+            raise ValueError(f"Not the name of a feature: {name!r}. A name is text, and not empty.")
+    return {name: as_feature(feature) for name, feature in declared.items()}
 
 
-def arrow_type(kind: Kind) -> pa.DataType:
-    """Return the Arrow type that a kind is stored as; bytes and text always have 64-bit offsets."""
-    match kind:
+def arrow_type(feature: FeatureType) -> pa.DataType:
+    """Return the Arrow type of a feature; bytes, text and lists have 64-bit offsets."""
+    match feature:
         case Value("string") | VideoPath():
             return pa.large_string()
         case Value("bytes") | Image():
@@ -182,63 +200,63 @@ def arrow_type(kind: Kind) -> pa.DataType:
             return pa.struct([(name, arrow_type(inner)) for name, inner in fields.items()])
 
 
-def arrow_schema(features: Mapping[str, Kind]) -> pa.Schema:
-    """Return the schema of a shard; it carries the features, so that a shard explains itself."""
+def arrow_schema(features: Mapping[str, FeatureType]) -> pa.Schema:
+    """Return the schema of a shard; its metadata describes the features."""
     return pa.schema(
-        [(name, arrow_type(kind)) for name, kind in features.items()],
+        [(name, arrow_type(feature)) for name, feature in features.items()],
         metadata={_SCHEMA_KEY: json.dumps(features_to_json(features))},
     )
 
 
-def features_of_schema(schema: pa.Schema) -> dict[str, Kind]:
-    """Return the features of any table, as far as its schema tells.
+def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
+    """Return the features of any table, as far as its schema describes them.
 
-    What the schema says of a column counts only while it fits the column: tables are flattened,
-    renamed and cast by tools that keep the old description.
+    Metadata is used only where it fits the column: other tools flatten, rename and cast tables
+    but keep the old metadata.
 
     Raises:
-        MetadataError: A column has a type that a store cannot serve.
+        MetadataError: Two columns have the same name, or a type is not supported.
     """
     if len(set(schema.names)) != len(schema.names):
         raise MetadataError(f"Two columns have the same name: {', '.join(schema.names)}.")
     described = _described_features(schema)
-    features: dict[str, Kind] = {}
+    features: dict[str, FeatureType] = {}
     for column in schema:
-        features[column.name] = _kind_of_type(column.type, column.name)
-        kind = described.get(column.name)
-        if kind is not None and arrow_type(kind) == arrow_type(features[column.name]):
-            features[column.name] = kind
+        features[column.name] = _feature_of_type(column.type, column.name)
+        feature = described.get(column.name)
+        if feature is not None and arrow_type(feature) == arrow_type(features[column.name]):
+            features[column.name] = feature
     return normalize_features(features)
 
 
-def _described_features(schema: pa.Schema) -> dict[str, Kind]:
+def _described_features(schema: pa.Schema) -> dict[str, FeatureType]:
     try:
         return features_from_json(json.loads((schema.metadata or {})[_SCHEMA_KEY]))
     except (KeyError, ValueError):
         return {}
 
 
-def _kind_of_type(stored: pa.DataType, name: str) -> Kind:
+def _feature_of_type(stored: pa.DataType, name: str) -> FeatureType:
     if isinstance(stored, pa.BaseExtensionType):
         stored = stored.storage_type
     types = pa.types
     if types.is_dictionary(stored):
-        return _kind_of_type(stored.value_type, name)
+        return _feature_of_type(stored.value_type, name)
     if types.is_string(stored) or types.is_large_string(stored):
         return Value("string")
     if types.is_binary(stored) or types.is_large_binary(stored):
         return Value("bytes")
-    if types.is_struct(stored):
-        return Struct({inner.name: _kind_of_type(inner.type, name) for inner in stored})
+    if types.is_struct(stored) and stored.num_fields:
+        return Struct({inner.name: _feature_of_type(inner.type, name) for inner in stored})
     if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
-        return _kind_of_list(stored, name)
+        return _feature_of_list(stored, name)
     if str(stored) in _ARROW_NUMBERS:
         return Value(_ARROW_NUMBERS[str(stored)])
-    raise MetadataError(f"Column {name!r} has a type that a store cannot serve: {stored}.")
+    raise MetadataError(f"Column {name!r} has a type that is not supported: {stored}.")
 
 
-def _kind_of_list(stored: pa.DataType, name: str) -> Kind:
-    of = _kind_of_type(stored.value_type, name)
+def _feature_of_list(stored: pa.DataType, name: str) -> FeatureType:
+    of = _feature_of_type(stored.value_type, name)
     if not pa.types.is_fixed_size_list(stored):
         return Sequence(of)
     match of:
@@ -250,58 +268,41 @@ def _kind_of_list(stored: pa.DataType, name: str) -> Kind:
             return Sequence(of)
 
 
-def features_to_json(features: Mapping[str, Kind]) -> list[Any]:
-    """Return features as plain lists and dicts, in their order."""
-    return [[name, _kind_to_json(kind)] for name, kind in features.items()]
+def features_to_json(features: Mapping[str, FeatureType]) -> list[Any]:
+    """Return features as plain values, in their order."""
+    return [[name, _feature_to_json(feature)] for name, feature in features.items()]
 
 
-def features_from_json(plain: object) -> dict[str, Kind]:
+def features_from_json(plain: object) -> dict[str, FeatureType]:
     """Return the features that `features_to_json` described.
 
     Raises:
-        MetadataError: Something else was described.
+        MetadataError: This is not a description of features.
     """
     try:
-        return normalize_features({name: _kind_from_json(kind) for name, kind in plain})  # type: ignore[attr-defined]  # checked by doing
+        return normalize_features({name: _feature_from_json(feature) for name, feature in plain})  # type: ignore[attr-defined]  # checked by doing
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise MetadataError(
             f"Not a description of features: {str(plain)[:200]} ({error})."
         ) from error
 
 
-def _kind_to_json(kind: Kind) -> dict[str, Any]:
-    match kind:
-        case Value(dtype):
-            return {"kind": "value", "dtype": dtype}
-        case ClassLabel(names):
-            return {"kind": "class_label", "names": list(names)}
-        case Array(shape, dtype):
-            return {"kind": "array", "shape": list(shape), "dtype": dtype}
-        case Image():
-            return {"kind": "image"}
-        case VideoPath():
-            return {"kind": "video_path"}
+def _feature_to_json(feature: FeatureType) -> dict[str, Any]:
+    match feature:
         case Sequence(of, length):
-            return {"kind": "sequence", "of": _kind_to_json(of), "length": length}
+            return {"kind": "sequence", "of": _feature_to_json(of), "length": length}
         case Struct(fields):
             return {"kind": "struct", "fields": features_to_json(fields)}
+        case _:
+            return {"kind": _PLAIN_NAMES[type(feature)]} | asdict(feature)
 
 
-def _kind_from_json(plain: Mapping[str, Any]) -> Kind:
-    match plain["kind"]:
-        case "value":
-            return Value(plain["dtype"])
-        case "class_label":
-            return ClassLabel(plain["names"])
-        case "array":
-            return Array(plain["shape"], plain["dtype"])
-        case "image":
-            return Image()
-        case "video_path":
-            return VideoPath()
+def _feature_from_json(plain: Mapping[str, Any]) -> FeatureType:
+    arguments = dict(plain)
+    match arguments.pop("kind"):
         case "sequence":
-            return Sequence(_kind_from_json(plain["of"]), plain["length"])
+            return Sequence(_feature_from_json(plain["of"]), plain["length"])
         case "struct":
             return Struct(features_from_json(plain["fields"]))
-        case unknown:
-            raise ValueError(f"unknown kind {unknown!r}")
+        case kind:
+            return _PLAIN_TYPES[kind](**arguments)

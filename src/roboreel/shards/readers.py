@@ -1,12 +1,14 @@
-"""Where record batches come from: mapped files, or memory."""
+"""Record batches of mapped files and of tables in memory."""
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.shards.publish import META_FILE
 from roboreel.spans.mapped import MappedFile
 
 if TYPE_CHECKING:
@@ -18,22 +20,24 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchReader", "MappedShard", "TableReader"]
 
+_BLOCK_BYTES = 8 * 1024**2
+
 
 class BatchReader(Protocol):
-    """Record batches that are read by their number; `str` names their place in messages."""
+    """Reads record batches by number; `str` of it names the file in errors."""
 
     @property
     def batch_rows(self) -> Items[int]:
         """Rows of each batch."""
 
     def read(self, batch: int) -> pa.RecordBatch:
-        """Return one batch; its buffers stay where they are."""
+        """Return one batch; its buffers are not copied."""
 
-    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Ask for memory at ``(address, length)`` to be fetched from the disk, without waiting."""
+    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Start fetching memory at ``(address, length)`` from the disk; returns at once."""
 
     def close(self) -> None:
-        """Let go of the file; `read` opens it again. Batches already read stay good."""
+        """Close the file; `read` opens it again. Batches already read stay valid."""
 
 
 class TableReader:
@@ -47,21 +51,21 @@ class TableReader:
         """Return one batch."""
         return self._batches[batch]
 
-    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Do nothing: all is in memory."""
+    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Do nothing: the table is in memory."""
 
     def close(self) -> None:
-        """Keep the table: there is no file to let go of."""
+        """Do nothing: there is no file."""
 
     def __str__(self) -> str:
         return "a table in memory"
 
 
 class MappedShard:
-    """An Arrow IPC file, or stream, mapped when it is first read."""
+    """An Arrow IPC file or stream, mapped on first use."""
 
     def __init__(self, path: Path, shard: Shard | None = None) -> None:
-        """Take a path, and what is known of the file; without that, it is opened now."""
+        """Take the path and what the manifest says; without the latter, the file is opened now."""
         self._path = path
         self._expected = shard
         self._open: _OpenFile | None = None
@@ -73,30 +77,49 @@ class MappedShard:
         return self._opened().batches.schema
 
     def read(self, batch: int) -> pa.RecordBatch:
-        """Return one batch, checked as far as that needs no look at its values."""
+        """Return one batch; its structure is checked, its values are not read."""
         batches = self._opened().batches
         try:
             found = batches.get_batch(batch)
             found.validate()
         except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(f"Batch {batch} cannot be read ({error})") from error
-        if found.num_rows != self.batch_rows[batch]:
-            rows = self.batch_rows[batch]
-            raise self._corrupt(f"Batch {batch} has {found.num_rows} rows, {rows} were written")
+            raise self._corrupt(
+                f"Batch {batch} of {self._name} cannot be read ({error})"
+            ) from error
+        rows, expected = found.num_rows, self.batch_rows[batch]
+        if rows != expected:
+            raise self._corrupt(
+                f"Batch {batch} of {self._name} has {rows} rows, {META_FILE} says {expected}"
+            )
         return found
 
-    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Ask for bytes of the map to be fetched from the disk, all at once."""
+    def check(self, schema: pa.Schema, crc32: int | None = None) -> None:
+        """Check every batch, and every byte if a checksum is given.
+
+        Raises:
+            MissingFileError: The file is missing.
+            CorruptFileError: It is not what was written.
+        """
+        file = self._opened().file
+        if crc32 is not None and _crc32_of(file) != crc32:
+            raise self._corrupt(f"{self._name} holds other bytes than were written")
+        if not self.schema.equals(schema, check_metadata=True):
+            raise self._corrupt(f"{self._name} has other columns than {META_FILE} says")
+        for batch in range(len(self.batch_rows)):
+            self.read(batch)
+
+    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Start fetching memory of the map from the disk, all of it together."""
         opened = self._open
         if opened is None:
             return
-        # Not in this map: what was read through an earlier one, or was compressed in the file.
+        # Batches of an earlier map, or compressed ones, have their bytes elsewhere.
         offsets = ((address - opened.address, length) for address, length in extents)
         size_bytes = opened.file.size_bytes
         opened.file.prefetch(extent for extent in offsets if 0 <= extent[0] < size_bytes)
 
     def close(self) -> None:
-        """Let go of the map, which goes when the last batch does."""
+        """Drop the map; it stays alive as long as a batch refers to it."""
         self._open = None
 
     def _opened(self) -> _OpenFile:
@@ -109,19 +132,21 @@ class MappedShard:
         try:
             file = MappedFile(self._path)
         except MissingFileError as error:
-            raise MissingFileError(
-                f"A shard is missing. Write the shards again: {str(self._path)!r}"
-            ) from error
+            raise MissingFileError(self._say(f"{self._name} is missing")) from error
         expected = self._expected
         if expected is not None and file.size_bytes != expected.size_bytes:
-            raise self._corrupt(f"{file.size_bytes} bytes, {expected.size_bytes} were written")
+            raise self._corrupt(
+                f"{self._name} has {file.size_bytes} bytes, {expected.size_bytes} were written"
+            )
         try:
             opened = _OpenFile(file)
         except (pa.ArrowException, OSError) as error:
-            raise self._corrupt(f"Not an Arrow file ({error})") from error
+            raise self._corrupt(f"{self._name} is not an Arrow file ({error})") from error
         count = opened.batches.num_record_batches
         if expected is not None and count != len(expected.batch_rows):
-            raise self._corrupt(f"{count} batches, {len(expected.batch_rows)} were written")
+            raise self._corrupt(
+                f"{self._name} has {count} batches, {META_FILE} says {len(expected.batch_rows)}"
+            )
         return opened
 
     def _count_rows(self) -> list[int]:
@@ -131,12 +156,19 @@ class MappedShard:
     def __str__(self) -> str:
         return repr(str(self._path))
 
+    @property
+    def _name(self) -> str:
+        return self._path.name
+
     def _corrupt(self, reason: str) -> CorruptFileError:
-        return CorruptFileError(f"{reason}. Write the shards again: {str(self._path)!r}")
+        return CorruptFileError(self._say(reason))
+
+    def _say(self, reason: str) -> str:
+        return f"{reason}. Write the shards again: {str(self._path)!r}"
 
 
 class _OpenFile:
-    """A mapped file, and the batches in it."""
+    """A mapped file and its batches."""
 
     def __init__(self, file: MappedFile) -> None:
         self.file = file
@@ -147,7 +179,7 @@ class _OpenFile:
 
 
 class _Stream:
-    """The batches of an IPC stream, which has no list of them, under the names a file's have."""
+    """An IPC stream with the interface of an IPC file; a stream has no index of its batches."""
 
     def __init__(self, buffer: pa.Buffer) -> None:
         reader = pa.ipc.open_stream(buffer)
@@ -157,3 +189,12 @@ class _Stream:
 
     def get_batch(self, batch: int) -> pa.RecordBatch:
         return self._batches[batch]
+
+
+def _crc32_of(file: MappedFile) -> int:
+    crc32 = 0
+    for start in range(0, file.size_bytes, _BLOCK_BYTES):
+        size_bytes = min(_BLOCK_BYTES, file.size_bytes - start)
+        file.prefetch([(start, size_bytes)])  # Otherwise the map would be read page by page.
+        crc32 = zlib.crc32(file.view(start, size_bytes), crc32)
+    return crc32

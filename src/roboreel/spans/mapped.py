@@ -7,7 +7,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError
+from roboreel.spans.handles import open_to_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,14 +44,8 @@ class MappedFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        handle, status = open_to_read(path)
         try:
-            handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except FileNotFoundError as error:
-            raise MissingFileError(f"There is no file {str(path)!r}.") from error
-        except OSError as error:
-            raise CorruptFileError(f"Cannot open {str(path)!r}: {error.strerror}.") from error
-        try:
-            status = os.fstat(handle)
             self.size_bytes = status.st_size
             self.identity = (status.st_ino, status.st_size, status.st_mtime_ns)
             if status.st_size == 0:

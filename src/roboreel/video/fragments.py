@@ -1,95 +1,85 @@
-"""The samples that the fragments of an MP4 file list: ``moof`` boxes, one after another."""
+"""The packets that the fragments of an MP4 file list, in ``moof`` boxes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.video import boxes
+from roboreel.video.packet_table import MAX_TICK, PacketColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FragmentSamples", "read_fragments"]
+    from roboreel.spans.reading import SpanReader
+
+__all__ = ["read_fragments"]
 
 # Which optional fields follow, in tfhd and in trun (ISO/IEC 14496-12, 8.8.7 and 8.8.8).
 _HAS_BASE, _HAS_DESCRIPTION, _HAS_DURATION, _HAS_SIZE, _HAS_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
+_BASE_IS_MOOF = 0x20000
 _RUN_HAS_OFFSET, _RUN_HAS_FIRST_FLAGS = 0x1, 0x4
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
-# Flags of a sample: it depends on others, or is declared to be no sync sample.
+# Flags of a packet: it depends on others, or is not a sync sample, ISO's word for a keyframe.
 _NOT_KEYFRAME = 0x0101_0000
 
 
 @dataclass(frozen=True, slots=True)
-class FragmentSamples:
-    """Samples in decoding order."""
-
-    offset: NDArray[np.int64]
-    size: NDArray[np.int64]
-    dts: NDArray[np.int64]
-    shift: NDArray[np.int64]
-    """Presentation tick less decoding tick."""
-    keyframe: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
 class _Defaults:
-    """What holds for samples that do not say otherwise, and where the next one is."""
+    """Defaults for the packets of a fragment, and where the next packet is."""
 
     duration: int
     size: int
     flags: int
     base: int = 0
-    """Where offsets of this fragment count from."""
+    """What the offsets of this fragment are relative to."""
     position: int = 0
     dts: int = 0
 
 
 def read_fragments(
-    file: BinaryIO, size_bytes: int, *, track_id: int, defaults: memoryview, max_samples: int
-) -> FragmentSamples | None:
-    """Return the samples of one track in all fragments of a file; None if there are none.
+    file: SpanReader, track_id: int, defaults: memoryview, max_packets: int
+) -> list[PacketColumns]:
+    """Return the packets of one track in all fragments of a file, run by run.
 
     Args:
-        file: The file, open for reading.
-        size_bytes: Its size.
-        track_id: The track's number.
+        file: The file.
+        track_id: The track's ID.
         defaults: Content of the track's ``trex`` box.
-        max_samples: More samples than this are refused.
+        max_packets: Refuse a file with more packets.
     """
     state = _Defaults(*(boxes.number(defaults, "I", at) for at in (12, 16, 20)))
-    runs: list[FragmentSamples] = []
+    runs: list[PacketColumns] = []
     count = 0
-    for box in boxes.file_boxes(file, size_bytes):
+    for box in boxes.file_boxes(file):
         if box.kind != b"moof":
             continue
-        file.seek(box.body)
-        data = memoryview(file.read(box.stop - box.body))
+        data = memoryview(file.read(box.body, box.stop))
         position = box.start
         for fragment in (inner.data for inner in boxes.children(data) if inner.kind == b"traf"):
             header = boxes.require(fragment, b"tfhd")
             if boxes.number(header, "I", 4) != track_id:
                 continue
             current = _open_fragment(fragment, header, state, box.start, position)
-            found, after = _fragment_runs(fragment, current, max_samples - count)
+            found, after = _fragment_runs(fragment, current, max_packets - count)
             runs += found
             count += sum(len(run.size) for run in found)
             state, position = replace(state, dts=after.dts), after.position
-    return _join(runs) if runs else None
+    return runs
 
 
 def _open_fragment(
     fragment: memoryview, header: memoryview, state: _Defaults, start: int, position: int
 ) -> _Defaults:
-    """Return what holds at the start of a ``traf`` box."""
+    """Return the defaults at the start of a ``traf`` box."""
     flags, at = boxes.number(header, "I", 0), 8
     base = position
     if flags & _HAS_BASE:
         base, at = boxes.number(header, "Q", at), at + 8
-    elif flags & 0x20000:  # Offsets count from the moof box.
+    elif flags & _BASE_IS_MOOF:
         base = start
     if flags & _HAS_DESCRIPTION:
         at += 4
@@ -100,15 +90,15 @@ def _open_fragment(
     time = boxes.find(fragment, b"tfdt")
     if time is not None:
         values["dts"] = boxes.number(time, "Q" if boxes.number(time, "B", 0) else "I", 4)
-    if max(base, values.get("dts", 0)) > 2**61:
-        raise CorruptFileError("A fragment speaks of impossible places or times.")
+    if max(base, values.get("dts", 0)) > MAX_TICK:
+        raise CorruptFileError("A fragment has an out-of-range offset or time.")
     return replace(state, base=base, position=base, **values)
 
 
 def _fragment_runs(
     fragment: memoryview, current: _Defaults, room: int
-) -> tuple[list[FragmentSamples], _Defaults]:
-    """Return the samples of each ``trun`` box, and what holds after the last."""
+) -> tuple[list[PacketColumns], _Defaults]:
+    """Return the packets of each ``trun`` box, and the defaults after the last."""
     runs = []
     for kind, data in boxes.children(fragment):
         if kind == b"trun":
@@ -118,35 +108,38 @@ def _fragment_runs(
     return runs, current
 
 
-def _run(data: memoryview, current: _Defaults, room: int) -> tuple[FragmentSamples, _Defaults]:
+def _run(data: memoryview, current: _Defaults, room: int) -> tuple[PacketColumns, _Defaults]:
     flags, count, at = boxes.number(data, "I", 0), boxes.number(data, "I", 4), 8
     if count > room:
-        raise CorruptFileError(f"A fragment declares {count:,} samples: more than are possible.")
+        raise CorruptFileError(
+            f"A fragment declares {count:,} packets, more than the file can hold."
+        )
     position = current.position
     if flags & _RUN_HAS_OFFSET:
         position, at = current.base + boxes.number(data, "i", at), at + 4
     first_flags = None
     if flags & _RUN_HAS_FIRST_FLAGS:
         first_flags, at = boxes.number(data, "I", at), at + 4
-    duration, size, sample_flags, shift = _fields(data, at, flags, count, current)
+    duration, size, packet_flags, shift = _fields(data, at, flags, count, current)
     if first_flags is not None and count:
-        sample_flags = sample_flags.copy()
-        sample_flags[0] = first_flags
-    samples = FragmentSamples(
+        packet_flags = packet_flags.copy()
+        packet_flags[0] = first_flags
+    decoding = current.dts + np.cumsum(duration) - duration
+    packets = PacketColumns(
         offset=position + np.cumsum(size) - size,
         size=size,
-        dts=current.dts + np.cumsum(duration) - duration,
-        shift=shift.astype(np.uint32).view(np.int32).astype(np.int64),
-        keyframe=(sample_flags & _NOT_KEYFRAME) == 0,
+        dts=decoding,
+        pts=decoding + shift.astype(np.uint32).view(np.int32),
+        keyframe=(packet_flags & _NOT_KEYFRAME) == 0,
     )
     dts = current.dts + int(duration.sum())
-    return samples, replace(current, position=position + int(size.sum()), dts=dts)
+    return packets, replace(current, position=position + int(size.sum()), dts=dts)
 
 
 def _fields(
     data: memoryview, at: int, flags: int, count: int, current: _Defaults
 ) -> list[NDArray[Any]]:
-    """Return duration, size, flags and shift of each sample: its own or the default."""
+    """Return duration, size, flags and shift of each packet, or the defaults."""
     present = [bool(flags & bit) for bit in _RUN_FIELDS]
     stored = boxes.array(data, ">u4", at, count * sum(present)).reshape(count, sum(present))
     columns = iter(stored.astype(np.int64).T)
@@ -155,13 +148,3 @@ def _fields(
         next(columns) if there else np.full(count, default, dtype=np.int64)
         for there, default in zip(present, defaults, strict=True)
     ]
-
-
-def _join(runs: list[FragmentSamples]) -> FragmentSamples:
-    return FragmentSamples(
-        offset=np.concatenate([run.offset for run in runs]),
-        size=np.concatenate([run.size for run in runs]),
-        dts=np.concatenate([run.dts for run in runs]),
-        shift=np.concatenate([run.shift for run in runs]),
-        keyframe=np.concatenate([run.keyframe for run in runs]),
-    )

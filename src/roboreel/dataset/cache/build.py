@@ -1,0 +1,239 @@
+"""Decode a dataset into a training cache."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from filelock import FileLock
+
+from roboreel.dataset.cache.folder import (
+    CACHE_FILE,
+    LOCK_FILE,
+    NUMBERS,
+    is_generation,
+    part_name,
+    refuse_strangers,
+)
+from roboreel.dataset.cache.manifest import CacheManifest, dataset_state
+from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
+from roboreel.errors import CacheError
+from roboreel.files import write_atomically
+from roboreel.image import encode_jpeg
+from roboreel.sample_spec import SampleSpec
+from roboreel.shards import Array, Image, Value, write_shards
+from roboreel.shards.publish import withdraw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.dataset.cache.pictures import Picture
+    from roboreel.dataset.dataset import Dataset
+    from roboreel.image import Layout
+
+__all__ = ["Estimate", "estimate", "materialize"]
+
+_PART_ROWS = 4096
+_ROWS_AT_ONCE = 32
+_ROWS_TRIED = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The cost of a cache, extrapolated from a few frames."""
+
+    frames: int
+    cameras: int
+    size_bytes: int
+    duration_s: float
+
+
+def estimate(dataset: Dataset, cameras: Mapping[str, Picture] | None = None) -> Estimate:
+    """Return what a cache will cost; decodes and encodes a few frames, writes nothing."""
+    manifest = _plan(dataset, cameras)
+    count = manifest.num_rows
+    row_bytes = sum(
+        int(np.prod(feature.value_shape)) * feature.numpy_dtype.itemsize
+        for name, feature in dataset.features.items()
+        if name in manifest.numbers
+    )
+    share, tried_bytes, started_s = 1.0, 0, time.perf_counter()
+    if count and manifest.cameras:
+        # Short runs of neighbours, since the build decodes neighbours too.
+        tried = np.linspace(0, count - 1, _ROWS_TRIED).astype(np.int64)
+        rows = np.unique(np.minimum((tried[:, None] + np.arange(4)).reshape(-1), count - 1))
+        with ThreadPoolExecutor() as pool:
+            for example in _images(dataset, manifest, rows, pool):
+                tried_bytes += sum(
+                    len(image) if isinstance(image, bytes) else image.nbytes
+                    for image in example.values()
+                )
+        share = count / len(rows)
+    return Estimate(
+        frames=count,
+        cameras=len(manifest.cameras),
+        size_bytes=int(tried_bytes * share) + row_bytes * count,
+        duration_s=(time.perf_counter() - started_s) * share,
+    )
+
+
+def materialize(
+    dataset: Dataset,
+    root: Path,
+    cameras: Mapping[str, Picture] | None = None,
+    *,
+    on_rows: Callable[[int, int], object] = lambda done, total: None,
+) -> None:
+    """Build the cache of a dataset unless it is there; see `Dataset.materialize`.
+
+    An interrupted build resumes where it stopped. An older cache in the same folder stays valid
+    until the new one is complete.
+    """
+    manifest = _plan(dataset, cameras)
+    refuse_strangers(root)
+    root.mkdir(parents=True, exist_ok=True)
+    if _is_complete(root, manifest):
+        return
+    with FileLock(str(root / LOCK_FILE)):
+        # Checked again: another process may have built it while this one waited for the lock.
+        if not _is_complete(root, manifest):
+            _build(dataset, root, manifest, on_rows)
+
+
+def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
+    manifest = dataset.manifest
+    return CacheManifest(
+        num_rows=manifest.episodes.num_rows,
+        part_rows=_PART_ROWS,
+        numbers=tuple(name for name, f in manifest.features.items() if f.kind == "number"),
+        cameras=choose_pictures(manifest, cameras),
+        state=dataset_state(manifest),
+    )
+
+
+def _is_complete(root: Path, manifest: CacheManifest) -> bool:
+    try:
+        return CacheManifest.read(root).key == manifest.key
+    except CacheError:
+        return False
+
+
+def _build(
+    dataset: Dataset,
+    root: Path,
+    manifest: CacheManifest,
+    on_rows: Callable[[int, int], object],
+) -> None:
+    folder = root / manifest.key
+    folder.mkdir(exist_ok=True)
+    _write_numbers(dataset, folder, manifest)
+    total = manifest.num_rows if manifest.cameras else 0
+    with ThreadPoolExecutor() as pool:
+        for part, first in enumerate(range(0, total, manifest.part_rows)):
+            rows = np.arange(first, min(first + manifest.part_rows, total))
+
+            def progress(done: int, first: int = first) -> None:
+                on_rows(first + done, total)
+
+            write_shards(
+                _counted(_images(dataset, manifest, rows, pool), progress),
+                _image_features(dataset, manifest),
+                folder / part_name(part),
+                batch_size=256,
+                source={"cache": manifest.key, "first": first, "rows": len(rows)},
+            )
+            on_rows(int(rows[-1]) + 1, total)
+    write_atomically(root / CACHE_FILE, json.dumps(manifest.to_json(), indent=1))
+    for old in root.iterdir():
+        # An open cache holds its numbers. If this one is open, a later build removes it.
+        if is_generation(old) and old.name != manifest.key and withdraw(old / NUMBERS):
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> None:
+    features: dict[str, object] = {
+        name: Array(f.value_shape, f.dtype) if f.value_shape else Value(f.dtype)
+        for name, f in dataset.features.items()
+        if name in manifest.numbers
+    }
+    write_shards(
+        _numbers(dataset, manifest),
+        features,
+        folder / NUMBERS,
+        # Large batches, since a gather visits every batch it needs; yet few rows in memory.
+        batch_size=1 << 16,
+        shard_size="1GB",
+        source={"cache": manifest.key},
+    )
+
+
+def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, Any]]:
+    for first in range(0, manifest.num_rows, _PART_ROWS):
+        rows = np.arange(first, min(first + _PART_ROWS, manifest.num_rows), dtype=np.int64)
+        yield from _examples(dataset._reader.read(rows, SampleSpec(manifest.numbers)), len(rows))
+
+
+def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, object]:
+    features: dict[str, object] = {}
+    for name, picture in manifest.cameras.items():
+        if isinstance(picture, Jpeg):
+            features[name] = Image()
+            continue
+        # Taken from an image that was read: depth may be metres, or 16 bits.
+        spec = SampleSpec(name, image_size=picture.size)
+        first = dataset._reader.read(np.zeros(1, np.int64), spec)[name]
+        features[name] = Array(first.shape[1:], first.dtype.name)
+    return features
+
+
+def _images(
+    dataset: Dataset,
+    manifest: CacheManifest,
+    rows: NDArray[np.int64],
+    pool: ThreadPoolExecutor,
+) -> Iterator[dict[str, Any]]:
+    """Yield the images of each row as they are stored; they are encoded in threads."""
+    for first in range(0, len(rows), _ROWS_AT_ONCE):
+        some = rows[first : first + _ROWS_AT_ONCE]
+        columns = {
+            name: _encoded(dataset, name, picture, some, pool)
+            for name, picture in manifest.cameras.items()
+        }
+        yield from _examples(columns, len(some))
+
+
+def _examples(columns: Mapping[str, Any], count: int) -> Iterator[dict[str, Any]]:
+    for place in range(count):
+        yield {name: column[place] for name, column in columns.items()}
+
+
+def _encoded(
+    dataset: Dataset,
+    name: str,
+    picture: Picture,
+    rows: NDArray[np.int64],
+    pool: ThreadPoolExecutor,
+) -> Any:  # noqa: ANN401  # pictures or pixels, one per row
+    layout: Layout = "hwc" if isinstance(picture, Jpeg) else "chw"
+    images = dataset._reader.read(rows, SampleSpec(name, None, picture.size, layout))[name]
+    if not isinstance(picture, Jpeg):
+        return images
+    quality = picture.quality
+    return list(pool.map(lambda image: encode_jpeg(image, quality=quality), images))
+
+
+def _counted(
+    examples: Iterator[dict[str, Any]], progress: Callable[[int], None]
+) -> Iterator[dict[str, Any]]:
+    for count, example in enumerate(examples, start=1):
+        yield example
+        if count % _ROWS_AT_ONCE == 0:
+            progress(count)

@@ -1,0 +1,133 @@
+"""Rows of a training cache, from its mapped shards."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
+from roboreel.dataset.cache.manifest import CacheManifest, differences
+from roboreel.dataset.cache.pictures import Raw
+from roboreel.errors import CacheError, CorruptFileError
+from roboreel.forking import after_fork
+from roboreel.image import decode_images, image_size
+from roboreel.shards import open_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.image import Layout
+    from roboreel.schema import Manifest
+    from roboreel.shards import Store
+
+__all__ = ["Cache", "open_cache"]
+
+_MAX_OPEN_PARTS = 64
+
+
+def open_cache(root: Path, manifest: Manifest) -> Cache:
+    """Open the cache of a dataset.
+
+    Raises:
+        CacheError: There is no cache, or it was built from another state of the dataset.
+    """
+    cache = CacheManifest.read(root)
+    differing = differences(cache, manifest)
+    if differing:
+        raise CacheError(
+            f"The dataset has changed since its cache was built: {differing[0]} Rebuild the cache "
+            f"with `roboreel cache build`, or open the dataset without it: {str(root)!r}."
+        )
+    with suppress(OSError):
+        # `roboreel cache prune` removes the least recently used caches first.
+        os.utime(root / CACHE_FILE)
+    return Cache(root, cache)
+
+
+class Cache:
+    """An open cache; thread-safe, and usable after a fork."""
+
+    def __init__(self, root: Path, manifest: CacheManifest) -> None:
+        self.root = root
+        self.manifest = manifest
+        self._folder = root / manifest.key
+        # Opened at once: as long as the numbers are open, no rebuild removes this cache.
+        self._numbers = open_shards(self._folder / NUMBERS)
+        self._parts: OrderedDict[int, Store] = OrderedDict()
+        self._lock = threading.Lock()
+        after_fork(self, Cache._after_fork)
+
+    def numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a feature of numbers at some rows, ``(N, …)``."""
+        return np.asarray(self._numbers.take(rows, features=[name])[name])
+
+    def images(
+        self, camera: str, rows: NDArray[np.int64], *, layout: Layout, pool: Executor
+    ) -> NDArray[Any]:
+        """Return the images of some rows, as `Images.read` does, in the cache's size."""
+        if not len(rows):
+            return np.empty((0, 3, 0, 0) if layout == "chw" else (0, 0, 0, 3), np.uint8)
+        if isinstance(self.manifest.cameras[camera], Raw):
+            pixels = self._pixels(camera, rows)
+            return pixels if layout == "chw" else pixels.transpose(0, 2, 3, 1)
+        return self._decode(camera, rows, layout, pool)
+
+    def _pixels(self, camera: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        parts = [(slots, stored[camera]) for slots, stored in self._take(camera, rows)]
+        out = np.empty((len(rows), *parts[0][1].shape[1:]), parts[0][1].dtype)
+        for slots, pixels in parts:
+            out[slots] = pixels
+        return out
+
+    def _decode(
+        self, camera: str, rows: NDArray[np.int64], layout: Layout, pool: Executor
+    ) -> NDArray[Any]:
+        pictures: list[bytes] = [b""] * len(rows)
+        for slots, stored in self._take(camera, rows):
+            for slot, picture in zip(slots.tolist(), stored[camera], strict=True):
+                pictures[slot] = picture
+        height, width, _ = image_size(pictures[0])
+        shape = (3, height, width) if layout == "chw" else (height, width, 3)
+        out = np.empty((len(rows), *shape), np.uint8)
+        try:
+            decode_images(pictures, out, layout=layout, pool=pool)
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"{error} Camera {camera!r} of a cache. Rebuild the cache: {str(self.root)!r}."
+            ) from error
+        return out
+
+    def _take(
+        self, camera: str, rows: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int64], Mapping[str, Any]]]:
+        """Yield the rows that each part holds, after the slots of the result they belong to."""
+        size = self.manifest.part_rows
+        parts = rows // size
+        for part in np.unique(parts).tolist():
+            slots = np.flatnonzero(parts == part)
+            yield slots, self._part(part).take(rows[slots] - part * size, features=[camera])
+
+    def _part(self, part: int) -> Store:
+        with self._lock:
+            if part in self._parts:
+                self._parts.move_to_end(part)
+                return self._parts[part]
+        opened = open_shards(self._folder / part_name(part), max_open=4)
+        with self._lock:
+            self._parts[part] = opened
+            while len(self._parts) > _MAX_OPEN_PARTS:
+                # Not closed here, since another thread may be reading it; its last reference does.
+                self._parts.popitem(last=False)
+        return opened
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()

@@ -1,0 +1,43 @@
+"""Files opened for reading: the one place that does so."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from roboreel.errors import CorruptFileError, MissingFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["open_to_read"]
+
+# Opening a FIFO waits for a writer unless told not to. Regular files ignore the flag.
+_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
+    """Return a handle of a regular file, and its state. The caller closes the handle.
+
+    Args:
+        path: The file. Links are followed.
+        noun: What the file is, for the error: ``"video file"``.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: It is not a regular file, or cannot be opened.
+    """
+    try:
+        handle = os.open(path, _FLAGS)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingFileError(f"There is no {noun} {str(path)!r}.") from error
+    except OSError as error:
+        raise CorruptFileError(
+            f"Cannot open the {noun} ({error.strerror}): {str(path)!r}."
+        ) from error
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise CorruptFileError(f"The {noun} is not a regular file: {str(path)!r}.")
+    return handle, status

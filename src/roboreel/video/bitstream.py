@@ -1,0 +1,146 @@
+"""Packets as MP4 stores them → packets of a bare stream. Pure: bytes in, bytes out.
+
+MP4 keeps the parameter sets in a configuration record. A stream has no such record: it repeats
+them before each keyframe. FFmpeg's filters (``h264_mp4toannexb`` and so on) take three to five times
+as long, and write other bytes than Rerun does: see docs/design/2026-11-rerun-export.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roboreel.errors import CorruptFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from roboreel.video.packet_table import Coding
+
+__all__ = ["stream_packer"]
+
+_START_CODE = b"\x00\x00\x00\x01"
+_TEMPORAL_DELIMITER = b"\x12\x00"
+_SEQUENCE_HEADER = 1
+_AVC_SPS = 7
+_HEVC_SPS = 33
+_HEVC_SETS = (32, 33, 34)  # video, sequence and picture parameter sets
+
+
+def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
+    """Return the function that turns an MP4 file's packet into a stream's packet.
+
+    It takes a packet and whether that is a keyframe. None for codecs other than AV1, VP9, H.264
+    and HEVC.
+
+    Raises:
+        CorruptFileError: The codec's configuration record is truncated.
+    """
+    if coding.codec in ("av1", "libdav1d"):
+        header = coding.extradata[4:]  # av1C is four bytes, then the sequence header.
+        return lambda packet, keyframe: _pack_av1(packet, keyframe, header)
+    if coding.codec == "vp9":
+        return lambda packet, _: packet
+    if coding.codec not in ("h264", "hevc"):
+        return None
+    if coding.extradata[:1] != b"\x01":
+        return lambda packet, _: packet  # Not MP4's form: the packets have start codes already.
+    try:
+        length_size, sets = (_avc_record if coding.codec == "h264" else _hevc_record)(
+            coding.extradata
+        )
+    except IndexError as error:
+        raise CorruptFileError(
+            f"The configuration record of the {coding.codec} video is truncated."
+        ) from error
+    is_sps = _is_avc_sps if coding.codec == "h264" else _is_hevc_sps
+    joined = b"".join(_START_CODE + item for item in sets)
+    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, joined, is_sps)
+
+
+def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
+    packet = packet.removeprefix(_TEMPORAL_DELIMITER)
+    if not keyframe or _SEQUENCE_HEADER in _obu_types(packet):
+        return packet
+    return header + packet
+
+
+def _obu_types(packet: bytes) -> Iterator[int]:
+    """Yield the type of each OBU of an AV1 packet."""
+    position = 0
+    while position < len(packet):
+        head = packet[position]
+        yield head >> 3 & 15
+        if not head & 2:  # No length: it extends to the end.
+            return
+        position += 2 if head & 4 else 1
+        length, shift = 0, 0
+        while position < len(packet):
+            byte = packet[position]
+            length |= (byte & 127) << shift
+            position, shift = position + 1, shift + 7
+            if not byte & 128:
+                break
+        position += length
+
+
+def _pack_units(
+    packet: bytes,
+    keyframe: bool,
+    length_size: int,
+    sets: bytes,
+    is_sps: Callable[[int], bool],
+) -> bytes:
+    parts: list[bytes] = []
+    needs_sets = keyframe
+    position = 0
+    while position < len(packet):
+        start = position + length_size
+        position = start + int.from_bytes(packet[position:start], "big")
+        if position > len(packet):
+            raise CorruptFileError("A NAL unit is longer than the packet it is in.")
+        if position > start:
+            parts += (_START_CODE, packet[start:position])
+            needs_sets = needs_sets and not is_sps(packet[start])
+    return b"".join([sets, *parts] if needs_sets else parts)
+
+
+def _avc_record(record: bytes) -> tuple[int, list[bytes]]:
+    """Return the size of a NAL unit's length field and the parameter sets of an ``avcC`` record."""
+    sets: list[bytes] = []
+    position = 5
+    for mask in (31, 255):  # sequence parameter sets, then picture parameter sets
+        count = record[position] & mask
+        position = _read_sets(record, position + 1, count, sets)
+    return (record[4] & 3) + 1, sets
+
+
+def _hevc_record(record: bytes) -> tuple[int, list[bytes]]:
+    """Return the size of a NAL unit's length field and the parameter sets of an ``hvcC`` record."""
+    sets: list[bytes] = []
+    position = 23
+    for _ in range(record[22]):
+        kind, count = record[position] & 63, record[position + 1] << 8 | record[position + 2]
+        found: list[bytes] = []
+        position = _read_sets(record, position + 3, count, found)
+        # x265 also stores two kilobytes of its settings here, which no decoder needs.
+        sets += found if kind in _HEVC_SETS else []
+    return (record[21] & 3) + 1, sets
+
+
+def _read_sets(record: bytes, position: int, count: int, sets: list[bytes]) -> int:
+    for _ in range(count):
+        length = record[position] << 8 | record[position + 1]
+        position += 2
+        if position + length > len(record):
+            raise IndexError
+        sets.append(record[position : position + length])
+        position += length
+    return position
+
+
+def _is_avc_sps(head: int) -> bool:
+    return head & 31 == _AVC_SPS
+
+
+def _is_hevc_sps(head: int) -> bool:
+    return head >> 1 & 63 == _HEVC_SPS

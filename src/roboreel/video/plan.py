@@ -1,0 +1,117 @@
+"""Requests for images → the packets to decode, shared out among threads. Pure: no file is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import MissingImageError
+from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.video.packet_table import PacketTable
+
+__all__ = ["ClipRequest", "Job", "Plan", "packets_of", "plan_batch"]
+
+# Handing fewer packets than this to a thread costs more than it saves.
+_MIN_PACKETS = 8
+# Several jobs per thread, so that a slow one at the end does not leave the others idle for long.
+_JOBS_PER_THREAD = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClipRequest:
+    """Images wanted from one clip."""
+
+    path: Path
+    clip: Clip
+    frames: NDArray[np.int64]
+    """Frame numbers in the episode, ``(N,)``, in any order, repeats allowed."""
+    slots: NDArray[np.int64]
+    """Where each image goes in the output array, ``(N,)``."""
+    episode: int
+    """For error messages."""
+    camera: str
+    """For error messages."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """Work for one thread: runs of packets of one file."""
+
+    path: Path
+    table: PacketTable
+    runs: list[Run]
+    slots: dict[int, list[int]]
+    """Where the image of each wanted packet of the file goes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What to decode for a batch of images."""
+
+    jobs: list[Job]
+    """The most expensive first."""
+    image_sizes: dict[Path, tuple[int, int]]
+    """Height and width of the images in each file."""
+
+
+def plan_batch(
+    requests: Sequence[ClipRequest], tables: Mapping[Path, PacketTable], *, threads: int
+) -> Plan:
+    """Return what to decode for some requests.
+
+    Args:
+        requests: What is wanted. An image that several of them want is decoded once.
+        tables: The packet table of each file.
+        threads: How many threads will decode.
+
+    Raises:
+        MissingImageError: An episode has no image for a frame.
+    """
+    slots: dict[Path, dict[int, list[int]]] = {path: {} for path in tables}
+    for request in requests:
+        packets, wanted = packets_of(request, tables[request.path]), slots[request.path]
+        for packet, slot in zip(packets.tolist(), request.slots.tolist(), strict=True):
+            wanted.setdefault(packet, []).append(slot)
+    runs = {
+        path: plan_runs(np.fromiter(wanted, np.int64, len(wanted)), tables[path].start)
+        for path, wanted in slots.items()
+    }
+    total = sum(map(_cost, runs.values()))
+    target = total if threads == 1 else max(total // (threads * _JOBS_PER_THREAD), _MIN_PACKETS)
+    jobs = [
+        Job(path, tables[path], part, slots[path])
+        for path in runs
+        for part in split_runs(runs[path], target)
+    ]
+    jobs.sort(key=lambda job: _cost(job.runs), reverse=True)
+    return Plan(jobs, {path: table.coding.image_size for path, table in tables.items()})
+
+
+def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
+    """Return the packet of each requested frame, ``(N,)``.
+
+    Raises:
+        MissingImageError: The episode has no image for a frame.
+    """
+    try:
+        images = images_of(request.frames, request.clip, table.ticks, table.time_base)
+    except MissingImageError as error:
+        raise MissingImageError(
+            f"{error} Episode {request.episode}, camera {request.camera!r}. Leave the "
+            f"episode out with select(), or restore its video {str(request.path)!r}."
+        ) from error
+    return table.shown[images].astype(np.int64)
+
+
+def _cost(runs: Iterable[Run]) -> int:
+    """Return how many packets have to be decoded."""
+    return sum(run.stop - run.start for run in runs)

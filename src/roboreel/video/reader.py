@@ -1,0 +1,213 @@
+"""Images of video files, decoded into arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.cores import usable_cores
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.forking import after_fork
+from roboreel.video.clip import plan_runs, split_runs
+from roboreel.video.decode import Decoder
+from roboreel.video.demux import DemuxedPackets, demux_packet_table
+from roboreel.video.mp4 import read_packet_table
+from roboreel.video.packets import FilePackets
+from roboreel.video.plan import ClipRequest, Job, Plan, packets_of, plan_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.image import Layout
+    from roboreel.memory.budget import Budget
+    from roboreel.schema import Depth
+    from roboreel.video.packet_table import PacketTable
+    from roboreel.video.packets import PacketReader
+
+__all__ = ["ClipRequest", "VideoReader", "open_packets"]
+
+# A stream decodes this many packets at a time, which bounds how many images it may have to hold.
+_STREAM_PACKETS = 64
+
+
+class VideoReader:
+    """Reads images of video files. Safe to use from several threads, and after a fork.
+
+    No file stays open between calls.
+
+    Args:
+        budget: Holds packet tables and decoders.
+        threads: How many threads decode at the same time. Default: one per core.
+    """
+
+    def __init__(self, *, budget: Budget, threads: int | None = None) -> None:
+        self.threads = threads or usable_cores()
+        self.demuxed: set[Path] = set()
+        """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
+        self._budget = budget
+        self._pool: ThreadPoolExecutor | None = None
+        after_fork(self, VideoReader._after_fork)
+
+    def plan(self, requests: Sequence[ClipRequest]) -> Plan:
+        """Return what to decode for some requests, from the tables of their files alone.
+
+        Raises:
+            MissingFileError: A video file does not exist.
+            MissingImageError: An episode has no image for a frame.
+            CorruptFileError: A file is damaged.
+            UnsupportedVideoError: A file cannot be read.
+        """
+        paths = dict.fromkeys(request.path for request in requests)
+        tables = {path: self.table(path) for path in paths}
+        return plan_batch(requests, tables, threads=self.threads)
+
+    def read(
+        self, plan: Plan, out: NDArray[Any], *, layout: Layout, depth: Depth | None = None
+    ) -> None:
+        """Decode images into an array.
+
+        Args:
+            plan: What to decode, and where in ``out`` each image goes.
+            out: ``(N, 3, H, W)`` uint8, or ``(N, 1, H, W)`` float32 in metres for depth; with
+                channels last if ``layout`` is ``"hwc"``. Images are resized to its height and
+                width.
+            layout: Order of the axes.
+            depth: How a depth camera's codes become metres.
+
+        Raises:
+            CorruptFileError: A file is damaged.
+            UnsupportedVideoError: A file cannot be decoded.
+        """
+        if len(plan.jobs) == 1 or self.threads == 1:
+            for job in plan.jobs:
+                self._run(job, out, layout, depth)
+        else:
+            submit = self._executor().submit
+            _finish([submit(self._run, job, out, layout, depth) for job in plan.jobs])
+
+    def stream(
+        self,
+        request: ClipRequest,
+        *,
+        layout: Layout,
+        size: tuple[int, int] | None = None,
+        depth: Depth | None = None,
+    ) -> Iterator[NDArray[Any]]:
+        """Yield the images of a clip one by one, in bounded memory.
+
+        Args:
+            request: What is wanted. Its frames must ascend; its slots are ignored.
+            layout: Order of the axes.
+            size: Height and width to resize to. Default: those of the video.
+            depth: How a depth camera's codes become metres.
+
+        Yields:
+            A new array for each frame: ``(3, H, W)`` uint8, or ``(1, H, W)`` float32 for depth.
+        """
+        table = self.table(request.path)
+        height, width = size or table.coding.image_size
+        channels, dtype = (3, np.uint8) if depth is None else (1, np.float32)
+        shape = (channels, height, width) if layout == "chw" else (height, width, channels)
+        packets = packets_of(request, table)
+        runs = chain.from_iterable(split_runs(plan_runs(packets, table.start), _STREAM_PACKETS))
+        wanted = deque(packets.tolist())
+        held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
+        with self._opened(request.path, table) as (reader, decoder):
+            for run in runs:
+                for packet, image in decoder.decode(reader, table, run):
+                    held[packet] = np.empty(shape, dtype)
+                    decoder.converter.write(image, held[packet], layout, depth)
+                    while wanted and wanted[0] in held:
+                        turn = wanted.popleft()
+                        is_last = not wanted or wanted[0] != turn
+                        yield held.pop(turn) if is_last else held[turn].copy()
+
+    def table(self, path: Path) -> PacketTable:
+        """Return the packet table of a file, read by our own parser or else by FFmpeg's demuxer.
+
+        The table's ``via`` says which.
+        """
+        try:
+            state = path.stat()
+        except OSError:
+            return read_packet_table(path)  # Raises an error that names the file.
+        key = ("video table", str(path), state.st_size, state.st_mtime_ns)
+        table = self._budget.load(
+            key, lambda: _read_table(path), lambda table: table.nbytes, owner="video tables"
+        )
+        if table.via != "mp4":
+            self.demuxed.add(path)
+        return table
+
+    def close(self) -> None:
+        """End the threads. They start again when needed."""
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._pool = None
+
+    def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
+        with self._opened(job.path, job.table) as (reader, decoder):
+            for run in job.runs:
+                for packet, image in decoder.decode(reader, job.table, run):
+                    first, *others = job.slots[packet]
+                    decoder.converter.write(image, out[first], layout, depth)
+                    for other in others:
+                        out[other] = out[first]
+
+    @contextmanager
+    def _opened(self, path: Path, table: PacketTable) -> Iterator[tuple[PacketReader, Decoder]]:
+        """Lend a file's packets and a decoder for them to this thread; errors name the file."""
+        key = ("decoder", threading.get_ident(), table.coding)
+        decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
+        try:
+            with open_packets(path, table) as reader:
+                yield reader, decoder
+        except (CorruptFileError, UnsupportedVideoError) as error:
+            if str(path) in str(error):
+                raise
+            raise type(error)(f"{error} Video file: {str(path)!r}.") from error
+        # Not reached after an error: a decoder that met damage is not used again.
+        self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="roboreel-decode")
+        return self._pool
+
+    def _after_fork(self) -> None:
+        self._pool = None  # The child inherits the pool, but none of its threads.
+
+
+def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
+    """Return a reader of a file's packets, of the kind that its table calls for."""
+    return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
+
+
+def _read_table(path: Path) -> PacketTable:
+    try:
+        return read_packet_table(path)
+    except (CorruptFileError, UnsupportedVideoError) as refusal:
+        try:
+            return demux_packet_table(path)
+        except (CorruptFileError, UnsupportedVideoError):
+            raise refusal from None  # It says more precisely what is wrong with the file.
+
+
+def _finish(futures: list[Future[None]]) -> None:
+    """Wait for all; raise the first error once nothing writes to the output any more."""
+    _, pending = wait(futures, return_when=FIRST_EXCEPTION)
+    for future in pending:
+        future.cancel()
+    wait(futures)
+    for future in futures:
+        if not future.cancelled():
+            future.result()
