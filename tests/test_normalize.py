@@ -117,10 +117,10 @@ class TestComputed:
         assert np.allclose(stats.quantiles["q90"], np.quantile(values, 0.9, axis=0))
         assert "note" not in dataset.stats
 
-    def test_a_view_has_the_datasets_statistics_and_can_compute_its_own(self, tmp_path):
+    def test_a_view_has_statistics_of_its_own(self, tmp_path):
         write_dataset(tmp_path, LENGTHS)
         view = reel.open_dataset(tmp_path).select(episodes=[1])
-        assert int(view.stats["mode"].count.max()) == 18
+        assert int(view.stats["mode"].count.max()) == 1
         assert int(view.compute_stats(["mode"])["mode"].count.max()) == 1
         with pytest.raises(FeatureNotFoundError, match="'note' is not a feature of numbers"):
             view.compute_stats(["note"])

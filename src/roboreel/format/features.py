@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roboreel.errors import MetadataError
+from roboreel.errors import FeatureError, MetadataError
 from roboreel.schema import Depth, Feature
 
 __all__ = ["feature_from_json", "feature_to_json"]
@@ -36,10 +36,13 @@ def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
     shape = _shape(name, entry.get("shape"))
     names = _flat_names(entry.get("names"))
     extra = {key: entry[key] for key in entry if key not in ("dtype", "shape", "names")}
-    depth, extra = _split_depth(name, extra)
-    if dtype in ("image", "video"):
-        return Feature(dtype, _camera_shape(name, shape, names), _CAMERA_AXES, depth, extra)
-    return Feature(dtype, shape, names, depth, extra)
+    try:
+        depth, extra = _split_depth(name, extra)
+        if dtype in ("image", "video"):
+            return Feature(dtype, _camera_shape(name, shape, names), _CAMERA_AXES, depth, extra)
+        return Feature(dtype, shape, names, depth, extra)
+    except FeatureError as error:
+        raise MetadataError(f"Feature {name!r}: {str(error).rstrip('.')}") from error
 
 
 def feature_to_json(feature: Feature) -> dict[str, Any]:
