@@ -15,6 +15,7 @@ from roboreel.files import atomic_folder
 from roboreel.format import write_manifest
 from roboreel.format.counters import counter_columns
 from roboreel.format.places import new_files
+from roboreel.format.tables import rows_within_files
 from roboreel.format.write_data import write_data_file
 from roboreel.image import encode_png
 from roboreel.record.folders import check_absent
@@ -201,7 +202,7 @@ class _Maker:
                 start=start,
                 length=length,
                 data_file=file,
-                data_row=start - start[np.searchsorted(file, file)],
+                data_row=rows_within_files(file, start, length),
                 clips={camera: self._clip_table(camera, file, length) for camera in videos},
                 task_bounds=np.arange(count + 1, dtype=np.int64),
                 task_codes=np.arange(count, dtype=np.int64) % len(TASKS),
