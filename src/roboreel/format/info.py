@@ -59,6 +59,19 @@ class Info:
         """The version as LeRobot spells it."""
         return f"v{self.version[0]}.{self.version[1]}"
 
+    def video_template(self, camera: str) -> str:
+        """Return the path template of a camera's videos.
+
+        Raises:
+            MetadataError: There is none.
+        """
+        if self.video_path is None:
+            raise MetadataError(
+                f"Camera {camera!r} is stored as video, but video_path is null in "
+                f"{str(self.path)!r}."
+            )
+        return self.video_path
+
     def to_json(self) -> dict[str, Any]:
         """Return the object to write, in the order in which LeRobot writes it."""
         return {

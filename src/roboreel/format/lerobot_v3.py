@@ -181,11 +181,7 @@ def _files(
 def _clips(
     info: Info, columns: Mapping[str, NDArray[Any]], camera: str
 ) -> tuple[FileSet, ClipTable, tuple[str, ...]]:
-    template = info.video_path
-    if template is None:
-        raise MetadataError(
-            f"Camera {camera!r} is stored as video, but video_path is null in {str(info.path)!r}."
-        )
+    template = info.video_template(camera)
     constants = {"video_key": camera}
     check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
     prefix = f"videos/{camera}"
