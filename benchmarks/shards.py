@@ -1,4 +1,4 @@
-"""A stream of pictures as a store: writing it, and reading rows, batches and all of it."""
+"""Write a stream of pictures as a store; read rows, batches and everything."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["BENCHMARK"]
 
 
 def cases(settings: Settings) -> list[Case]:
-    """List who stores 2 GB of pictures of 40 KB."""
+    """Return a case per contender: 2 GB of pictures of 40 KB."""
     count, reads = (300, 128) if settings.quick else (50_000, 10_048)
     title = f"{count:,} pictures of {PICTURE_BYTES // 1000} KB"
     given = {"count": count, "reads": reads}
     ours = Case(title, OURS, "benchmarks.cases.shards", "write_and_read", given)
-    # The flat map needs the standard library alone, so it runs where there are no peers.
+    # The flat map needs only the standard library, so it runs without peers.
     flat = replace(ours, contender=stores.FLAT, module=stores.__name__, function="flat")
     if settings.peers is None:
         return [ours, flat]

@@ -34,12 +34,12 @@ FILES = {
         "h264", keyframe_distance=250, options={"bf": "3", "preset": "fast"}
     ),
 }
-# Real footage beside the repository, where it is: 480 x 640, AV1, keyframe every 2.
+# Real footage, if it lies beside the repository: 480 x 640, AV1, keyframe every 2.
 _REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "unitree_g1_v21" / "videos"
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Shoot a moving camera once, encode it in several ways, and list who reads it."""
+    """Render footage of a moving camera, encode it in several ways, and list who reads it."""
     size, length = ((48, 64), 40) if settings.quick else ((480, 640), 500)
     paths = {title: settings.scratch / f"{number}.mp4" for number, title in enumerate(FILES)}
     with ExitStack() as stack:
@@ -57,7 +57,7 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def _footage(size: tuple[int, int], length: int) -> Iterator[NDArray[np.uint8]]:
-    """Yield what the wrist camera sees, with the noise of a sensor: about 9 KB an image."""
+    """Yield what the wrist camera sees, with sensor noise: about 9 KB per image."""
     rng = np.random.default_rng(0)
     for scene in simulate_episode(0, 0, length, 30, variation=0).scenes:
         noise = rng.normal(0, 3, (*size, 1))
@@ -66,7 +66,7 @@ def _footage(size: tuple[int, int], length: int) -> Iterator[NDArray[np.uint8]]:
 
 def _contenders(settings: Settings, title: str, path: Path) -> list[Case]:
     table = read_packet_table(path)
-    # Fewer where keyframes are far apart, and every image costs a hundred.
+    # Fewer if keyframes are far apart: each image then costs a hundred.
     count = 192 if table.keyframe.mean() > 0.01 else 48
     given: dict[str, Any] = {"path": str(path), "length": len(table.shown)}
     given["count"] = 32 if settings.quick else count

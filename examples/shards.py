@@ -1,4 +1,4 @@
-"""Store a stream of examples as mapped Arrow shards, and read rows, batches and splits of it.
+"""Write a stream of examples as memory-mapped Arrow shards; read rows, batches and splits.
 
 Run it with ``python examples/shards.py [FOLDER]``. Without a folder, a temporary one is used.
 """
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import roboreel as reel
+from roboreel.shards import ClassLabel, Image, Sequence, open_shards, write_shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FEATURES = {
-    "image": reel.Image(),  # pixels become PNG; bytes of a PNG or JPEG stay as they are
-    "shape": reel.ClassLabel(["disc", "square"]),
-    "state": reel.Sequence("float32", 7),
+    "image": Image(),  # pixels become PNG; encoded bytes are stored as they are
+    "shape": ClassLabel(["disc", "square"]),
+    "state": Sequence("float32", 7),
     "reward": "float32",
 }
 
 
 def main() -> None:
-    """Write examples of a toy simulator, and read them in several ways."""
+    """Write examples of a toy simulator and read them in several ways."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--examples", type=int, default=2000)
@@ -36,25 +36,25 @@ def main() -> None:
 
 
 def write_and_read(folder: Path, count: int) -> None:
-    """Write a store at one batch of memory; open it by memory map."""
-    # With a source, a second run finds what the first one wrote, and does not simulate again.
-    reel.write_shards(simulate(count), FEATURES, folder, source={"examples": count, "seed": 0})
+    """Write a store with little memory, then open it by memory map."""
+    # With a source, a second run finds what the first one wrote instead of simulating again.
+    write_shards(simulate(count), FEATURES, folder, source={"examples": count, "seed": 0})
 
-    store = reel.open_shards(folder)
+    store = open_shards(folder)
     print(store)
     print("as stored:", {name: type(value).__name__ for name, value in store[5].items()})
     print("decoded:", store.decoded()[5]["image"].shape)
-    print("rewards:", store.take([9, 2, 2], features=["reward"])["reward"])
+    print("rewards:", store[[9, 2, 2]]["reward"])
 
     training, test = store.split(test=0.1, seed=0)
-    print(f"{len(training)} rows to train on, {len(test)} to test on")
+    print(f"{len(training)} rows for training, {len(test)} for testing")
     batches = training.decoded().iter_batches(64, shuffle=True, seed=7)
     brightest = max(float(np.mean(batch["image"][0])) for batch in batches)
     print(f"brightest first image of a batch: {brightest:.0f}")
 
 
 def simulate(count: int) -> Iterator[dict[str, Any]]:
-    """Yield what a simulator would: an image, what is in it, numbers."""
+    """Yield examples: an image, the shape in it, numbers."""
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:64, :64]
     for _ in range(count):

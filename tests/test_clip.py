@@ -111,9 +111,11 @@ def test_a_file_that_starts_late_and_says_so_is_read_as_it_says():
     assert images([0, 9], clip, regular(10, 2 * FRAME)) == [0, 9]
 
 
-def test_a_clip_that_could_be_meant_in_two_ways_is_refused():
+def test_a_clip_that_fits_in_two_ways_is_refused():
     clip = Clip(10 / FPS, 20 / FPS, 10, FPS)
-    with pytest.raises(MissingImageError, match=r"first image is at 0\.067 s.*could mean either"):
+    with pytest.raises(
+        MissingImageError, match=r"first image is at 0\.067 s.*start at 0\.333 s.*is ambiguous"
+    ):
         images([0], clip, regular(40, 2 * FRAME))
 
 
@@ -122,7 +124,7 @@ def test_a_late_file_with_too_few_images_is_refused_rather_than_shifted():
         images([0], Clip(0.0, 10 / FPS, 10, FPS), regular(8, 2 * FRAME))
 
 
-def test_a_clip_that_starts_where_no_image_is_is_refused():
+def test_a_clip_that_starts_where_there_is_no_image_is_refused():
     with pytest.raises(
         MissingImageError, match=r"starts at 9\.000 s, where the video has no image"
     ):

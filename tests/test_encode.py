@@ -76,21 +76,6 @@ def test_every_image_falls_on_an_exact_tick_at_fractional_rates(fps, tmp_path):
     assert times == [i / rate for i in range(5)]
 
 
-def test_the_metadata_is_what_lerobot_writes(tmp_path):
-    with VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30) as writer:
-        writer.write(numbered_images(1)[0])
-        assert writer.info() == {
-            "video.height": 48,
-            "video.width": 64,
-            "video.codec": "av1",
-            "video.pix_fmt": "yuv420p",
-            "video.is_depth_map": False,
-            "video.fps": 30,
-            "video.channels": 3,
-            "has_audio": False,
-        }
-
-
 def test_options_win_over_the_fields():
     options = Encoding("h264", crf=20, options={"crf": "18", "bf": "2"}).encoder_options()
     assert (options["crf"], options["bf"]) == ("18", "2")
@@ -149,11 +134,11 @@ def test_an_error_in_the_block_leaves_no_file(tmp_path):
 
 def test_a_video_without_images_is_refused(tmp_path):
     with (
-        pytest.raises(EncodingError, match="an image at least"),
+        pytest.raises(EncodingError, match="at least one image"),
         VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30),
     ):
         pass
-    with pytest.raises(EncodingError, match="an image at least"):
+    with pytest.raises(EncodingError, match="at least one image"):
         encode_video(tmp_path / "b.mp4", [], fps=30)
     assert not list(tmp_path.iterdir())
 
@@ -162,12 +147,12 @@ def test_a_closed_video_takes_no_more_images(tmp_path):
     with VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30) as writer:
         writer.write(numbered_images(1)[0])
     writer.close()
-    with pytest.raises(EncodingError, match="the video is closed"):
+    with pytest.raises(EncodingError, match="Cannot write to a closed video"):
         writer.write(numbered_images(1)[0])
 
 
 def test_settings_the_encoder_refuses_are_named(tmp_path):
-    with pytest.raises(EncodingError, match=r"libx264 does not take 48x64 .*'preset': 'hasty'"):
+    with pytest.raises(EncodingError, match=r"libx264 rejects 48x64 .*'preset': 'hasty'"):
         VideoWriter(
             tmp_path / "a.mp4", size=(48, 64), fps=30, encoding=Encoding("h264", preset="hasty")
         )

@@ -114,7 +114,7 @@ def test_a_video_whose_edit_list_hides_images_is_not_joined(tmp_path):
 
 
 def test_nothing_cannot_be_joined(tmp_path):
-    with pytest.raises(EncodingError, match="no video to join"):
+    with pytest.raises(EncodingError, match="no videos to join"):
         join_videos([], tmp_path / "joined.mp4")
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.report import write_report
 from roboreel.report.distribution import spread
@@ -24,8 +24,8 @@ ATTACK = "<script>document.title='owned'</script><img src=http://example.invalid
 
 @pytest.fixture(scope="module")
 def arm(tmp_path_factory):
-    sample = Sample(episodes=3, frames=20, cameras=2, size=(96, 128))
-    return make_sample(tmp_path_factory.mktemp("report") / "arm", sample)
+    spec = DemoSpec(episodes=3, frames=20, cameras=2, size=(96, 128))
+    return make_demo_dataset(tmp_path_factory.mktemp("report") / "arm", spec)
 
 
 def page_of(root, out):

@@ -14,6 +14,7 @@ from roboreel.shards import (
     ClassLabel,
     Image,
     Sequence,
+    Struct,
     Value,
     VideoPath,
     open_shards,
@@ -101,34 +102,34 @@ def test_a_generator_may_reuse_its_buffer_and_close_its_image(tmp_path):
 @pytest.mark.parametrize(
     ("feature", "value", "reason"),
     [
-        (Value("int64"), 1.5, "int64 is wanted, this is float64"),
-        (Value("int64"), "1", "one int64 is wanted, this is str '1'"),
-        (Value("int64"), [1], "one int64 is wanted"),
-        (Value("uint8"), 256, "256 is outside uint8, which is 0 to 255"),
-        (Value("uint8"), -1, "-1 is outside uint8"),
-        (Value("int64"), 2**64, "outside int64|is wanted, this is"),
-        (Value("float32"), 1e300, "1e.300 is outside float32"),
-        (Value("bool"), 1, "bool is wanted"),
-        (Value("int64"), True, "int64 is wanted, this is bool"),
-        (Value("string"), b"a", "a text is wanted, this is bytes"),
+        (Value("int64"), 1.5, "expected int64, got float64"),
+        (Value("int64"), "1", "expected one int64, got str '1'"),
+        (Value("int64"), [1], "expected one int64"),
+        (Value("uint8"), 256, "256 is out of range for uint8, 0 to 255"),
+        (Value("uint8"), -1, "-1 is out of range for uint8"),
+        (Value("int64"), 2**64, "out of range for int64|expected int64, got"),
+        (Value("float32"), 1e300, "1e.300 is out of range for float32"),
+        (Value("bool"), 1, "expected bool"),
+        (Value("int64"), True, "expected int64, got bool"),
+        (Value("string"), b"a", "expected text, got bytes"),
         (Value("string"), "\ud800", "surrogates"),
-        (Value("bytes"), "a", "bytes are wanted"),
-        (ClassLabel(["cat"]), "dog", "'dog' is none of the labels 'cat'"),
-        (ClassLabel(["cat"]), 1, "1 is no label: there are 1, from 0"),
-        (ClassLabel(["cat"]), 0.0, "a label's name or position is wanted"),
-        (Array((2, 2), "float32"), np.zeros((2, 3)), r"\(2, 2\) is wanted, this has \(2, 3\)"),
-        (Array((2,), "uint8"), [0, 300], "300 is outside uint8"),
-        (Array((2,), "int8"), [0.5, 0], "int8 is wanted, this is float64"),
-        (Array((2,), "float32"), [1.0, None], "float32 is wanted, this is object"),
-        (Sequence("float32", 7), [1.0], r"\(7,\) is wanted, this has \(1,\)"),
-        (Sequence("string"), "text", "a list is wanted, this is str"),
-        (Image(), np.zeros((4, 4)), "pixels are uint8 or uint16, not float64"),
-        (Image(), np.zeros((3, 4, 8), np.uint8), r"not \(3, 4, 8\)"),
-        (Image(), 5, "a picture is bytes, a path, a Pillow image or an array, not int"),
+        (Value("bytes"), "a", "expected bytes"),
+        (ClassLabel(["cat"]), "dog", "'dog' is not one of the labels 'cat'"),
+        (ClassLabel(["cat"]), 1, "label 1 does not exist: there are 1, 0 to 0"),
+        (ClassLabel(["cat"]), 0.0, "expected the name or number of a label"),
+        (Array((2, 2), "float32"), np.zeros((2, 3)), r"expected shape \(2, 2\), got \(2, 3\)"),
+        (Array((2,), "uint8"), [0, 300], "300 is out of range for uint8"),
+        (Array((2,), "int8"), [0.5, 0], "expected int8, got float64"),
+        (Array((2,), "float32"), [1.0, None], "expected float32, got object"),
+        (Sequence("float32", 7), [1.0], r"expected shape \(7,\), got \(1,\)"),
+        (Sequence("string"), "text", "expected a list, got str"),
+        (Image(), np.zeros((4, 4)), "expected pixels of uint8 or uint16, got float64"),
+        (Image(), np.zeros((3, 4, 8), np.uint8), r"expected pixels .*, got \(3, 4, 8\)"),
+        (Image(), 5, "expected bytes, a path, a Pillow image or an array, got int"),
         (Image(), "absent.jpg", "absent.jpg"),
-        (VideoPath(), 5, "the path of a video is wanted"),
-        ({"a": "int8"}, 5, "a dict is wanted"),
-        ({"a": "int8"}, {"b": 1}, "the names 'a' are wanted, there are 'b'"),
+        (VideoPath(), 5, "expected the path of a video"),
+        ({"a": "int8"}, 5, "expected a dict"),
+        ({"a": "int8"}, {"b": 1}, "expected the names 'a', got 'b'"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_with_feature_and_example(tmp_path, feature, value, reason):
@@ -139,16 +140,16 @@ def test_what_does_not_fit_is_refused_with_feature_and_example(tmp_path, feature
 
 def test_a_place_inside_a_value_is_named(tmp_path):
     examples: list[dict[str, Any]] = [{"x": [{"y": 1}, {"y": "no"}]}]
-    with pytest.raises(ExampleError, match=r"Example 0: 'x\[1\]\.y': one int8 is wanted"):
+    with pytest.raises(ExampleError, match=r"Example 0: 'x\[1\]\.y': expected one int8"):
         write_shards(examples, {"x": [{"y": "int8"}]}, tmp_path / "s")
 
 
 @pytest.mark.parametrize(
     ("example", "reason"),
     [
-        ({}, "there is no 'x'; give None"),
-        ({"x": 1, "y": 2}, "'y' is not among the features 'x'"),
-        ([1], "a dict of features is wanted, this is list"),
+        ({}, "'x' is missing; give None"),
+        ({"x": 1, "y": 2}, "'y' is not one of the features 'x'"),
+        ([1], "expected a dict of features, got list"),
     ],
 )
 def test_an_example_has_exactly_the_features(tmp_path, example, reason):
@@ -170,6 +171,15 @@ def test_an_example_has_exactly_the_features(tmp_path, example, reason):
 def test_a_feature_that_cannot_be_is_refused_when_declared(declare, arguments):
     with pytest.raises(ValueError, match=r"Not |needs|Only|There are no"):
         declare(*arguments)
+
+
+def test_a_struct_is_what_a_dict_of_features_means():
+    assert (
+        Struct({"x": "int8", "y": ["string"]})
+        == normalize_features({"a": {"x": Value("int8"), "y": Sequence("string")}})["a"]
+    )
+    with pytest.raises(MetadataError, match="not supported: struct<>"):
+        features_of_schema(pa.schema([("empty", pa.struct([]))]))
 
 
 def test_features_survive_json_and_the_schema():

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roboreel.shards
 from roboreel.errors import (
     CorruptFileError,
     DatasetError,
@@ -168,7 +170,7 @@ def test_a_pickled_reader_whose_rows_are_gone_says_so(tmp_path):
     with open_shards(tmp_path / "s") as store:
         pickled = pickle.dumps(store)
     write_shards(examples(3, 1), FEATURES, tmp_path / "s")
-    with pytest.raises(MissingFileError, match=r"written anew.*Open the store again"):
+    with pytest.raises(MissingFileError, match=r"was rewritten.*Open the store again"):
         pickle.loads(pickled)
 
 
@@ -215,14 +217,14 @@ def test_a_full_disk_leaves_the_old_store_and_no_litter(tmp_path, monkeypatch):
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(ValueError, match=r"'thesis.tex' is not part of a shard store"):
+    with pytest.raises(ValueError, match=r"'thesis.tex', which is not part of a shard store"):
         write_shards(never(), FEATURES, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.parametrize("limits", [{"shard_size": 0}, {"batch_size": 0}, {"shard_size": "much"}])
 def test_sizes_that_hold_nothing_are_refused(tmp_path, limits):
-    with pytest.raises(ValueError, match=r"hold nothing|is not a size"):
+    with pytest.raises(ValueError, match=r"must be at least 1|is not a size"):
         write_shards(never(), FEATURES, tmp_path / "s", **limits)
 
 
@@ -241,11 +243,9 @@ class TestValidate:
         features = {"data": "bytes", "n": "int32", "more": "bool"}
         problems = validate_shards(path, features=features, source={"a": 2})
         assert len(problems) == 3
-        assert (
-            "'n' is stored as Value(dtype='int64'), wanted is Value(dtype='int32')" in problems[0]
-        )
-        assert "'more' is stored as None" in problems[1]
-        assert "The source's 'a' was 1, and is 2 now." in problems[2]
+        assert "'n' is Value(dtype='int64') in the store, not Value(dtype='int32')" in problems[0]
+        assert "'more' is None in the store, not Value(dtype='bool')" in problems[1]
+        assert "The source's 'a' was 1 and is now 2." in problems[2]
         assert all("Write the shards again" in problem for problem in problems)
 
     def test_another_order_of_features_is_stale(self, path):
@@ -341,7 +341,7 @@ class TestBrokenStores:
 
     def test_counts_that_do_not_add_up_are_refused(self, path):
         edit(path, lambda meta: meta.update(num_rows=61))
-        with pytest.raises(CorruptFileError, match="61 rows are promised"):
+        with pytest.raises(CorruptFileError, match="num_rows is 61, but the shards have 60 rows"):
             open_shards(path)
 
     def test_features_that_the_shards_do_not_have_are_refused(self, path):
@@ -349,7 +349,7 @@ class TestBrokenStores:
             meta["features"][1][1]["dtype"] = "int32"
 
         edit(path, change)
-        with pytest.raises(CorruptFileError, match="Other columns"):
+        with pytest.raises(CorruptFileError, match="The columns differ"):
             open_shards(path)[0]
 
     @pytest.mark.parametrize("text", ["../../etc", "generation-zzz", "", "\x00"])
@@ -382,3 +382,9 @@ class TestBrokenStores:
             except DatasetError:
                 pass
             shard.write_bytes(whole)
+
+
+def test_the_docstring_lists_every_public_name():
+    assert roboreel.shards.__doc__ is not None
+    documented = set(re.findall(r"`(\w+)`", roboreel.shards.__doc__))
+    assert documented == set(roboreel.shards.__all__)

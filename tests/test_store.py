@@ -31,6 +31,7 @@ from roboreel.shards.features import normalize_features as normalize
 from roboreel.shards.store import Store, open_shards
 from roboreel.shards.write import write_shards
 
+NOT_ROWS = r"Rows are (whole|a sequence of|a flat sequence of) numbers"
 FEATURES = {
     "image": Image(),
     "label": ClassLabel(["cat", "dog"]),
@@ -221,12 +222,19 @@ class StoreContract:
             ["n"],
         ]
         for rows in wrong:
-            with pytest.raises(TypeError, match="Rows are whole numbers"):
+            with pytest.raises(TypeError, match=NOT_ROWS):
                 store[rows]
         for rows in (3, [0.5], mask, [[0], [1]]):
             for read in (store.take, store.select):
-                with pytest.raises(TypeError, match="Rows are whole numbers"):
+                with pytest.raises(TypeError, match=NOT_ROWS):
                     read(rows)
+
+    def test_a_view_keeps_its_rows_when_the_array_they_came_from_changes(self, store):
+        rows = np.array([2, 0])
+        view = store.select(rows)
+        rows[:] = 1
+        assert rows.flags.writeable
+        assert [view[place]["n"] for place in (0, 1)] == [store[row]["n"] for row in (2, 0)]
 
     def test_batches_give_every_row_once(self, store):
         batches = list(store.iter_batches(8))
@@ -433,9 +441,9 @@ def test_an_image_that_cannot_be_decoded_is_named(tmp_path):
     write_shards([{"x": None}, {"x": b"no picture"}], {"x": Image()}, tmp_path / "s")
     store = open_shards(tmp_path / "s").decoded()
     assert store[0]["x"] is None
-    with pytest.raises(CorruptFileError, match="An image, 'x' of row 1: "):
+    with pytest.raises(CorruptFileError, match="Cannot decode the image in 'x' of row 1: "):
         store[1]
-    with pytest.raises(CorruptFileError, match="An image, value 0 of 'x': "):
+    with pytest.raises(CorruptFileError, match="Cannot decode the image in value 0 of 'x': "):
         store.take([1, 0])
 
 
@@ -464,7 +472,7 @@ def test_the_shard_used_longest_ago_is_let_go_of(tmp_path):
     assert store._table._open == {0, 2}
 
 
-def test_rows_are_the_same_when_reads_are_announced(folder):
+def test_rows_are_the_same_when_reads_are_prefetched(folder):
     store = open_shards(folder, max_open=2)
     for row in (3, 50, 3, 20):
         store._table._disk.waits = True

@@ -76,7 +76,7 @@ def test_every_image_is_equal_to_the_one_that_lerobot_returns(name):
                             episode=0,
                             camera=camera,
                         )
-                        reader.read(reader.plan([asked]), out)
+                        reader.read(reader.plan([asked]), out, layout="chw")
                         assert np.array_equal(out, images), key
                         checked += 1
     images = [key for key in expected.files if key.split("/")[-1] in cameras]

@@ -1,4 +1,4 @@
-"""roboreel reads images of a video; and a decoder does with nothing around it."""
+"""roboreel reads images of a video; so does a decoder alone, for comparison."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
 
     with meter.step("open"):
         height, width = reader.table(Path(path)).coding.image_size
-    reader.read(reader.plan([request([0])]), np.empty((1, 3, height, width), np.uint8))
+    first = np.empty((1, 3, height, width), np.uint8)
+    reader.read(reader.plan([request([0])]), first, layout="chw")
     for name, batches in random_batches(length, count).items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
                 out = np.empty((len(images), 3, height, width), np.uint8)
-                reader.read(reader.plan([request(images)]), out)
+                reader.read(reader.plan([request(images)]), out, layout="chw")
     with meter.step(FORWARD, length):
-        for _ in reader.stream(request(list(range(length)))):
+        for _ in reader.stream(request(list(range(length))), layout="chw"):
             pass
 
 
 def decode_alone(meter: Meter, path: str, length: int, count: int) -> None:
-    """Feed the same packets to a decoder, and do nothing with the images."""
+    """Feed the same packets to a decoder, and discard the images."""
     import numpy as np
 
     from roboreel.video.clip import plan_runs, split_runs

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
+from roboreel.format.paths import SUBTASKS_PATH, TASKS_PATH
 from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
 from roboreel.format.templates import check_template, file_set
 from roboreel.schema import ClipTable, FileSet, Manifest
@@ -54,7 +55,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         tasks=listed.tasks.take(first),
         path=root / "meta" / "episodes",
     )
-    tasks = _read_texts(root / "meta" / "tasks.parquet", "task")
+    tasks = _read_texts(root / TASKS_PATH, "task")
     return Manifest(
         root=root,
         version=info.version_name,
@@ -65,7 +66,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         data_files=data_files,
         video_files=video_files,
         robot_type=info.robot_type,
-        subtasks=_read_texts(root / "meta" / "subtasks.parquet", "subtask"),
+        subtasks=_read_texts(root / SUBTASKS_PATH, "subtask"),
         splits=info.splits,
         extra=info.extra,
         problems=(
@@ -180,11 +181,7 @@ def _files(
 def _clips(
     info: Info, columns: Mapping[str, NDArray[Any]], camera: str
 ) -> tuple[FileSet, ClipTable, tuple[str, ...]]:
-    template = info.video_path
-    if template is None:
-        raise MetadataError(
-            f"Camera {camera!r} is stored as video, but video_path is null in {str(info.path)!r}."
-        )
+    template = info.video_template(camera)
     constants = {"video_key": camera}
     check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
     prefix = f"videos/{camera}"

@@ -172,7 +172,7 @@ class Columns:
         place = opened.describe(group)
         values = {
             name: dense_numbers(name, column, self._features[name], place=place)
-            for name, column in opened.read_together(range(group, stop), names).items()
+            for name, column in opened.read(range(group, stop), names).items()
         }
         return _Run(names, file, group, stop, values)
 
@@ -206,7 +206,7 @@ class Columns:
             episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
             opened = self._files.open(file)
             for together in self._portions(names, len(source)):
-                read = opened.read_together([group], together)
+                read = opened.read([group], together)
                 for name in together:
                     values = dense_numbers(
                         name, read[name], self._features[name], place=opened.describe(group)
@@ -235,7 +235,7 @@ class Columns:
             values = self._budget.load(
                 (self._files.token, name, file, group),
                 lambda opened=opened, group=group: dense_numbers(  # type: ignore[misc]
-                    name, opened.read(group, name), feature, place=opened.describe(group)
+                    name, opened.read([group], [name])[name], feature, place=opened.describe(group)
                 ).copy(),
                 lambda array: array.nbytes,
                 owner=_GROUPS,
@@ -249,7 +249,7 @@ class Columns:
             opened = self._files.open(file)
             values = self._budget.load(
                 (self._files.token, name, file, group),
-                lambda opened=opened, group=group: opened.read(group, name),  # type: ignore[misc]
+                lambda opened=opened, group=group: opened.read([group], [name])[name],  # type: ignore[misc]
                 lambda array: int(array.nbytes),
                 owner=_GROUPS,
             )

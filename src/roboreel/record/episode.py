@@ -1,4 +1,4 @@
-"""The episode that is being recorded: in memory as far as it is small, and on disk all of it."""
+"""The episode that is being recorded: its numbers in memory, and all of it on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import Workshop
 from roboreel.errors import RecordingError
-from roboreel.record.cameras import Camera, Cameras, PictureStore, VideoStore
+from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
 from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
 from roboreel.record.totals import sample_stride
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from roboreel.record.cameras import ImageStore
+    from roboreel.record.cameras import ImageFile
+    from roboreel.record.options import RecordingOptions
     from roboreel.record.totals import Gathered
     from roboreel.schema import Feature
     from roboreel.video.encode import Encoding
@@ -32,39 +33,36 @@ ROWS = "rows.journal"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How episodes are recorded."""
+    """What is recorded, and how."""
 
     features: Mapping[str, Feature]
     fps: float
     encodings: Mapping[str, Encoding]
     """By camera that is stored as video."""
-    queue_s: float
-    """Seconds of images that may wait for a camera's thread."""
-    max_wait_s: float
-    """How long `add_frame` waits for a camera that falls behind."""
+    options: RecordingOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinishedEpisode:
-    """An episode that is complete and not saved yet."""
+    """An episode that is complete, but not saved yet."""
 
     rows: Rows
     pictures: Mapping[str, list[bytes]]
-    """Encoded images of the cameras that are stored as images."""
+    """Encoded images, by camera that is stored as images."""
     videos: Mapping[str, Path]
-    """A whole video file for each camera that is stored as video; it will be moved."""
+    """By camera that is stored as video, an ordinary video file, which will be moved."""
     images: Mapping[str, Gathered]
     """Statistics of the cameras."""
 
 
 def open_folder(root: Path) -> Path:
-    """Return where the open episode of a dataset lies."""
+    """Return the folder of a dataset's open episode."""
     return Workshop(root).path / "open"
 
 
 def image_path(folder: Path, features: Mapping[str, Feature], camera: str) -> Path:
     """Return the file of a camera's images in an open episode."""
-    # By number: a name may be one that a file system does not take.
+    # By number, since a file system may not accept the name.
     place = list(features).index(camera)
     return folder / f"{place}.{'mp4' if features[camera].dtype == 'video' else 'pictures'}"
 
@@ -74,8 +72,8 @@ class OpenEpisode:
 
     Args:
         root: The dataset's folder.
-        number: What the episode will be called.
-        settings: How it is recorded.
+        number: The number that the episode will have.
+        settings: What is recorded, and how.
     """
 
     def __init__(self, root: Path, number: int, settings: Settings) -> None:
@@ -88,13 +86,13 @@ class OpenEpisode:
         self._file.append(json.dumps({"episode": number, **self._format.describe()}).encode())
         self._names = [n for n, f in settings.features.items() if f.is_camera]
         cameras = {name: self._camera(name) for name in self._names}
-        self._cameras = Cameras(cameras, max_wait_s=settings.max_wait_s)
+        self._cameras = Cameras(cameras, max_wait_s=settings.options.max_wait_s)
 
     def __len__(self) -> int:
         return len(self._records)
 
     def add(self, values: Mapping[str, Any], task: str) -> None:
-        """Take a frame, entirely or not at all."""
+        """Add a frame, entirely or not at all."""
         images = {name: values[name].copy() for name in self._names}
         record = self._format.pack(values, task)
         self._cameras.reserve()
@@ -121,7 +119,7 @@ class OpenEpisode:
                     f"{camera.name!r} are stored. Discard this episode; the saved ones are safe."
                 )
         kinds = self._settings.features
-        paths = {name: camera.store.path for name, camera in cameras.items()}
+        paths = {name: camera.file.path for name, camera in cameras.items()}
         videos = {name: path for name, path in paths.items() if kinds[name].dtype == "video"}
         images = {n: c.sampler.gathered for n, c in cameras.items() if c.sampler.gathered}
         return FinishedEpisode(
@@ -132,13 +130,13 @@ class OpenEpisode:
         )
 
     def discard(self) -> None:
-        """Forget all of it."""
+        """Drop the episode."""
         self._stop()
         self.clear()
 
     def clear(self) -> None:
-        """Remove the files, once the episode is saved or forgotten."""
-        # At one stroke: half of what was to be forgotten must not come back after a crash.
+        """Remove the files, once the episode is saved or dropped."""
+        # One rename, so that a crash cannot bring back half of the episode.
         gone = self._folder.with_name("gone")
         shutil.rmtree(gone, ignore_errors=True)
         self._folder.rename(gone)
@@ -160,22 +158,22 @@ class OpenEpisode:
     def _camera(self, name: str) -> Camera:
         feature, settings = self._settings.features[name], self._settings
         path = image_path(self._folder, settings.features, name)
-        store: ImageStore = (
-            VideoStore(path, feature.shape, settings.fps, settings.encodings[name])
+        file: ImageFile = (
+            VideoFile(path, feature.shape, settings.fps, settings.encodings[name])
             if feature.dtype == "video"
-            else PictureStore(path)
+            else PictureFile(path)
         )
         return Camera(
             name,
             feature,
-            store,
-            capacity=max(2, round(settings.queue_s * settings.fps)),
+            file,
+            capacity=max(2, round(settings.options.queue_s * settings.fps)),
             sample_every=sample_stride(settings.fps),
         )
 
 
 def _whole_videos(paths: Iterable[Path]) -> list[Path]:
-    """Copy fragmented files to ordinary ones beside them, which every reader knows."""
+    """Copy fragmented files to ordinary ones beside them, which every reader opens."""
 
     def copy(path: Path) -> Path:
         whole = path.with_suffix(".whole.mp4")

@@ -1,15 +1,41 @@
-"""Any stream of examples as a folder of mapped Arrow files.
+"""Shard stores: any stream of examples as a folder of memory-mapped Arrow files.
 
 ::
 
-    writing    features   what a user declares
-               values     one value, checked             pictures   pixels as encoded bytes
-               examples   examples as record batches     write      batches as files
-    the folder publish    which files count              manifest   what they hold
+    from roboreel.shards import ClassLabel, Image, open_shards, write_shards
+
+    features = {"image": Image(), "label": ClassLabel(["cat", "dog"]), "score": "float32"}
+    write_shards(examples(), features, "cache/train")
+    store = open_shards("cache/train")
+
+Reading and writing:
+
+* `write_shards` writes examples, at about two batches of memory.
+* `open_shards` opens a folder as a `Store`: rows, batches of columns (`Batch`), views, splits.
+* `validate_shards` finds damage and staleness.
+* `read_manifest` returns the `ShardManifest`, with a `Shard` for each file.
+
+Features, each a `FeatureType`:
+
+* `Value`, or its dtype as a string: a number, text or bytes.
+* `ClassLabel`: one of several names.
+* `Array`: numbers of a fixed shape.
+* `Sequence`, or a list of one feature: a list of any length, or numbers of a fixed one.
+* `Image`: an encoded image.
+* `VideoPath`: the path of a video.
+* `Struct`, or a dict of features: named values.
+
+The modules::
+
+    writing    features   types to declare               values     checks one value
+               pictures   images to encoded bytes        examples   examples to record batches
+               write      record batches to files
+    folder     publish    which files are current        manifest   what they hold
                validate   what is wrong with them
-    reading    readers    files as record batches        buffers    record batches as rows
-               batches    all rows, counted through      disk       whether reads wait for it
-               origin     how to open them again         store      the friendly face
+    reading    readers    files to record batches        buffers    Arrow arrays to values
+               batches    all batches as one table       disk       whether reads wait for it
+               origin     where a store can be reopened  decode     encoded images to arrays
+               store      what a user sees               numbers    checks row numbers
 """
 
 from roboreel.shards.features import (
@@ -18,10 +44,11 @@ from roboreel.shards.features import (
     FeatureType,
     Image,
     Sequence,
+    Struct,
     Value,
     VideoPath,
 )
-from roboreel.shards.manifest import ShardManifest, read_manifest
+from roboreel.shards.manifest import Shard, ShardManifest, read_manifest
 from roboreel.shards.store import Batch, Store, open_shards
 from roboreel.shards.validate import validate_shards
 from roboreel.shards.write import write_shards
@@ -33,8 +60,10 @@ __all__ = [
     "FeatureType",
     "Image",
     "Sequence",
+    "Shard",
     "ShardManifest",
     "Store",
+    "Struct",
     "Value",
     "VideoPath",
     "open_shards",

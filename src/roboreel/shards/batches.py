@@ -1,4 +1,4 @@
-"""Record batches one after another, each loaded when it is first needed."""
+"""The record batches of all shards as one table, each loaded on first use."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.shards.buffers import Part, ValueReader, gather, value_reader
-from roboreel.shards.disk import DiskWatch, usual_row_ns
 from roboreel.shards.features import (
     Array,
     ClassLabel,
@@ -38,7 +38,7 @@ __all__ = ["BatchTable"]
 
 
 class _Batch:
-    """A record batch as columns, ready to give rows."""
+    """A record batch whose values can be read by row."""
 
     __slots__ = ("columns", "getters", "row_ns", "shard")
 
@@ -50,12 +50,12 @@ class _Batch:
 
 
 class BatchTable:
-    """The rows of all batches, counted through.
+    """The rows of all batches, numbered through.
 
-    Of more than ``max_open`` shards, the one used longest ago is let go of. There is no lock:
-    threads that need the same batch at once may both load it, and one result stays.
+    At most ``max_open`` shards are open; the least recently used is closed first. There is no lock:
+    two threads that need the same batch may both load it, and one result is kept.
 
-    Once a read has waited for the disk, the next is announced before it begins: see `DiskWatch`.
+    After a read that had to wait for the disk, the next one is prefetched: see `DiskWatch`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class BatchTable:
 
     @property
     def num_rows(self) -> int:
-        """Rows of all batches together."""
+        """Rows of all batches."""
         return int(self._bounds[-1])
 
     @property
@@ -95,7 +95,7 @@ class BatchTable:
         return len(self._open)
 
     def row(self, row: int) -> dict[str, Any]:
-        """Return one row, which must exist."""
+        """Return one row; the caller has checked that it exists."""
         number = bisect_right(self._starts, row) - 1
         batch = self._batches[number] or self._load(number)
         if self._may_close:
@@ -103,13 +103,13 @@ class BatchTable:
         row -= self._starts[number]
         started_ns = perf_counter_ns()
         if self._disk.waits:
-            self._announce([(batch, slice(row, row + 1), slice(0, 1))], self.features)
+            self._prefetch([(batch, slice(row, row + 1), slice(0, 1))], self.features)
         values = {name: get(row) for name, get in batch.getters}
         self._disk.note(perf_counter_ns() - started_ns, batch.row_ns)
         return values
 
     def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
-        """Return some columns of rows that must exist, in any order, as often as asked."""
+        """Return columns of some rows, in their order; the caller has checked that they exist."""
         if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
             return self.span(int(rows[0]), int(rows[-1]) + 1, names)
         order = np.argsort(rows, kind="stable")
@@ -125,7 +125,7 @@ class BatchTable:
         return self._collect(parts, len(rows), names)
 
     def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
-        """Return some columns of the rows ``[start, stop)``, which must exist."""
+        """Return columns of the rows ``[start, stop)``; the caller has checked that they exist."""
         parts = []
         first = bisect_right(self._starts, start) - 1
         for number in range(first, len(self._starts)):
@@ -146,7 +146,7 @@ class BatchTable:
             return {name: _empty_column(self.features[name]) for name in names}
         started_ns = perf_counter_ns()
         if self._disk.waits:
-            self._announce(parts, names)
+            self._prefetch(parts, names)
         collected = {
             name: gather(
                 [Part(batch.columns[name], rows, places) for batch, rows, places in parts], length
@@ -157,10 +157,10 @@ class BatchTable:
         self._disk.note(perf_counter_ns() - started_ns, rows_ns)
         return collected
 
-    def _announce(self, parts: Items[tuple[_Batch, Any, Any]], names: Iterable[str]) -> None:
+    def _prefetch(self, parts: Items[tuple[_Batch, Any, Any]], names: Iterable[str]) -> None:
         for batch, rows, _ in parts:
             extents = (extent for name in names for extent in batch.columns[name].extents(rows))
-            self._readers[batch.shard].announce(extents)
+            self._readers[batch.shard].prefetch(extents)
 
     def _batch(self, number: int) -> _Batch:
         batch = self._batches[number] or self._load(number)
@@ -191,17 +191,17 @@ class BatchTable:
             raise CorruptFileError(f"{error} {self._readers[shard]}") from error
 
     def _check_schema(self, schema: pa.Schema, shard: int) -> None:
-        """Compare a shard's columns with the store's, offsets of 32 and 64 bits being the same."""
+        """Raise if a shard's columns differ from the store's; the width of offsets does not matter."""
         stored = {name: arrow_type(feature) for name, feature in features_of_schema(schema).items()}
         wanted = {name: arrow_type(feature) for name, feature in self.features.items()}
         if stored != wanted:
             raise CorruptFileError(
-                f"Other columns than in the rest of the store: {stored}, not {wanted}. "
+                f"The columns differ from those of the store: {stored}, not {wanted}. "
                 f"Write the shards again: {self._readers[shard]}"
             )
 
     def close(self) -> None:
-        """Let go of all files, and of the right that they stay."""
+        """Close all files, and let writers remove them."""
         for shard in list(self._open):
             self._release(shard)
         if self._hold is not None:

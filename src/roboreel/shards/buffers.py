@@ -1,4 +1,4 @@
-"""Rows out of Arrow arrays by arithmetic on their buffers: no Arrow scalar, no copy but the last."""
+"""Read values out of the buffers of Arrow arrays: no Arrow scalars, one copy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Rows = slice | np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Part(NamedTuple):
-    """Some rows of one array, and the places of the result that they fill."""
+    """Some rows of one array, and their places in the result."""
 
     reader: ValueReader
     rows: Rows
@@ -41,22 +41,22 @@ class Part(NamedTuple):
 
 
 class ValueReader:
-    """An Arrow array as a source of rows."""
+    """Reads the values of one Arrow array by row."""
 
     __slots__ = ("get", "valid")
 
     def __init__(self, get: Callable[[int], Any], valid: NDArray[np.bool_] | None) -> None:
         self.valid = valid
-        """Where there is a value; None if everywhere."""
+        """False where the value is null; None if there are no nulls."""
         self.get = get if valid is None else _or_none(get, valid)
-        """Gives one row's value in memory of its own, or None."""
+        """Returns the value of a row, in memory of its own; None for a null."""
 
     def collect(self, parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list or array
-        """Return rows of several arrays of this type, none of them null, as one column."""
+        """Return rows of several arrays of this type as one column; none of them is null."""
         return _one_by_one(parts, length)
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where most of the rows' bytes lie, as ``(address, length)``; a hint."""
+        """Return ``(address, length)`` of most of the rows' bytes, to prefetch them."""
         return ()
 
 
@@ -79,7 +79,7 @@ class NumberReader(ValueReader):
         return out
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where the rows lie."""
+        """Return ``(address, length)`` of the rows' bytes."""
         start, size = self.values.ctypes.data, self.values.strides[0]
         if isinstance(rows, slice):
             return [(start + rows.start * size, (rows.stop - rows.start) * size)]
@@ -107,13 +107,13 @@ class BytesReader(ValueReader):
             try:
                 return str(data[offsets[row] : offsets[row + 1]], "utf-8")
             except UnicodeDecodeError as error:
-                raise CorruptFileError(f"Row {row} of a column of text: {error}.") from error
+                raise CorruptFileError(f"Row {row} is not text: {error}.") from error
 
         self._address, self._offsets = address, offsets
         super().__init__(get_text if is_text else get_bytes, valid)
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where the rows lie."""
+        """Return ``(address, length)`` of the rows' bytes."""
         spans = [(rows.start, rows.stop)] if isinstance(rows, slice) else _single(rows)
         for start, stop in spans:
             begin = self._offsets[start]
@@ -121,7 +121,7 @@ class BytesReader(ValueReader):
 
 
 class BitReader(ValueReader):
-    """Booleans, or arrays of them, packed eight to a byte."""
+    """Booleans or arrays of booleans, packed eight to a byte."""
 
     __slots__ = ("_bits", "_shape", "_start")
 
@@ -177,7 +177,7 @@ class ListReader(ValueReader):
 
 
 class StructReader(ValueReader):
-    """Named columns that belong together."""
+    """Structs."""
 
     __slots__ = ("_fields",)
 
@@ -197,15 +197,15 @@ class StructReader(ValueReader):
         }
 
     def extents(self, rows: Rows) -> Iterable[tuple[int, int]]:
-        """Return where the rows of all fields lie."""
+        """Return ``(address, length)`` of the rows' bytes in all fields."""
         return [extent for reader in self._fields.values() for extent in reader.extents(rows)]
 
 
 def gather(parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list, array or dict
     """Return rows of several arrays of one type as one column, in memory of its own.
 
-    Numbers and arrays of one shape come as an array, structs as a dict of columns, the rest as a
-    list. Where a row is null the column is a list, with None in its place.
+    Numbers and arrays of one shape come as an array, structs as a dict of columns, anything else
+    as a list. A column with nulls is a list, with None for each null.
     """
     for reader, rows, _ in parts:
         if reader.valid is not None and not reader.valid[rows].all():
@@ -240,7 +240,7 @@ def _or_none(get: Callable[[int], Any], valid: NDArray[np.bool_]) -> Callable[[i
 
 
 def unpack_bits(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.bool_]:
-    """Return ``count`` booleans from a bitmap, from the bit ``start`` on."""
+    """Return ``count`` booleans of a bitmap, from the bit ``start`` on."""
     first = start >> 3
     unpacked = np.unpackbits(bits[first : (start + count + 7) >> 3], bitorder="little")
     skip = start - first * 8
@@ -248,15 +248,15 @@ def unpack_bits(bits: NDArray[np.uint8], start: int, count: int) -> NDArray[np.b
 
 
 def value_reader(array: pa.Array, feature: FeatureType) -> ValueReader:
-    """Return an Arrow array as a source of rows; its buffers stay where they are.
+    """Return the reader of an Arrow array; its buffers are not copied.
 
     Args:
-        array: Values of any Arrow type that stands for the feature: offsets may have 32 or 64 bits.
-        feature: What they are.
+        array: Values of any Arrow type that can hold the feature; offsets may have 32 or 64 bits.
+        feature: What the values are.
 
     Raises:
-        CorruptFileError: Offsets lead out of the values.
-        MissingValueError: A null inside a list of numbers, for which there is no number.
+        CorruptFileError: An offset is out of range.
+        MissingValueError: There are nulls inside lists of numbers.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -330,7 +330,7 @@ def _number_reader(
     shape: tuple[int, ...],
     valid: NDArray[np.bool_] | None,
 ) -> ValueReader:
-    """Return numbers that begin at element ``start`` of the array's buffer."""
+    """Return the reader of numbers that start at element ``start`` of a buffer."""
     buffer = array.buffers()[1]
     data = b"" if buffer is None else buffer
     if pa.types.is_boolean(array.type):
@@ -346,7 +346,7 @@ def _number_reader(
 def _refuse_inner_nulls(inner: pa.Array) -> None:
     if inner.null_count:
         raise MissingValueError(
-            f"{inner.null_count} nulls inside lists of numbers: fill them before they are stored."
+            f"There are {inner.null_count} nulls inside lists of numbers. Fill them before writing."
         )
 
 
@@ -358,12 +358,12 @@ def _valid(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def _offsets(array: pa.Array, large: bool, limit: int) -> memoryview:
-    """Return where each row starts, and the last one ends, after a look at whether that can be."""
+    """Return the start of each row and the end of the last, once they are known to be in range."""
     dtype = np.dtype(np.int64 if large else np.int32)
     buffer = array.buffers()[1]
     if len(array) == 0:
         return np.zeros(1, np.int64).data
     bounds = np.frombuffer(buffer, dtype, len(array) + 1, array.offset * dtype.itemsize)
     if bounds[0] < 0 or bounds[-1] > limit or (bounds[1:] < bounds[:-1]).any():
-        raise CorruptFileError("Offsets lead out of the values.")
+        raise CorruptFileError("An offset is out of range.")
     return bounds.data

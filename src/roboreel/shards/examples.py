@@ -1,4 +1,4 @@
-"""Examples, checked against their features, as Arrow record batches."""
+"""Turn examples into Arrow record batches."""
 
 from __future__ import annotations
 
@@ -37,18 +37,17 @@ __all__ = ["ExampleEncoder"]
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A picture that a thread is encoding."""
+    """An image that a thread is encoding."""
 
     encoded: Future[bytes]
     size_bytes: int
 
 
 class ExampleEncoder:
-    """Turns examples into rows, and rows into record batches.
+    """Collects examples and turns them into record batches.
 
-    All that an example refers to is read or copied while it is added, so a generator may reuse
-    its buffers and remove its files. Only the compression of pixels runs in threads, and only so
-    many pictures wait for it that memory stays bounded.
+    `add` copies arrays and reads files at once, so a generator may reuse its buffers and remove
+    its files. Only the compression of pixels runs in threads, with a bounded queue.
     """
 
     def __init__(self, features: Mapping[str, FeatureType], *, threads: int) -> None:
@@ -71,25 +70,23 @@ class ExampleEncoder:
 
     @property
     def num_rows(self) -> int:
-        """How many examples were added since the last batch."""
+        """Examples added since the last batch."""
         return len(self._rows)
 
     @property
     def size_bytes(self) -> int:
-        """What they occupy, with pictures counted as they came."""
+        """Their size in memory; images count as given, before encoding."""
         return self._size_bytes
 
     def add(self, example: object) -> None:
-        """Check one example, and keep it for the next batch.
+        """Check one example and keep it for the next batch.
 
         Raises:
-            ExampleError: It does not fit the features. The message names the feature, and the
-                example by its number, from 0.
+            ExampleError: It does not fit the features. The message names the feature and the
+                number of the example, from 0.
         """
         if not isinstance(example, Mapping):
-            raise _misfit(
-                self._number, f"a dict of features is wanted, this is {describe(example)}"
-            )
+            raise _misfit(self._number, f"expected a dict of features, got {describe(example)}")
         if example.keys() != self._accept.keys():
             raise _misfit(self._number, _describe_names(example, self._features))
         row = {name: self._accept_value(name, example[name]) for name in self._accept}
@@ -98,16 +95,16 @@ class ExampleEncoder:
         self._number += 1
 
     def batch(self) -> pa.RecordBatch:
-        """Return the examples added since the last batch as columns, and forget them."""
+        """Return the examples added since the last batch, and forget them."""
         rows, self._rows, self._size_bytes = self._rows, [], 0
-        # Popped, so that a column's values are let go of when it has been built.
+        # Popped, so that the values of a column are freed once it is built.
         columns = [
             _build(feature, [row.pop(name) for row in rows])
             for name, feature in self._features.items()
         ]
         return pa.record_batch(columns, schema=self._schema)
 
-    def _accept_value(self, name: str, value: object) -> Any:  # noqa: ANN401  # of any kind
+    def _accept_value(self, name: str, value: object) -> Any:  # noqa: ANN401  # of any type
         self._name = name
         try:
             return self._accept[name](value)
@@ -139,9 +136,9 @@ def _misfit(number: int, reason: str) -> ExampleError:
 def _describe_names(example: Mapping[Any, Any], features: Mapping[str, FeatureType]) -> str:
     missing = [name for name in features if name not in example]
     if missing:
-        return f"there is no {missing[0]!r}; give None for a value that is missing"
+        return f"{missing[0]!r} is missing; give None where there is no value"
     unknown = next(name for name in example if name not in features)
-    return f"{unknown!r} is not among the features {', '.join(map(repr, features))}"
+    return f"{unknown!r} is not one of the features {', '.join(map(repr, features))}"
 
 
 def _size_of(kept: object) -> int:
@@ -161,7 +158,7 @@ def _size_of(kept: object) -> int:
 def _build(feature: FeatureType, values: list[Any]) -> pa.Array:
     """Return a column of accepted values.
 
-    From buffers, since `pyarrow.array` looks for pandas objects, and imports pandas to do so.
+    Built from buffers, since `pyarrow.array` would import pandas to look for its objects.
     """
     stored = arrow_type(feature)
     match feature:
@@ -210,7 +207,7 @@ def _stacked(values: list[Any], size: int, dtype: np.dtype[Any]) -> NDArray[Any]
 
 
 def _build_numbers(numbers: NDArray[Any], values: list[Any] | None = None) -> pa.Array:
-    """Return numbers as a column that is null where ``values`` are None."""
+    """Return numbers as a column, null where ``values`` are None."""
     data = np.packbits(numbers, bitorder="little") if numbers.dtype == bool else numbers
     stored = pa.from_numpy_dtype(numbers.dtype)
     validity = None if values is None else _validity(values)

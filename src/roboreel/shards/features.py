@@ -1,4 +1,4 @@
-"""What a column of a shard store holds: types a user declares, as JSON and as Arrow types."""
+"""The features of a shard store: types to declare, and their JSON and Arrow forms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SCHEMA_KEY = b"roboreel.features"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One number, text or run of bytes.
+    """A number, text or bytes.
 
     Examples:
         >>> Value("float32")
@@ -55,26 +55,26 @@ class Value:
     def __post_init__(self) -> None:
         if self.dtype not in (*_NUMBERS, "string", "bytes"):
             raise ValueError(
-                f"Not a type of value: {self.dtype!r}. "
-                f"There are {', '.join(_NUMBERS)}, string and bytes."
+                f"Not the dtype of a value: {self.dtype!r}. "
+                f"Use {', '.join(_NUMBERS)}, string or bytes."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLabel:
-    """One of a few names, stored as its position among them."""
+    """One of several names, stored as its position among them."""
 
     names: tuple[str, ...]
 
     def __init__(self, names: Iterable[str]) -> None:
         object.__setattr__(self, "names", tuple(names))
         if not self.names or len(set(self.names)) != len(self.names):
-            raise ValueError(f"A ClassLabel needs names, each once; these are {self.names!r}.")
+            raise ValueError(f"A ClassLabel needs distinct names, not {self.names!r}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Numbers of one shape, the same in every example."""
+    """An array with the same shape in every example."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -83,24 +83,26 @@ class Array:
         object.__setattr__(self, "shape", tuple(int(length) for length in shape))
         object.__setattr__(self, "dtype", dtype)
         if not self.shape or min(self.shape) < 1 or math.prod(self.shape) >= 2**31:
-            raise ValueError(f"Not the shape of an array: {self.shape}. Lengths are 1 and more.")
+            raise ValueError(
+                f"Not the shape of an array: {self.shape}. Every length must be at least 1."
+            )
         if dtype not in _NUMBERS:
-            raise ValueError(f"Not the type of an array: {dtype!r}. Use {', '.join(_NUMBERS)}.")
+            raise ValueError(f"Not the dtype of an array: {dtype!r}. Use {', '.join(_NUMBERS)}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture, stored encoded: the bytes that were given, or PNG where pixels were given."""
+    """An image, stored encoded: bytes as they were given, pixels as PNG."""
 
 
 @dataclass(frozen=True, slots=True)
 class VideoPath:
-    """Where a video lies; the path is stored, the video stays where it is."""
+    """The path of a video; the video itself is not stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Several values of one type: always ``length`` of them, or, without it, any number."""
+    """A list of values of one type, of any length or of a fixed one."""
 
     of: FeatureType
     length: int | None = None
@@ -109,16 +111,21 @@ class Sequence:
         object.__setattr__(self, "of", as_feature(of))
         object.__setattr__(self, "length", length)
         if length is not None and not 0 < length < 2**31:
-            raise ValueError(f"Not the length of a sequence: {length!r}.")
+            raise ValueError(f"Not the length of a sequence: {length!r}. It must be at least 1.")
         if length is not None and not is_number(self.of):
-            raise ValueError("Only a sequence of numbers can have a fixed length: leave it out.")
+            raise ValueError(
+                "Only a sequence of numbers can have a fixed length. Leave the length out."
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """Named values that belong together; a plain dict of features is turned into this."""
+    """Named values; a dict of features becomes this."""
 
     fields: Mapping[str, FeatureType] = field(hash=False)
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        object.__setattr__(self, "fields", normalize_features(fields))
 
 
 _PLAIN_NAMES: dict[type, str] = {
@@ -136,12 +143,12 @@ FeatureType: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequen
 
 
 def is_number(feature: FeatureType) -> bool:
-    """Return whether values of a feature are single numbers."""
+    """Return whether each value is a single number."""
     return isinstance(feature, Value) and feature.dtype in _NUMBERS
 
 
 def as_feature(declared: object) -> FeatureType:
-    """Return the feature that a declaration means.
+    """Return a declaration as a feature.
 
     Examples:
         >>> as_feature("float32"), as_feature(["string"])
@@ -152,28 +159,28 @@ def as_feature(declared: object) -> FeatureType:
     if isinstance(declared, str):
         return Value(declared)
     if isinstance(declared, Mapping):
-        return Struct(normalize_features(declared))
+        return Struct(declared)
     if isinstance(declared, list) and len(declared) == 1:
         return Sequence(declared[0])
     raise ValueError(
         f"Not a feature: {declared!r}. Use Value, ClassLabel, Array, Sequence, Image, VideoPath, "
-        "the name of a type, a list of one feature, or a dict of features."
+        "a dtype name, a list of one feature, or a dict of features."
     )
 
 
 def normalize_features(declared: Mapping[str, object]) -> dict[str, FeatureType]:
-    """Return the type of every feature, by name."""
+    """Return declarations as features, by name."""
     if not declared:
         raise ValueError("There are no features: declare at least one.")
     names: Iterable[object] = declared
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"Not the name of a feature: {name!r}. Names are text.")
+            raise ValueError(f"Not the name of a feature: {name!r}. A name is text, and not empty.")
     return {name: as_feature(feature) for name, feature in declared.items()}
 
 
 def arrow_type(feature: FeatureType) -> pa.DataType:
-    """Return the Arrow type that a feature is stored as; bytes and text always have 64-bit offsets."""
+    """Return the Arrow type of a feature; bytes, text and lists have 64-bit offsets."""
     match feature:
         case Value("string") | VideoPath():
             return pa.large_string()
@@ -194,7 +201,7 @@ def arrow_type(feature: FeatureType) -> pa.DataType:
 
 
 def arrow_schema(features: Mapping[str, FeatureType]) -> pa.Schema:
-    """Return the schema of a shard; it carries the features, so that a shard explains itself."""
+    """Return the schema of a shard; its metadata describes the features."""
     return pa.schema(
         [(name, arrow_type(feature)) for name, feature in features.items()],
         metadata={_SCHEMA_KEY: json.dumps(features_to_json(features))},
@@ -202,13 +209,13 @@ def arrow_schema(features: Mapping[str, FeatureType]) -> pa.Schema:
 
 
 def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
-    """Return the features of any table, as far as its schema tells.
+    """Return the features of any table, as far as its schema describes them.
 
-    What the schema says of a column counts only while it fits the column: tables are flattened,
-    renamed and cast by tools that keep the old description.
+    Metadata is used only where it fits the column: other tools flatten, rename and cast tables
+    but keep the old metadata.
 
     Raises:
-        MetadataError: A column has a type that a store cannot serve.
+        MetadataError: Two columns have the same name, or a type is not supported.
     """
     if len(set(schema.names)) != len(schema.names):
         raise MetadataError(f"Two columns have the same name: {', '.join(schema.names)}.")
@@ -239,13 +246,13 @@ def _feature_of_type(stored: pa.DataType, name: str) -> FeatureType:
         return Value("string")
     if types.is_binary(stored) or types.is_large_binary(stored):
         return Value("bytes")
-    if types.is_struct(stored):
+    if types.is_struct(stored) and stored.num_fields:
         return Struct({inner.name: _feature_of_type(inner.type, name) for inner in stored})
     if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
         return _feature_of_list(stored, name)
     if str(stored) in _ARROW_NUMBERS:
         return Value(_ARROW_NUMBERS[str(stored)])
-    raise MetadataError(f"Column {name!r} has a type that a store cannot serve: {stored}.")
+    raise MetadataError(f"Column {name!r} has a type that is not supported: {stored}.")
 
 
 def _feature_of_list(stored: pa.DataType, name: str) -> FeatureType:
@@ -262,7 +269,7 @@ def _feature_of_list(stored: pa.DataType, name: str) -> FeatureType:
 
 
 def features_to_json(features: Mapping[str, FeatureType]) -> list[Any]:
-    """Return features as plain lists and dicts, in their order."""
+    """Return features as plain values, in their order."""
     return [[name, _feature_to_json(feature)] for name, feature in features.items()]
 
 
@@ -270,7 +277,7 @@ def features_from_json(plain: object) -> dict[str, FeatureType]:
     """Return the features that `features_to_json` described.
 
     Raises:
-        MetadataError: Something else was described.
+        MetadataError: This is not a description of features.
     """
     try:
         return normalize_features({name: _feature_from_json(feature) for name, feature in plain})  # type: ignore[attr-defined]  # checked by doing

@@ -1,4 +1,4 @@
-"""What is known of a shard store without opening a shard: its ``meta.json``."""
+"""What is known of a shard store without opening a shard: ``meta.json``."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 LAYOUT_VERSION = 1
-"""How the files of a store lie and what ``meta.json`` says; raise it when old code cannot read."""
+"""The files of a store and the keys of ``meta.json``; raise it when old code cannot read them."""
 
 ENCODER_VERSION = 1
-"""How values become bytes; raise it when the same example would be stored otherwise."""
+"""How values become bytes; raise it when the same example would be stored differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +46,30 @@ class Shard:
 
     file: str
     batch_rows: tuple[int, ...]
-    """Rows of each record batch, so that a row is found without opening the file."""
+    """Rows of each record batch, so that rows are found without opening the file."""
     size_bytes: int
     crc32: int
 
     @property
     def num_rows(self) -> int:
-        """Rows of all its batches together."""
+        """Rows of all its batches."""
         return sum(self.batch_rows)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardManifest:
-    """All that is known of a store without opening its shards."""
+    """What is known of a store without opening its shards."""
 
     features: Mapping[str, FeatureType]
     shards: tuple[Shard, ...]
     fingerprint: str
-    """Changes with the features, the encoder and the source; see `fingerprint_of`."""
+    """See `fingerprint_of`."""
     source: Mapping[str, Any] | None = field(default=None, hash=False)
-    """What the examples were made from, as the writer said it."""
+    """What the examples were made from, as given to `write_shards`."""
 
     @property
     def num_rows(self) -> int:
-        """Examples in the store."""
+        """Rows of all shards."""
         return sum(shard.num_rows for shard in self.shards)
 
     @property
@@ -99,41 +99,39 @@ class ShardManifest:
 
 
 def plain_source(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a source as it reads when it has been stored: tuples are lists.
+    """Return a source as it will be read back from JSON: tuples become lists.
 
     Raises:
-        ValueError: It holds something that JSON cannot say.
+        ValueError: It cannot be written as JSON.
     """
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(source), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"A source is made of text, numbers, lists and dicts ({error}): {source!r}"
+            f"A source consists of text, numbers, lists and dicts ({error}): {source!r}"
         ) from error
     return plain
 
 
 def fingerprint_of(features: Mapping[str, FeatureType], source: Mapping[str, Any] | None) -> str:
-    """Return what tells one content from another before it is made.
+    """Return a digest that identifies the content of a store before it is written.
 
-    Args:
-        features: What the columns hold, in their order.
-        source: All that the examples follow from: files with sizes and times, parameters, seeds.
+    It changes with the features, their order, the version of the encoder and the source.
     """
-    said = {
+    plain = {
         "encoder": ENCODER_VERSION,
         "features": features_to_json(features),
         "source": None if source is None else plain_source(source),
     }
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def read_manifest(path: str | os.PathLike[str]) -> ShardManifest:
-    """Return what is known of a store without opening its shards.
+    """Return the manifest of a store.
 
     Raises:
         MissingFileError: There is no store in the folder.
-        DatasetError: What lies there cannot be understood.
+        DatasetError: The manifest cannot be read.
     """
     manifest, hold = open_manifest(Path(path))
     hold.close()
@@ -141,7 +139,7 @@ def read_manifest(path: str | os.PathLike[str]) -> ShardManifest:
 
 
 def open_manifest(root: Path) -> tuple[ShardManifest, Hold]:
-    """Return the manifest that counts now, and a hold on the folder that it describes."""
+    """Return the current manifest, and a hold on the generation it describes."""
     hold = hold_generation(root)
     if hold is None:
         raise MissingFileError(f"There are no shards. Write some with write_shards: {str(root)!r}")
@@ -149,23 +147,23 @@ def open_manifest(root: Path) -> tuple[ShardManifest, Hold]:
 
 
 def manifest_of(hold: Hold) -> ShardManifest:
-    """Return the manifest of a generation that is held."""
+    """Return the manifest of a held generation."""
     meta = hold.generation / META_FILE
     return parse_manifest(meta.read_text(encoding="utf-8", errors="replace"), meta)
 
 
 def parse_manifest(text: str, path: object) -> ShardManifest:
-    """Return what a ``meta.json`` says.
+    """Return the manifest that a ``meta.json`` contains.
 
     Args:
-        text: Its content.
-        path: Where it lies, for the message.
+        text: The content of the file.
+        path: Its path, for errors.
 
     Raises:
-        CorruptFileError: It is no JSON, or its numbers do not add up.
-        MetadataError: It lacks something, or has it in another form.
-        UnsafePathError: It names a file that is no shard beside it.
-        UnsupportedVersionError: A newer roboreel wrote it.
+        CorruptFileError: It is not JSON, or its row counts do not add up.
+        MetadataError: A key is missing or has the wrong type.
+        UnsafePathError: A file name is not that of a shard.
+        UnsupportedVersionError: Another version of roboreel wrote it.
     """
     try:
         plain = json.loads(text)
@@ -176,7 +174,7 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
     try:
         if plain["layout"] != LAYOUT_VERSION:
             raise UnsupportedVersionError(
-                f"Layout {plain['layout']!r} of a shard store; this roboreel reads layout "
+                f"The shards have layout {plain['layout']!r}; this roboreel reads layout "
                 f"{LAYOUT_VERSION}. Update roboreel or write the shards again: {str(path)!r}"
             )
         shards = tuple(_parse_shard(shard, path) for shard in plain["shards"])
@@ -186,12 +184,11 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
         num_rows = plain["num_rows"]
     except (KeyError, TypeError, AttributeError) as error:
         raise MetadataError(
-            f"Not the description of a shard store ({error!r} is wrong or missing). "
-            f"Write the shards again: {str(path)!r}"
+            f"Not the manifest of a shard store ({error!r}). Write the shards again: {str(path)!r}"
         ) from error
     if num_rows != manifest.num_rows:
         raise CorruptFileError(
-            f"{num_rows} rows are promised, the shards listed hold {manifest.num_rows}. "
+            f"num_rows is {num_rows}, but the shards have {manifest.num_rows} rows. "
             f"Write the shards again: {str(path)!r}"
         )
     return manifest
@@ -201,10 +198,10 @@ def _parse_shard(plain: Mapping[str, Any], path: object) -> Shard:
     name, batch_rows = plain["file"], tuple(plain["batch_rows"])
     if not isinstance(name, str) or not SHARD_NAME.fullmatch(name):
         raise UnsafePathError(
-            f"{name!r} is not the name of a shard (shard-00000.arrow, …), and is not opened. "
+            f"{name!r} is not the name of a shard (shard-00000.arrow, …). "
             f"Write the shards again: {str(path)!r}"
         )
     numbers = (*batch_rows, plain["size_bytes"], plain["crc32"])
     if not all(isinstance(number, int) and number >= 0 for number in numbers):
-        raise TypeError(f"the numbers of {name}")
+        raise TypeError(f"the numbers of {name} must be integers of 0 and more")
     return Shard(name, batch_rows, plain["size_bytes"], plain["crc32"])

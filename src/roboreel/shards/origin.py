@@ -1,4 +1,4 @@
-"""Where a store's rows come from, so that it can be opened again in another process."""
+"""Where a store's rows are, so that another process can open it again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["ForeignOrigin", "GenerationOrigin", "Origin", "TableOrigin"]
 
 
 class Origin(Protocol):
-    """Small, or at least picklable; `str` names it in messages."""
+    """Opens the rows of a store; picklable. `str` of it names the place in errors."""
 
     def open(self) -> BatchTable:
-        """Return the rows, with nothing mapped yet."""
+        """Return the rows; nothing is mapped yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +40,18 @@ class GenerationOrigin:
 
     @classmethod
     def newest(cls, root: Path, max_open: int) -> tuple[GenerationOrigin, BatchTable]:
-        """Return the generation that counts now, opened."""
+        """Return the current generation and its rows."""
         manifest, hold = open_manifest(root)
         origin = cls(hold.generation, max_open)
         return origin, origin._table(manifest, hold)
 
     def open(self) -> BatchTable:
-        """Return the rows of this generation, even if another counts by now."""
+        """Return the rows of this generation, even if it is no longer the current one."""
         try:
             hold = Hold(self.generation)
         except FileNotFoundError as error:
             raise MissingFileError(
-                "The shards were written anew, and those of before are gone. "
+                "The store was rewritten, and the shards that were open are gone. "
                 f"Open the store again: {str(self.generation.parent)!r}"
             ) from error
         return self._table(manifest_of(hold), hold)
@@ -72,7 +72,7 @@ class ForeignOrigin:
     max_open: int
 
     def open(self) -> BatchTable:
-        """Return the rows of all files; each is opened once, to count them."""
+        """Return the rows of all files; opens each file once to count its rows."""
         shards = [MappedShard(path) for path in self.paths]
         features = features_of_schema(shards[0].schema)
         for shard in shards:
@@ -85,7 +85,7 @@ class ForeignOrigin:
 
 @dataclass(frozen=True, slots=True)
 class TableOrigin:
-    """A table in memory; it is pickled whole."""
+    """A table in memory; pickling copies it."""
 
     table: pa.Table
     features: Mapping[str, FeatureType] = field(hash=False)

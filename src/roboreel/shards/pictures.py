@@ -1,4 +1,4 @@
-"""Pictures of any form a user may hold, as the encoded bytes that a store keeps."""
+"""Turn images of any form into the encoded bytes that a store keeps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pixels", "encoding_of"]
 
-# Formats whose pixels survive being written again; whatever else Pillow holds becomes PNG.
+# Formats that can be written again with hardly any loss. All others become PNG.
 _KEPT_FORMATS: dict[str, dict[str, Any]] = {
     "JPEG": {},
     "PNG": {},
@@ -33,26 +33,26 @@ _PNG_MODES = ("RGBA", "LA", "PA", "P", "RGBa", "La")
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """A picture that is still to be encoded."""
+    """An image yet to be encoded."""
 
     encode: Callable[[], bytes]
     size_bytes: int
-    """What it occupies until then."""
+    """Its size in memory until then."""
 
 
 def encoding_of(value: object) -> bytes | Pixels:
-    """Return the encoded bytes of a picture, or its pixels with the work that encodes them.
+    """Return the encoded bytes of an image, or its pixels, to be encoded later in a thread.
 
-    Files are read, and pixels copied, before this returns: the caller may reuse its buffer or
-    remove its file at once, and run the work later in another thread.
+    Files are read and pixels copied before this returns, so the caller may reuse its buffer or
+    remove its file at once.
 
     Args:
-        value: Encoded bytes or a path (both kept as they are), a Pillow image (keeps its format
-            if that can hold it), or an array ``(height, width[, 1 … 4])`` of uint8 or uint16.
+        value: Encoded bytes or a path (stored as they are), a Pillow image (keeps its format where
+            possible), or an array ``(height, width[, 1 … 4])`` of uint8 or uint16.
 
     Raises:
-        TypeError: The value is no picture.
-        ValueError: An array has another shape.
+        TypeError: The value is not an image.
+        ValueError: The array has the wrong shape.
     """
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
@@ -64,41 +64,41 @@ def encoding_of(value: object) -> bytes | Pixels:
         pixels = _checked_pixels(value)
         return Pixels(partial(_encode_png, pixels), pixels.nbytes)
     raise TypeError(
-        f"a picture is bytes, a path, a Pillow image or an array, not {type(value).__name__}"
+        f"expected bytes, a path, a Pillow image or an array, got {type(value).__name__}"
     )
 
 
 def _checked_pixels(value: Any) -> NDArray[Any]:  # noqa: ANN401  # whatever can be an array
     pixels = np.array(value, order="C", copy=True)
     if pixels.dtype not in (np.uint8, np.uint16):
-        raise TypeError(f"pixels are uint8 or uint16, not {pixels.dtype}")
+        raise TypeError(f"expected pixels of uint8 or uint16, got {pixels.dtype}")
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     if 0 in pixels.shape or not (pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] <= 4)):
-        raise ValueError(f"pixels are (height, width[, 1 to 4]), not {np.shape(value)}")
+        raise ValueError(f"expected pixels (height, width[, 1 to 4]), got {np.shape(value)}")
     return pixels
 
 
 def _encode_png(pixels: NDArray[Any]) -> bytes:
     if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
-        # With transparency, which the pictures of a dataset do not have.
+        # With alpha, which `encode_png` does not take.
         return bytes(imagecodecs.png_encode(pixels, level=1))
     return encode_png(pixels)
 
 
 def _is_pillow(value: object) -> bool:
-    # Pillow is no dependency of ours; but whoever holds one of its images has imported it.
+    # Pillow is not a dependency, but a caller who has one of its images has imported it.
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(value, pillow.Image)
 
 
 def _pillow_encoding(image: Any) -> Pixels:  # noqa: ANN401  # Pillow is untyped here
-    image.load()  # A lazily opened file may be closed when the next example is asked for.
+    image.load()  # Pillow reads lazily, and the caller may close the file right after this.
     name = image.format if image.format in _KEPT_FORMATS else "PNG"
     if image.mode in _PNG_MODES or (name == "JPEG" and not hasattr(image, "quantization")):
         name = "PNG"
     options = dict(_KEPT_FORMATS[name])
-    if name == "JPEG":  # With the tables it was written with, hardly anything is lost again.
+    if name == "JPEG":  # With its own tables, a second compression loses hardly anything.
         options = {"qtables": image.quantization, "subsampling": _jpeg_sampling(image)}
     work = partial(_save_pillow, image.copy(), name, options)
     return Pixels(work, image.width * image.height * len(image.getbands()))

@@ -1,15 +1,14 @@
-"""A folder whose content is replaced at once, while others read it.
+"""A folder whose content is replaced in one step, while others read it.
 
 ::
 
     cache/train/
-    ├── current          one line: the generation that counts
-    ├── write.lock       held by whoever writes
+    ├── current          one line: the name of the current generation
+    ├── write.lock       held by the writer
     └── generation-…/    meta.json and the files it names; never changed once it is current
 
-A writer fills a new generation, and then replaces ``current``: one atomic step, before which the
-old content counts and after which the new does. A reader holds the generation it has opened, and
-the next writer removes only those that nobody holds.
+A writer fills a new generation and then replaces ``current``, which is atomic. A reader holds the
+generation it has opened; the next writer removes generations that nobody holds.
 """
 
 from __future__ import annotations
@@ -56,10 +55,10 @@ T = TypeVar("T")
 
 
 class Hold:
-    """Keeps a generation from being removed for as long as it is open.
+    """Keeps a generation from being removed until it is closed.
 
-    POSIX: a shared lock on its ``meta.json``, which a remover must hold alone. Windows does not
-    remove a file that is open. A forked child shares the hold.
+    On POSIX this is a shared lock on ``meta.json``; removing needs an exclusive one. Windows never
+    removes an open file. A forked child shares the hold.
     """
 
     def __init__(self, generation: Path) -> None:
@@ -79,12 +78,12 @@ class Hold:
         except BlockingIOError as error:
             raise FileNotFoundError(f"Being removed: {str(self.generation)!r}") from error
         except OSError:
-            return  # A file system without locks: readers must then not outlive two writes.
+            return  # The file system has no locks: a reader must not outlive two writes.
         if os.fstat(self._handle).st_nlink == 0:
             raise FileNotFoundError(f"Removed: {str(self.generation)!r}")
 
     def close(self) -> None:
-        """Let go; closing twice is harmless."""
+        """Release the generation; closing twice is harmless."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             os.close(handle)
@@ -95,7 +94,7 @@ class Hold:
 
 
 def current_generation(root: Path) -> Path | None:
-    """Return the folder that counts now; None where nothing has been published.
+    """Return the current generation; None if nothing has been published.
 
     Raises:
         CorruptFileError: ``current`` does not name a generation.
@@ -105,26 +104,26 @@ def current_generation(root: Path) -> Path | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        name = "bytes that are no text"
+        name = "not text"
     if not _GENERATION.fullmatch(name):
         raise CorruptFileError(
-            f"A generation is named generation-… and twelve digits, this says {name[:60]!r}. "
+            f"Not the name of a generation (generation-0123456789ab): {name[:60]!r}. "
             f"Write the shards again: {str(root / _CURRENT)!r}"
         )
     return root / name
 
 
 def hold_generation(root: Path) -> Hold | None:
-    """Hold the folder that counts now; None where nothing has been published.
+    """Hold the current generation; None if nothing has been published.
 
     Raises:
-        MissingFileError: ``current`` names a generation that is not there.
+        MissingFileError: ``current`` names a generation that does not exist.
     """
     generation = current_generation(root)
     while generation is not None:
         with suppress(FileNotFoundError):
             return Hold(generation)
-        # A writer may have replaced it after we had read its name.
+        # A writer may have replaced it since its name was read.
         latest = current_generation(root)
         if latest == generation:
             raise MissingFileError(
@@ -135,7 +134,7 @@ def hold_generation(root: Path) -> Hold | None:
 
 
 def is_part_of_store(path: str) -> bool:
-    """Return whether a writer makes such a path, given relative to the folder, with slashes."""
+    """Return whether a path, relative to the folder and with slashes, is one that writers make."""
     folder, _, name = path.rpartition("/")
     if not folder:
         known = name in (_CURRENT, _LOCK) or _GENERATION.fullmatch(name)
@@ -146,10 +145,10 @@ def is_part_of_store(path: str) -> bool:
 
 @contextmanager
 def publishing(root: Path) -> Iterator[Publication]:
-    """Take the folder's lock, waiting for it, and remove what dead writers have left.
+    """Wait for the folder's lock, take it, and remove what dead writers left.
 
     Raises:
-        ValueError: The folder holds files of somebody else.
+        ValueError: The folder holds other files.
     """
     _refuse_strangers(root)
     root.mkdir(parents=True, exist_ok=True)
@@ -163,16 +162,16 @@ def publishing(root: Path) -> Iterator[Publication]:
 
 
 class Publication:
-    """The right to replace the content of a folder, while its lock is held."""
+    """Replaces the content of a folder whose lock is held."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @contextmanager
     def generation(self) -> Iterator[Path]:
-        """Give an empty folder; when the block ends well, it is what counts from then on.
+        """Yield a new, empty generation; it becomes current when the block succeeds.
 
-        The block must have put its files on the disk (`sync_file`), ``meta.json`` last.
+        The block must sync its files to disk, ``meta.json`` last.
         """
         generation = self._root / f"generation-{uuid.uuid4().hex[:12]}"
         generation.mkdir()
@@ -181,7 +180,7 @@ class Publication:
         _patiently(lambda: write_atomically(self._root / _CURRENT, generation.name + "\n"))
 
     def sweep(self) -> None:
-        """Remove every generation that neither counts nor is held, and torn small files."""
+        """Remove unfinished files, and generations that are neither current nor held."""
         try:
             current = current_generation(self._root)
         except CorruptFileError:
@@ -195,7 +194,7 @@ class Publication:
 
 
 def withdraw(root: Path) -> bool:
-    """Make what a folder holds unreadable, unless somebody reads it; return whether it is so now."""
+    """Make the content of a folder unreadable unless it is held; return whether it is unreadable."""
     generation = current_generation(root)
     return generation is None or _withdraw(generation)
 
@@ -209,32 +208,32 @@ def _withdraw(generation: Path) -> bool:
     try:
         _remove_meta(generation / META_FILE)
     except FileNotFoundError:
-        pass  # Never finished, so nobody can have opened it.
+        pass  # It was never finished, so nobody can have opened it.
     except (BlockingIOError, PermissionError):
-        return False  # Somebody reads it: a later writer will remove it.
+        return False  # It is being read: a later writer will remove it.
     return True
 
 
 def _remove_meta(meta: Path) -> None:
-    """Remove the file that readers hold, unless one does; without it no reader can begin."""
+    """Remove ``meta.json`` unless it is held; without it nobody can open the generation."""
     if sys.platform == "win32":
         meta.unlink()
         return
     handle = os.open(meta, os.O_RDONLY)
     try:
-        _lock_alone(handle)
+        _lock_exclusively(handle)
         meta.unlink()
     finally:
         os.close(handle)
 
 
-def _lock_alone(handle: int) -> None:
+def _lock_exclusively(handle: int) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
     except OSError:
-        return  # A file system without locks: see Hold.
+        return  # The file system has no locks: see Hold.
 
 
 def _refuse_strangers(root: Path) -> None:
@@ -243,13 +242,13 @@ def _refuse_strangers(root: Path) -> None:
     for path in root.iterdir():
         if not is_part_of_store(path.name):
             raise ValueError(
-                f"{path.name!r} is not part of a shard store, so the folder is left alone. "
-                f"Choose a folder that is empty or does not exist: {str(root)!r}"
+                f"The folder holds {path.name!r}, which is not part of a shard store. "
+                f"Choose an empty or a new folder: {str(root)!r}"
             )
 
 
 def _patiently(act: Callable[[], T]) -> T:
-    """Do what Windows may refuse for the moment in which another process has the file open."""
+    """Retry what Windows refuses while another process has the file open."""
     pauses_s = (0.01, 0.05, 0.2, 0.5) if os.name == "nt" else ()
     for pause_s in pauses_s:
         with suppress(PermissionError):

@@ -1,4 +1,4 @@
-"""Where record batches come from: mapped files, or memory."""
+"""Record batches of mapped files and of tables in memory."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _BLOCK_BYTES = 8 * 1024**2
 
 
 class BatchReader(Protocol):
-    """Record batches that are read by their number; `str` names their place in messages."""
+    """Reads record batches by number; `str` of it names the file in errors."""
 
     @property
     def batch_rows(self) -> Items[int]:
         """Rows of each batch."""
 
     def read(self, batch: int) -> pa.RecordBatch:
-        """Return one batch; its buffers stay where they are."""
+        """Return one batch; its buffers are not copied."""
 
-    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Ask for memory at ``(address, length)`` to be fetched from the disk, without waiting."""
+    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Start fetching memory at ``(address, length)`` from the disk; returns at once."""
 
     def close(self) -> None:
-        """Let go of the file; `read` opens it again. Batches already read stay good."""
+        """Close the file; `read` opens it again. Batches already read stay valid."""
 
 
 class TableReader:
@@ -51,21 +51,21 @@ class TableReader:
         """Return one batch."""
         return self._batches[batch]
 
-    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Do nothing: all is in memory."""
+    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Do nothing: the table is in memory."""
 
     def close(self) -> None:
-        """Keep the table: there is no file to let go of."""
+        """Do nothing: there is no file."""
 
     def __str__(self) -> str:
         return "a table in memory"
 
 
 class MappedShard:
-    """An Arrow IPC file, or stream, mapped when it is first read."""
+    """An Arrow IPC file or stream, mapped on first use."""
 
     def __init__(self, path: Path, shard: Shard | None = None) -> None:
-        """Take a path, and what is known of the file; without that, it is opened now."""
+        """Take the path and what the manifest says; without the latter, the file is opened now."""
         self._path = path
         self._expected = shard
         self._open: _OpenFile | None = None
@@ -77,7 +77,7 @@ class MappedShard:
         return self._opened().batches.schema
 
     def read(self, batch: int) -> pa.RecordBatch:
-        """Return one batch, checked as far as that needs no look at its values."""
+        """Return one batch; its structure is checked, its values are not read."""
         batches = self._opened().batches
         try:
             found = batches.get_batch(batch)
@@ -94,7 +94,7 @@ class MappedShard:
         return found
 
     def check(self, schema: pa.Schema, crc32: int | None = None) -> None:
-        """Look at every batch, and with a checksum at every byte.
+        """Check every batch, and every byte if a checksum is given.
 
         Raises:
             MissingFileError: The file is missing.
@@ -108,18 +108,18 @@ class MappedShard:
         for batch in range(len(self.batch_rows)):
             self.read(batch)
 
-    def announce(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Ask for bytes of the map to be fetched from the disk, all at once."""
+    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
+        """Start fetching memory of the map from the disk, all of it together."""
         opened = self._open
         if opened is None:
             return
-        # Not in this map: what was read through an earlier one, or was compressed in the file.
+        # Batches of an earlier map, or compressed ones, have their bytes elsewhere.
         offsets = ((address - opened.address, length) for address, length in extents)
         size_bytes = opened.file.size_bytes
         opened.file.prefetch(extent for extent in offsets if 0 <= extent[0] < size_bytes)
 
     def close(self) -> None:
-        """Let go of the map, which goes when the last batch does."""
+        """Drop the map; it stays alive as long as a batch refers to it."""
         self._open = None
 
     def _opened(self) -> _OpenFile:
@@ -168,7 +168,7 @@ class MappedShard:
 
 
 class _OpenFile:
-    """A mapped file, and the batches in it."""
+    """A mapped file and its batches."""
 
     def __init__(self, file: MappedFile) -> None:
         self.file = file
@@ -179,7 +179,7 @@ class _OpenFile:
 
 
 class _Stream:
-    """The batches of an IPC stream, which has no list of them, under the names a file's have."""
+    """An IPC stream with the interface of an IPC file; a stream has no index of its batches."""
 
     def __init__(self, buffer: pa.Buffer) -> None:
         reader = pa.ipc.open_stream(buffer)

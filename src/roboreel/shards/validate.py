@@ -1,4 +1,4 @@
-"""What is wrong with a shard store, in sentences."""
+"""Find what is wrong with a shard store."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def validate_shards(
     source: Mapping[str, Any] | None = None,
     checksums: bool = False,
 ) -> list[str]:
-    """Return what is wrong with a store, one sentence each; nothing for a good one.
+    """Return what is wrong with a store, one sentence each; an empty list if nothing is.
 
     Args:
         path: The folder of the store.
-        features: What it should hold; a difference makes it stale.
-        source: What it should have been made from; a difference makes it stale.
-        checksums: Whether to read every byte, and compare it with what was written.
+        features: The features it should have; if they differ, the store is stale.
+        source: What it should have been made from; if that differs, the store is stale.
+        checksums: Whether to read every byte and compare it with what was written.
     """
     root = Path(path)
     try:
@@ -60,7 +60,7 @@ def _staleness(
 ) -> list[str]:
     wanted = manifest.features if features is None else normalize_features(features)
     problems = [
-        f"Feature {name!r} is stored as {manifest.features.get(name)}, wanted is {wanted.get(name)}."
+        f"Feature {name!r} is {manifest.features.get(name)} in the store, not {wanted.get(name)}."
         for name in {**manifest.features, **wanted}
         if manifest.features.get(name) != wanted.get(name)
     ]
@@ -68,11 +68,11 @@ def _staleness(
     if source is not None:
         source = plain_source(source)
         problems += [
-            f"The source's {name!r} was {stored.get(name)!r}, and is {source.get(name)!r} now."
+            f"The source's {name!r} was {stored.get(name)!r} and is now {source.get(name)!r}."
             for name in {**stored, **source}
             if stored.get(name) != source.get(name)
         ]
     expected = fingerprint_of(wanted, manifest.source if source is None else source)
     if not problems and expected != manifest.fingerprint:
-        problems.append("The order of the features, or the version of the encoder, was another.")
+        problems.append("The order of the features or the version of the encoder has changed.")
     return problems

@@ -1,4 +1,4 @@
-"""One value of an example, checked against its feature."""
+"""Check the values of an example against their features."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Accept = Callable[[Any], Any]
 
 
 class MisfitError(Exception):
-    """A value does not fit its feature; the place inside the value goes in front of the reason."""
+    """A value does not fit its feature; ``place`` is where inside the value."""
 
     def __init__(self, place: str, reason: str) -> None:
         super().__init__(place, reason)
@@ -39,13 +39,13 @@ class MisfitError(Exception):
 
 
 def acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accept:
-    """Return the function that checks a value and gives what is kept of it; None stays None.
+    """Return a function that checks a value and returns what to store; None stays None.
 
-    What it gives shares no memory with the value, so that a caller may reuse its buffers.
+    The result shares no memory with the value, so a generator may reuse its buffers.
 
     Args:
-        feature: What the values shall be.
-        encode: Called with pixels; what it gives is kept in their place.
+        feature: What the values should be.
+        encode: Called with pixels; its result is stored in their place.
 
     Returns:
         A function that raises `MisfitError`, TypeError, ValueError or OSError for a wrong value.
@@ -80,21 +80,21 @@ def _acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accep
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a text is wanted, this is {describe(value)}")
+        raise TypeError(f"expected text, got {describe(value)}")
     if not value.isascii():
-        value.encode()  # Lone surrogates are no text.
+        value.encode()  # Raises for lone surrogates.
     return value
 
 
 def _bytes(value: object) -> bytes:
     if not isinstance(value, (bytes, bytearray, memoryview)):
-        raise TypeError(f"bytes are wanted, this is {describe(value)}")
+        raise TypeError(f"expected bytes, got {describe(value)}")
     return bytes(value)
 
 
 def _path(value: object) -> str:
     if not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"the path of a video is wanted, this is {describe(value)}")
+        raise TypeError(f"expected the path of a video, got {describe(value)}")
     return _text(os.fspath(value))
 
 
@@ -104,13 +104,15 @@ def _label_acceptor(names: tuple[str, ...]) -> Accept:
     def accept(value: object) -> int:
         if isinstance(value, str):
             if value not in positions:
-                raise ValueError(f"{value!r} is none of the labels {_some(names)}")
+                raise ValueError(f"{value!r} is not one of the labels {_some(names)}")
             return positions[value]
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if not 0 <= value < len(names):
-                raise ValueError(f"{value} is no label: there are {len(names)}, from 0")
+                raise ValueError(
+                    f"label {value} does not exist: there are {len(names)}, 0 to {len(names) - 1}"
+                )
             return int(value)
-        raise TypeError(f"a label's name or position is wanted, this is {describe(value)}")
+        raise TypeError(f"expected the name or number of a label, got {describe(value)}")
 
     return accept
 
@@ -127,7 +129,7 @@ def _number_acceptor(dtype: np.dtype[Any]) -> Accept:
     def accept(value: Any) -> Any:  # noqa: ANN401  # any number
         if not isinstance(value, (bool, int, float, np.generic)):
             if np.ndim(value) != 0 or not hasattr(value, "__array__"):
-                raise TypeError(f"one {dtype} is wanted, this is {describe(value)}")
+                raise TypeError(f"expected one {dtype}, got {describe(value)}")
             value = np.asarray(value)[()]
         return cast_exactly(np.asarray(value), dtype)[()]
 
@@ -141,7 +143,7 @@ def _array_acceptor(shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Acce
             wanted not in (None, there) for wanted, there in zip(shape, array.shape, strict=True)
         ):
             wanted_shape = str(shape).replace("None", "any")
-            raise ValueError(f"the shape {wanted_shape} is wanted, this has {array.shape}")
+            raise ValueError(f"expected shape {wanted_shape}, got {array.shape}")
         if array.size == 0:
             return np.empty(array.shape, dtype)
         return np.array(cast_exactly(array, dtype), order="C", copy=True)
@@ -152,7 +154,7 @@ def _array_acceptor(shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Acce
 def _list_acceptor(accept: Accept) -> Accept:
     def accept_all(values: Any) -> list[Any]:  # noqa: ANN401  # any iterable but text
         if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__iter__"):
-            raise TypeError(f"a list is wanted, this is {describe(values)}")
+            raise TypeError(f"expected a list, got {describe(values)}")
         return [_inside(f"[{place}]", accept, value) for place, value in enumerate(values)]
 
     return accept_all
@@ -161,15 +163,15 @@ def _list_acceptor(accept: Accept) -> Accept:
 def _struct_acceptor(accepts: Mapping[str, Accept]) -> Accept:
     def accept_fields(values: object) -> dict[str, Any]:
         if not isinstance(values, Mapping):
-            raise TypeError(f"a dict is wanted, this is {describe(values)}")
+            raise TypeError(f"expected a dict, got {describe(values)}")
         if values.keys() != accepts.keys():
-            raise ValueError(f"the names {_some(accepts)} are wanted, there are {_some(values)}")
+            raise ValueError(f"expected the names {_some(accepts)}, got {_some(values)}")
         return {name: _inside(f".{name}", accept, values[name]) for name, accept in accepts.items()}
 
     return accept_fields
 
 
-def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  # what accept gives
+def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  # what accept returns
     try:
         return accept(value)
     except MisfitError as misfit:
@@ -179,36 +181,35 @@ def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  
 
 
 def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return numbers as another type, refusing what that type cannot say.
+    """Return numbers as another dtype; refuses what would truncate, wrap round or overflow.
 
-    Whole numbers may become floats, and floats narrower ones; nothing is cut off, wrapped round
-    or turned into infinity.
+    Integers may become floats, and floats may lose precision.
 
     Raises:
-        TypeError: The numbers are of a kind that does not become this type.
-        ValueError: A number is outside the type's range.
+        TypeError: Such numbers cannot become this dtype.
+        ValueError: A number is outside the range of the dtype.
     """
     if array.dtype == dtype:
         return array
     if array.dtype.kind not in {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}[dtype.kind]:
-        raise TypeError(f"{dtype} is wanted, this is {array.dtype}")
+        raise TypeError(f"expected {dtype}, got {array.dtype}")
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low, high = int(array.min()), int(array.max())
         if low < limits.min or high > limits.max:
             wrong = low if low < limits.min else high
-            raise ValueError(f"{wrong} is outside {dtype}, which is {limits.min} to {limits.max}")
+            raise ValueError(f"{wrong} is out of range for {dtype}, {limits.min} to {limits.max}")
         return array.astype(dtype)
     with np.errstate(over="ignore"):
         cast = array.astype(dtype)
     overflown = np.isinf(cast) & np.isfinite(array)
     if overflown.any():
-        raise ValueError(f"{array[overflown].flat[0]} is outside {dtype}")
+        raise ValueError(f"{array[overflown].flat[0]} is out of range for {dtype}")
     return cast
 
 
 def describe(value: object) -> str:
-    """Return a few words that say what a value is."""
+    """Return the type and a short form of a value."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 

@@ -1,4 +1,4 @@
-"""Any stream of examples as a folder of Arrow shards: encode, rotate, publish."""
+"""Write a stream of examples as a folder of Arrow shards."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["write_shards"]
 
 _MOST_THREADS = 8
 _MAX_BATCH_BYTES = 64 * 1024**2
-"""A batch of large examples ends here, whatever its rows: what is written is held in memory."""
+"""A batch of large examples ends at this size, since it is held in memory."""
 
 
 def write_shards(
@@ -46,33 +46,32 @@ def write_shards(
     overwrite: bool = False,
     threads: int | None = None,
 ) -> ShardManifest:
-    """Write examples as a store of Arrow shards, in place of what the folder held before.
+    """Write examples as a store of Arrow shards, and return its manifest.
 
-    Until all is on the disk the old store counts, and whoever reads it goes on reading it. If
-    ``examples`` raises, the disk is full, or the process dies, it stays. One writer at a time: a
-    second one waits.
+    The new store replaces what the folder held in one step, once everything is on disk. Until then,
+    and if ``examples`` raises, the disk is full or the process dies, the old store stays; readers
+    that have it open keep reading it. A second writer waits for the first.
 
-    With a ``source`` nothing is written twice: if the folder already holds a store of the same
-    features, encoder and source, made earlier or by another process while this one waited,
-    ``examples`` is not touched and that store's manifest comes back. Without one, nothing is known
-    of where examples come from, and every call writes.
+    With a ``source``, nothing is written twice: if the folder already holds a store with the same
+    features, encoder version and source, its manifest is returned and ``examples`` is not touched.
+    Without one, every call writes.
 
     Args:
         examples: Dicts with a value for every feature; None for a missing value.
-        features: What they hold: `Value`, `ClassLabel`, `Array`, `Sequence`, `Image`, `VideoPath`,
-            the name of a type, a list of one feature, or a dict of features.
-        path: The folder. It is made if need be; one that holds other files is refused.
-        shard_size: A new file begins before this is passed.
-        batch_size: Rows of a record batch. About two batches are held in memory; a batch also
-            ends at 64 MiB.
-        source: What the examples follow from, as text, numbers, lists and dicts: files with sizes
-            and times, parameters, seeds.
+        features: The features by name: `Value`, `ClassLabel`, `Array`, `Sequence`, `Image`,
+            `VideoPath`, a dtype name, a list of one feature, or a dict of features.
+        path: The folder, made if need be. A folder that holds other files is refused.
+        shard_size: The size of a file; the next one starts before it is exceeded.
+        batch_size: Rows per record batch. About two batches are held in memory. A batch also ends
+            at 64 MiB.
+        source: What the examples were made from, in JSON types: files with sizes and times,
+            parameters, seeds.
         overwrite: Write even if the same store is there.
-        threads: How many encode pictures; as many as the machine has cores, up to 8, by default.
+        threads: Threads that encode images; by default one per core, up to 8.
 
     Raises:
-        ExampleError: An example does not fit its features.
-        ValueError: The folder holds other files, or a size is none.
+        ExampleError: An example does not fit the features.
+        ValueError: The folder holds other files, or a size is invalid.
     """
     declared = normalize_features(features)
     source = None if source is None else plain_source(source)
@@ -82,7 +81,7 @@ def write_shards(
     if reusable and (found := _find(root, fingerprint)):
         return found
     with publishing(root) as publication:
-        # The second look: another process may have written it while we waited for the lock.
+        # Checked again: another process may have written it while this one waited for the lock.
         if reusable and (found := _find(root, fingerprint)):
             return found
         with publication.generation() as folder:
@@ -102,7 +101,9 @@ def write_shards(
 def _checked_limits(shard_size: int | str, batch_size: int) -> int:
     limit_bytes = parse_size(shard_size)
     if limit_bytes < 1 or batch_size < 1:
-        raise ValueError(f"A shard of {shard_size!r} and batches of {batch_size!r} hold nothing.")
+        raise ValueError(
+            f"shard_size and batch_size must be at least 1, not {shard_size!r} and {batch_size!r}."
+        )
     return limit_bytes
 
 
@@ -139,7 +140,7 @@ def _batches(
 def _write_batches(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, limit_bytes: int
 ) -> tuple[Shard, ...]:
-    """Write shards until the batches end; each is on the disk when the next begins."""
+    """Write batches to shards; each shard is synced to disk before the next starts."""
     shards: list[Shard] = []
     file: ShardFile | None = None
     try:
@@ -150,7 +151,7 @@ def _write_batches(
             if file is None:
                 file = ShardFile(folder / f"shard-{len(shards):05d}.arrow", schema)
             file.write_batch(batch)
-            del batch  # Before the next one is gathered: one in memory, not two.
+            del batch  # Before the next one is built, so that only one is in memory.
         if file is not None:
             shards.append(file.finish())
     finally:
@@ -160,7 +161,7 @@ def _write_batches(
 
 
 class ShardFile:
-    """An Arrow IPC file being written; it knows its size and checksum without being read again."""
+    """An Arrow IPC file being written; computes its size and checksum on the way."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.size_bytes = 0
@@ -171,12 +172,12 @@ class ShardFile:
         self._writer = pa.ipc.new_file(self, schema)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add one batch."""
+        """Append one batch."""
         self._writer.write_batch(batch)
         self._batch_rows.append(batch.num_rows)
 
     def finish(self) -> Shard:
-        """Write the footer, wait until all is on the disk, and say what was written."""
+        """Write the footer, sync to disk, and return what was written."""
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -184,7 +185,7 @@ class ShardFile:
         return Shard(self._path.name, tuple(self._batch_rows), self.size_bytes, self._crc32)
 
     def write(self, data: Any) -> int:  # noqa: ANN401  # an Arrow buffer, or bytes
-        """Take the next bytes of the file, from Arrow."""
+        """Append bytes; called by Arrow."""
         written = self._file.write(data)
         self._crc32 = zlib.crc32(data, self._crc32)
         self.size_bytes += written
@@ -192,7 +193,7 @@ class ShardFile:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can be written; Arrow asks."""
+        """Whether the file is closed; asked by Arrow."""
         return self._file.closed
 
     def flush(self) -> None:

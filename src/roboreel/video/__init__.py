@@ -1,1 +1,1 @@
-"""Pictures in video files as arrays, and back."""
+"""Video files ⇄ images: packet tables, plans, decoders, encoders, remuxing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.spans.reading import SpanReader
+
 __all__ = ["Box", "FileBox", "array", "children", "file_boxes", "find", "number", "require"]
 
-# A fragmented film has two boxes per fragment: this allows a day of them at four a second.
+# A fragmented file has two boxes per fragment: enough for a day at five fragments a second.
 _MAX_FILE_BOXES = 1_000_000
 
 
 class Box(NamedTuple):
-    """A box in memory: its type and what it holds."""
+    """A box in memory: its type and its content."""
 
     kind: bytes
     data: memoryview
@@ -41,18 +43,16 @@ class FileBox(NamedTuple):
     """Whether the file holds as many bytes as the box declares; False if it declares none."""
 
 
-def file_boxes(
-    file: BinaryIO, size_bytes: int, *, limit: int = _MAX_FILE_BOXES
-) -> Iterator[FileBox]:
+def file_boxes(file: SpanReader, *, limit: int = _MAX_FILE_BOXES) -> Iterator[FileBox]:
     """Yield the outermost boxes of a file; if the last one is cut off, it ends with the file.
 
     Raises:
         CorruptFileError: A box is shorter than its header, or there are more than ``limit``.
     """
+    size_bytes = file.size_bytes
 
     def read(start: int) -> bytes:
-        file.seek(start)
-        return file.read(16)
+        return file.read(start, min(start + 16, size_bytes))
 
     for count, (kind, start, body, length) in enumerate(_walk(read, size_bytes)):
         if count == limit:
@@ -94,7 +94,7 @@ def _walk(
 
 
 def find(data: memoryview, *path: bytes) -> memoryview | None:
-    """Return what the first box on a path of types holds; None if there is none."""
+    """Return the content of the first box on a path of types; None if there is none."""
     for kind in path:
         inner = next((box.data for box in children(data) if box.kind == kind), None)
         if inner is None:
@@ -104,7 +104,7 @@ def find(data: memoryview, *path: bytes) -> memoryview | None:
 
 
 def require(data: memoryview, *path: bytes) -> memoryview:
-    """Return what the first box on a path of types holds.
+    """Return the content of the first box on a path of types.
 
     Raises:
         CorruptFileError: There is no such box.
@@ -119,20 +119,20 @@ def number(data: memoryview, code: str, at: int) -> int:
     """Return one big-endian integer, by its `struct` code.
 
     Raises:
-        CorruptFileError: The box ends before it.
+        CorruptFileError: It lies beyond the end of the box.
     """
     try:
         (value,) = struct.unpack_from(f">{code}", data, at)
     except struct.error:
-        raise CorruptFileError(f"A box ends after {len(data)} bytes, before its fields.") from None
+        raise CorruptFileError(f"A box is cut off after {len(data)} bytes.") from None
     return int(value)
 
 
 def array(data: memoryview, dtype: str | np.dtype[Any], at: int, count: int) -> NDArray[Any]:
-    """Return big-endian numbers that lie in a box one after another, without a copy.
+    """Return consecutive big-endian numbers of a box, without copying them.
 
     Raises:
-        CorruptFileError: The box is too small for so many.
+        CorruptFileError: The box is too small to hold them.
     """
     room = max(len(data) - at, 0) // np.dtype(dtype).itemsize
     if count > room:

@@ -1,19 +1,20 @@
 """Frames of an episode → packets of its video file → runs to decode. Pure: no file is opened here.
 
-Which image belongs to a frame is decided once per clip, and never by comparing seconds:
+Which image belongs to a frame is decided once per clip, never by comparing seconds:
 
-1. The clip begins at the image nearest to its start, which must be less than half a frame away.
-   It ends before the image nearest to its stop: that one is the next episode's. Only where the stop
-   is a mere ``start + length / fps``, the file ends with the clip and no image was lost, images
-   beyond the stop belong to it too: a camera slower than it says.
+1. The clip starts at the image nearest to its start time, which must be less than half a frame
+   away. It ends before the image nearest to its stop time: that one belongs to the next episode.
+   The exception is a camera that is slower than declared: if the stop is merely
+   ``start + length / fps``, the clip is the last of its file and no image is missing, images after
+   the stop belong to the clip too.
 2. If the clip has exactly as many images as the episode has frames, frame ``i`` is image ``i`` of
-   the clip, however the camera's clock wandered.
-3. Otherwise images were lost or added, and counting would shift all that follow. Then the clock
+   the clip, however the camera's clock drifted.
+3. Otherwise images were lost or added, and counting would shift all later ones. Then the clock
    decides: frame ``i`` is the image nearest to ``start + i / fps``, inside the clip and at most half
-   a frame away. A frame without one is missing; it never gets its neighbour's.
+   a frame away. A frame without such an image is missing; it never gets its neighbour's.
 
-A file whose first image is not at 0 leaves open whether clips count from 0 or from that image.
-It is read in the way in which the whole clip fits; where both ways fit, it is refused.
+If a file's first image is not at 0, clips may count from 0 or from that image. Whichever way the
+whole clip fits is taken; if it fits both ways, the clip is refused.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Packets to feed to a decoder one after another, and those whose images are wanted."""
+    """Consecutive packets to decode, and those whose images are wanted."""
 
     start: int
     """A keyframe."""
     stop: int
-    """Right after the last wanted packet, in decoding order."""
+    """Right after the last wanted packet."""
     wanted: tuple[int, ...]
-    """Ascending, in decoding order."""
+    """Packet numbers, ascending."""
 
 
 def images_of(
@@ -67,7 +68,7 @@ def images_of(
     Args:
         frames: Frame numbers in the episode, ``(N,)``, in any order.
         clip: Where the episode lies in the file.
-        ticks: The tick at which each image of the file is shown, ``(P,)``, ascending.
+        ticks: Tick of each image of the file, ``(M,)``, ascending.
         time_base: Seconds per tick.
 
     Returns:
@@ -75,7 +76,7 @@ def images_of(
 
     Raises:
         MissingImageError: The file has no image for a frame. The message says what the file has;
-            the caller adds whose frame it is.
+            the caller adds which episode and camera.
     """
     outside = [frame for frame in frames.tolist() if not 0 <= frame < clip.length]
     if outside:
@@ -100,7 +101,7 @@ class _Located:
 
 def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
     if len(ticks) == 0:
-        raise MissingImageError("The video shows no image.")
+        raise MissingImageError("The video has no images.")
     frame_ticks = rate / clip.fps
     absolute = _span(clip, ticks, rate, origin=0.0)
     origin = float(ticks[0])
@@ -108,14 +109,14 @@ def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
         if absolute is None:
             raise MissingImageError(_describe_no_start(clip, ticks, rate))
         return _Located(*absolute, frame_ticks)
-    # The file's clock does not begin at 0: see the module's docstring.
+    # The file's clock does not start at 0: see the module's docstring.
     relative = _span(clip, ticks, rate, origin=origin)
     fitting = {span for span in (absolute, relative) if span and span[1] - span[0] >= clip.length}
     if len(fitting) != 1:
-        problem = "and could mean either" if fitting else "and there are too few images for it"
+        problem = "is ambiguous" if fitting else "leaves too few images either way"
         raise MissingImageError(
-            f"The video's first image is at {origin / rate:.3f} s instead of 0, the episode starts "
-            f"at {clip.start_s:.3f} s {problem}."
+            f"The video's first image is at {origin / rate:.3f} s instead of 0, and the episode's "
+            f"start at {clip.start_s:.3f} s, which may count from either, {problem}."
         )
     return _Located(*fitting.pop(), frame_ticks)
 
@@ -123,7 +124,7 @@ def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
 def _span(
     clip: Clip, ticks: NDArray[np.int64], rate: float, *, origin: float
 ) -> tuple[int, int] | None:
-    """Return the images of a clip whose times count from a tick; None if none is at its start."""
+    """Return the images of a clip that counts from a tick; None if there is none at its start."""
     half = rate / clip.fps / 2
     wanted = origin + clip.start_s * rate
     first = int(ticks.searchsorted(wanted))
@@ -131,11 +132,11 @@ def _span(
         first -= 1
     if abs(float(ticks[first]) - wanted) >= half:
         return None
-    # An image belongs to the next episode if it is nearer to this clip's stop than half a frame.
+    # From half a frame before the stop on, images belong to the next episode.
     stop = int(ticks.searchsorted(origin + clip.stop_s * rate - half))
     if len(ticks) - first == clip.length and stop < len(ticks):
-        # One for each frame up to the end of the file: if the stop was only calculated from the
-        # number of frames, a slow camera's last images lie beyond it.
+        # There is one image per frame up to the end of the file. If the stop was only calculated
+        # from the number of frames, a slow camera's last images lie beyond it.
         is_calculated = abs(clip.start_s + clip.length / clip.fps - clip.stop_s) * rate < half
         if is_calculated and np.diff(ticks[first:]).max(initial=0) < 3 * half:
             stop = len(ticks)
@@ -152,14 +153,14 @@ def _images_by_clock(
     if missing.any():
         count = located.stop - located.start
         raise MissingImageError(
-            f"No image for frame {int(frames[missing].min())}: the clip has {count} images, and "
-            "none at this frame's time."
+            f"No image for frame {int(frames[missing].min())}: the clip has {count} images, "
+            "none of them at this frame's time."
         )
     return images
 
 
 def _nearest(ticks: NDArray[np.int64], wanted: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the position of the tick nearest to each moment; the earlier one of two."""
+    """Return the position of the tick nearest to each moment; the earlier one if tied."""
     after = np.minimum(ticks.searchsorted(wanted), len(ticks) - 1)
     before = np.maximum(after - 1, 0)
     nearest = np.where(wanted - ticks[before] <= ticks[after] - wanted, before, after)
@@ -170,15 +171,15 @@ def _describe_no_start(clip: Clip, ticks: NDArray[np.int64], rate: float) -> str
     last_s = float(ticks[-1]) / rate
     return (
         f"The episode starts at {clip.start_s:.3f} s, where the video has no image: it has "
-        f"{len(ticks)}, from {float(ticks[0]) / rate:.3f} s to {last_s:.3f} s."
+        f"{len(ticks)} images, from {float(ticks[0]) / rate:.3f} s to {last_s:.3f} s."
     )
 
 
 def plan_runs(packets: NDArray[np.int64], start: NDArray[np.int32]) -> list[Run]:
-    """Return what to decode for a set of packets: one run for each keyframe to start at.
+    """Return the runs that decode a set of packets, one for each keyframe to start at.
 
     Args:
-        packets: Wanted packets, in any order, with or without repeats.
+        packets: Wanted packets, in any order, repeats allowed.
         start: The keyframe at which decoding of each packet of the file starts.
 
     Returns:
@@ -188,24 +189,24 @@ def plan_runs(packets: NDArray[np.int64], start: NDArray[np.int32]) -> list[Run]
     members: defaultdict[int, list[int]] = defaultdict(list)
     for packet, keyframe in zip(wanted, start[wanted].tolist(), strict=True):
         members[keyframe].append(packet)
-    # Sorted, since leading images start earlier than some packets decoded before them.
+    # Sorted, since leading images start at an earlier keyframe than packets decoded before them.
     return [Run(keyframe, of[-1] + 1, tuple(of)) for keyframe, of in sorted(members.items())]
 
 
 def split_runs(runs: list[Run], target: int) -> list[list[Run]]:
-    """Share out the runs of one file into parts that can be decoded side by side.
+    """Return the runs of one file in parts that can be decoded in parallel.
 
-    Neighbouring groups of one part become a single run, which is decoded without a pause.
+    Adjacent groups in a part are joined into a single run, which is decoded without a flush.
 
     Args:
-        runs: Runs with ascending starts, as `plan_runs` gives them.
-        target: Packets to decode that make a part large enough.
+        runs: Runs with ascending starts, as `plan_runs` returns them.
+        target: A part is full once it has this many packets to decode.
 
     Returns:
         The parts, each with ascending starts.
     """
     parts: list[list[Run]] = []
-    chain: list[Run] = []  # Groups that are decoded without a pause.
+    chain: list[Run] = []  # Groups to join.
     cost, stop = target, -1
     for run in runs:
         full = cost >= target

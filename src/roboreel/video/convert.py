@@ -1,4 +1,4 @@
-"""Decoded images into arrays: colour, size, and depth in metres."""
+"""Decoded images → arrays: colour, size, and depth in metres."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Converter"]
 
-# Colours of a planar image in the order in which FFmpeg stores them, as positions in RGB.
+# FFmpeg stores the planes of an RGB image in the order G, B, R; these are their places in RGB.
 _GBR = (1, 2, 0)
-# PyAV 17 and later follow the colours that an image declares, and use several threads unless told
-# otherwise; before, colours had to be named for each call, in swscale's own numbers.
+# PyAV 17 and later follow the colour space that an image declares, and use several threads by
+# default. Before, each call had to name the colour space, in swscale's own numbers.
 _FOLLOWS_COLOURS = int(av.__version__.split(".")[0]) >= 17
 _SWSCALE_MATRICES = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
 _BT601, _LIMITED = 5, 1
 
 
 class Converter:
-    """Writes decoded images into arrays; to be used by one thread at a time.
+    """Writes decoded images into arrays. For one thread at a time.
 
-    At the video's own size the pixels are those of FFmpeg's default conversion to packed RGB,
-    which is what LeRobot and torchcodec return. Other sizes are averaged over the area of each
-    pixel when shrinking, and interpolated linearly when growing. Depth takes the nearest pixel
-    instead, since a mean of two distances is a place where nothing is.
+    At the video's own size, pixels are those of FFmpeg's default conversion to packed RGB, which is
+    what LeRobot and torchcodec return. Images are shrunk by averaging areas and enlarged by linear
+    interpolation. Depth takes the nearest pixel instead, since the mean of two distances is a place
+    where there is nothing.
     """
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class Converter:
         """Write an image into an array.
 
         Args:
-            image: As it came from the decoder.
+            image: A decoded image.
             out: ``(3, H, W)`` or ``(H, W, 3)`` uint8; for depth ``(1, H, W)`` or ``(H, W, 1)``
                 float32, in metres.
             layout: Which of the two.
-            depth: How codes become metres, for depth cameras.
+            depth: How a depth camera's codes become metres.
         """
         planes = out if layout == "chw" else out.transpose(2, 0, 1)
         if depth is not None:
@@ -73,9 +73,9 @@ class Converter:
         form = image.format
         if form.components[0].bits != 12 or form.is_big_endian:
             raise UnsupportedVideoError(
-                f"Depth is read from video with 12 bits a pixel; this one is {form.name!r}."
+                f"Depth needs video with 12 bits per pixel; this one is {form.name!r}."
             )
-        # The codes are in the first plane. They are data: no range or matrix applies to them.
+        # The codes are in the first plane. They are data: no colour range or matrix applies.
         if (height, width) != (image.height, image.width):
             image = self._convert(image, form.name, height, width, "POINT")
         return _pixels(image.planes[0], np.uint16, height, width)
@@ -105,16 +105,16 @@ def _settings(image: av.VideoFrame) -> dict[str, int]:
 
 
 def _pixels(plane: Any, dtype: type, height: int, width: int) -> NDArray[Any]:  # noqa: ANN401
-    """Return a plane's pixels, without the padding at the end of its lines."""
+    """Return a plane's pixels without the padding at the end of each line."""
     stride = plane.line_size // np.dtype(dtype).itemsize
     return np.frombuffer(plane, dtype=dtype).reshape(-1, stride)[:height, :width]
 
 
 def _is_planar_exact(form: str, height: int, width: int) -> bool:
-    """Return whether planar output has the pixels of packed output; it is twice as fast.
+    """Return whether planar output, which is twice as fast, has the same pixels as packed output.
 
-    FFmpeg's fast path leaves the last columns unwritten when the width is no multiple of 16, and
-    other sizes and formats take another path with other chroma.
+    FFmpeg's fast path leaves the last columns unwritten if the width is not a multiple of 16. Other
+    sizes and formats take another path, with slightly different chroma.
     """
     return form == "yuv420p" and width % 16 == 0 and height % 2 == 0 and _planar_equals_packed()
 

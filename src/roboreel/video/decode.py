@@ -1,4 +1,4 @@
-"""Runs of packets → images, with one bare decoder per thread."""
+"""Runs of packets → images."""
 
 from __future__ import annotations
 
@@ -20,20 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Decoder"]
 
-# FFmpeg has a decoder of its own for AV1 that works with special hardware only.
+# FFmpeg's own AV1 decoder needs hardware support.
 _DECODERS = {"av1": "libdav1d"}
-# What decoders of all codecs were seen to hold at most: fixed tables, and reference images.
+# The most that a decoder of any codec was seen to hold: fixed tables, and reference images.
 _BASE_BYTES = 1_000_000
 _HELD_IMAGES = 10
-# Keyframes to try before an image is given up.
+# How many keyframes to try before giving up on an image.
 _LOOK_BACK = 4
 
 
 class Decoder:
-    """A codec context with nothing around it; to be used by one thread at a time.
-
-    It serves all files of one coding, one run after another.
-    """
+    """Decodes files of one coding, one run after another. For one thread at a time."""
 
     def __init__(self, coding: Coding) -> None:
         self.coding = coding
@@ -44,19 +41,19 @@ class Decoder:
 
     @property
     def nbytes(self) -> int:
-        """Estimate of the memory that the decoder holds on to."""
+        """Estimate of the memory that the decoder holds."""
         return len(self._contexts) * (_BASE_BYTES + _HELD_IMAGES * self._image_bytes)
 
     def decode(
         self, reader: PacketReader, table: PacketTable, run: Run
     ) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Yield the wanted packets of a run, by number, with their images, nearly always in order of time.
+        """Yield the number of each wanted packet of a run with its image, mostly in order of time.
 
-        After a keyframe that is refreshed little by little, decoders hold images back until all of
-        the picture is right; these are then decoded from an earlier keyframe, and come last.
+        With gradual refresh, decoders hold back the images after a keyframe until the whole picture
+        is right. Those are decoded again from an earlier keyframe, and come last.
 
         Raises:
-            CorruptFileError: The decoder reports damage, or a wanted image does not come out.
+            CorruptFileError: The decoder reports damage, or returns no image for a packet.
         """
         missing = set(run.wanted)
         for _ in range(_LOOK_BACK):
@@ -77,7 +74,7 @@ class Decoder:
     def _images(
         self, reader: PacketReader, table: PacketTable, run: Run
     ) -> Iterator[av.VideoFrame]:
-        """Yield all images that come out of a run; the time of each is the number of its packet."""
+        """Yield all images of a run. The pts of each is the number of its packet."""
         wanted = frozenset(run.wanted)
         context = None
         for number, data in reader.read(run.start, run.stop):
@@ -94,7 +91,7 @@ class Decoder:
             yield from _feed(context, None, run.stop - 1, table, run)
 
     def _fresh_context(self, *, strict: bool) -> av.VideoCodecContext:
-        """Return a context that knows of no image."""
+        """Return a context that has seen no packet yet."""
         context = self._contexts.get(strict)
         if context is None:
             context = self._contexts[strict] = _open_context(self.coding, strict=strict)
@@ -110,20 +107,20 @@ def _feed(
     table: PacketTable,
     run: Run,
 ) -> list[av.VideoFrame]:
-    """Give a packet to a decoder, or the end of all; return the images that come out."""
+    """Return the images that come out after a packet, or after the end of the run if None."""
     try:
         images: list[av.VideoFrame] = context.decode(packet)
     except av.FFmpegError as error:
-        # Images that are shown before the keyframe lean on what was not decoded.
+        # Images shown before the keyframe depend on packets that were not decoded.
         if table.pts[number] >= table.pts[run.start]:
             raise CorruptFileError(f"Packet {number} is damaged: {error}.") from error
         return []
     for image in images:
-        # Later images lean on a damaged one, so it spoils the run even if it is not wanted.
-        # One without a time was made up by the decoder: no packet asked for it.
+        # Later images depend on a damaged one, so it spoils the run even if it is not wanted.
+        # An image without a pts belongs to no packet: the decoder made it up.
         is_damaged = image.is_corrupt and image.pts is not None
         if is_damaged and table.pts[image.pts] >= table.pts[run.start]:
-            raise CorruptFileError(f"Packet {image.pts} is damaged, and was decoded in part.")
+            raise CorruptFileError(f"Packet {image.pts} is damaged and was only partly decoded.")
     return images
 
 
@@ -132,8 +129,7 @@ def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
         context = av.CodecContext.create(_DECODERS.get(coding.codec, coding.codec), "r")
     except ValueError as error:
         raise UnsupportedVideoError(f"FFmpeg has no decoder for {coding.codec!r}.") from error
-    # One thread each: the images of a batch are decoded side by side, and no thread of a decoder
-    # is lost when the process forks.
+    # One thread each: a batch is decoded in parallel anyway, and a fork loses no decoder thread.
     context.thread_count = 1
     if coding.extradata:
         context.extradata = coding.extradata
@@ -142,12 +138,12 @@ def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
         context.color_trc = coding.colour.transfer
         context.colorspace = coding.colour.matrix
         context.color_range = 2 if coding.colour.full_range else 1
-    # Report damage rather than guess what was there.
+    # Report damage rather than conceal it.
     options = {"err_detect": "explode"} if strict else {}
-    # H.264 may leave out how far images are moved; the decoder's guess loses some at the start.
+    # H.264 may not say how far images are reordered; the decoder's guess loses some at the start.
     if hasattr(context, "reorder_depth"):
         context.reorder_depth = coding.reorder
-    else:  # Before PyAV 16: it then waits for as many images as there can be.
+    else:  # Before PyAV 16. The decoder then always waits for the maximum.
         options["strict"] = "1"
     context.options = options
     return context

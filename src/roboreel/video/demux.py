@@ -1,4 +1,4 @@
-"""Packet tables and packets through FFmpeg's demuxer, for files that our own parser refuses."""
+"""Packet tables and packets from FFmpeg's demuxer, for files that our own parser refuses."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.spans.whole import whole_file
 from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from av.container import InputContainer
 
 __all__ = ["DemuxedPackets", "demux_packet_table"]
 
-# After a seek the wanted packet must come within so many, or reading starts at the beginning.
+# If the wanted packet is not among this many after a seek, reading starts from the beginning.
 _MAX_STRAY_PACKETS = 32
 
 
 def demux_packet_table(path: Path) -> PacketTable:
-    """Return the packet table of a video file of any kind that FFmpeg knows.
+    """Return the packet table of any video file that FFmpeg can read.
 
-    Reads the whole file once.
+    Reads the whole file.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: FFmpeg cannot read the file.
-        UnsupportedVideoError: The file has no video, or images without a time.
+        UnsupportedVideoError: The file has no video, or images without a timestamp.
     """
     with closing(_open(path)) as container:
         stream = container.streams.video[0]
@@ -44,13 +44,13 @@ def demux_packet_table(path: Path) -> PacketTable:
             for packet in _packets(container, path)
         ]
         coding = _coding(stream.codec_context)
-        rate: Any = stream.time_base  # A type of its own since PyAV 19, with the same parts.
+        rate: Any = stream.time_base  # Since PyAV 19 this is not a Fraction, but has its parts.
         time_base = Fraction(rate.numerator, rate.denominator)
     if not packets:
         raise CorruptFileError(f"The video has no images: {str(path)!r}.")
     times, decoding, sizes, keys, visible = zip(*packets, strict=True)
     if None in times:
-        raise UnsupportedVideoError(f"The video has images without a time: {str(path)!r}.")
+        raise UnsupportedVideoError(f"The video has images without a timestamp: {str(path)!r}.")
     pts = np.array(times, dtype=np.int64)
     dts = np.array([time if time is not None else 0 for time in decoding], dtype=np.int64)
     keyframe = np.array(keys, dtype=np.bool_)
@@ -72,7 +72,7 @@ def demux_packet_table(path: Path) -> PacketTable:
 
 
 class DemuxedPackets:
-    """Reads packets by seeking in FFmpeg's demuxer; used by one thread."""
+    """Reads packets by seeking in FFmpeg's demuxer. For one thread."""
 
     def __init__(self, path: Path, table: PacketTable) -> None:
         self._path = path
@@ -82,16 +82,11 @@ class DemuxedPackets:
     def __enter__(self) -> DemuxedPackets:  # noqa: PYI034  # Self is in Python 3.11
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._container.close()
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield the packets ``start … stop - 1`` with their bytes."""
+        """Yield number and bytes of the packets ``[start, stop)``."""
         for number, packet in enumerate(self._packets_from(start), start):
             if number >= stop:
                 return
@@ -100,14 +95,14 @@ class DemuxedPackets:
     def _packets_from(self, start: int) -> Iterator[av.Packet]:
         packets = self._sought(start)
         if packets is None:
-            # Formats without an index land anywhere: count from the beginning instead.
+            # Without an index, a seek may land anywhere: count from the beginning instead.
             self._container.close()
             self._container = _open(self._path)
             packets = islice(_packets(self._container, self._path), start, None)
         return packets
 
     def _sought(self, start: int) -> Iterator[av.Packet] | None:
-        """Return the packets from a number on, found by time and size; None if not found."""
+        """Return the packets from a number on, found by pts and size; None if not found."""
         wanted = (int(self._table.pts[start]), int(self._table.size[start]))
         try:
             self._container.seek(wanted[0], stream=self._container.streams.video[0])
@@ -122,19 +117,17 @@ class DemuxedPackets:
 
 def _open(path: Path) -> InputContainer:
     try:
-        container: InputContainer = av.open(str(path))
-    except FileNotFoundError as error:
-        raise MissingFileError(f"There is no video file {str(path)!r}.") from error
-    except (av.FFmpegError, UnicodeDecodeError) as error:  # Damaged tags are decoded, too.
+        container: InputContainer = av.open(whole_file(path, "video file"))
+    except (av.FFmpegError, UnicodeDecodeError) as error:  # It decodes tags, damaged or not.
         raise CorruptFileError(f"FFmpeg cannot open {str(path)!r}: {error}.") from error
     if not container.streams.video or container.streams.video[0].codec_context is None:
         container.close()
-        raise UnsupportedVideoError(f"FFmpeg finds no video that it can decode in {str(path)!r}.")
+        raise UnsupportedVideoError(f"FFmpeg finds no video that it can decode: {str(path)!r}.")
     return container
 
 
 def _packets(container: InputContainer, path: Path) -> Iterator[av.Packet]:
-    """Yield the packets of the video from here on, in decoding order."""
+    """Yield the packets of the video from the current position on, in decoding order."""
     try:
         for packet in container.demux(container.streams.video[0]):
             if packet.size:
@@ -144,7 +137,7 @@ def _packets(container: InputContainer, path: Path) -> Iterator[av.Packet]:
 
 
 def _coding(context: av.VideoCodecContext) -> Coding:
-    """Return what the file says of its codec, but for the order of its images."""
+    """Return what a decoder must be told, except for `Coding.reorder`."""
     colour = Colour(
         int(context.color_primaries),
         int(context.color_trc),

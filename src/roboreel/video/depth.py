@@ -25,8 +25,8 @@ def quantise_depth(image: NDArray[Any], depth: Depth) -> NDArray[np.uint16]:
         depth: The range that the codes span.
 
     Returns:
-        Codes from 0 to 4095. Distances outside the range take its nearest end; what is not a
-        number takes code 0, as a sensor's 0 for "nothing seen" does.
+        Codes from 0 to 4095. Distances are clipped to the range. NaN becomes code 0, as does 0,
+        which sensors return where they see nothing.
     """
     metres = image.astype(np.float64) * (1.0 if image.dtype.kind == "f" else 1e-3)
     metres = np.clip(np.nan_to_num(metres, nan=depth.min_m), depth.min_m, depth.max_m)

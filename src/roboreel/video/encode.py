@@ -1,4 +1,4 @@
-"""Images as a video file, written one by one."""
+"""Images → a video file, one by one."""
 
 from __future__ import annotations
 
@@ -18,37 +18,36 @@ from roboreel.video.encoding import ENCODERS, Encoding, frame_rate
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
 __all__ = ["Encoding", "VideoWriter", "check_encoding", "encode_video"]
 
-# SVT-AV1 prints a page for every file, past FFmpeg's log; it listens to this variable alone.
-# 1 lets only errors through. Whoever has set it keeps their choice.
+# SVT-AV1 prints a page for every file, bypassing FFmpeg's log, and only this variable stops it.
+# 1 means errors only. A value that the user has set stays.
 os.environ.setdefault("SVT_LOG", "1")
 
-# A fragment per keyframe, given to the system at once, after a table of contents without contents.
+# An empty moov box, then a fragment per keyframe, each flushed at once.
 _FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 
 
 class VideoWriter:
-    """A video file that grows by one image at a time.
+    """A video file that is written one image at a time.
 
-    The file is whole only after `close`: write to a temporary name and move it into place, if
-    others might look. Leaving a ``with`` block by an error removes the file. To be used by one
-    thread at a time; the encoder has threads of its own.
+    The file is complete only after `close`: if others may read it, write to a temporary name and
+    move it into place. An error in a ``with`` block removes the file. For one thread at a time;
+    the encoder has its own threads.
 
     Args:
-        path: Where to write; an MP4 file, whatever its name. Its folder must exist.
+        path: Where to write. Always an MP4 file, whatever its name. Its folder must exist.
         size: ``(height, width)`` of every image.
         fps: Images per second.
-        encoding: How images become video.
-        fragmented: Whether what is written so far can be read at any moment, even after a kill, up
-            to the last keyframe; such a file is to be copied with `join_videos` before use.
+        encoding: How to encode. Default: ``Encoding()``.
+        fragmented: Whether the file can be read at any time up to its last keyframe, even after the
+            process was killed. Copy such a file with `join_videos` before use.
 
     Raises:
-        EncodingError: The encoder is missing, or does not take this size, rate or option.
+        EncodingError: The encoder is missing, or rejects this size, rate or option.
     """
 
     def __init__(
@@ -78,25 +77,21 @@ class VideoWriter:
 
     @property
     def images(self) -> int:
-        """How many images were written."""
+        """How many images have been written."""
         return self._images
 
-    def info(self) -> dict[str, Any]:
-        """Return what LeRobot's metadata says of this video."""
-        return self.encoding.info(self.size, self.fps)
-
     def write(self, image: NDArray[Any]) -> None:
-        """Encode the next image; the array may be reused afterwards.
+        """Encode the next image. The array can be reused afterwards.
 
         Args:
             image: Colour: ``uint8 (height, width, 3)``. Depth: ``(height, width)`` or
                 ``(height, width, 1)``, floating point in metres or ``uint16`` in millimetres.
 
         Raises:
-            EncodingError: The image has another shape or dtype; the video is as it was before.
+            EncodingError: The image has another shape or dtype. The video is unchanged.
         """
         if self._container is None:
-            raise EncodingError(f"No image can follow: the video is closed, {str(self.path)!r}.")
+            raise EncodingError(f"Cannot write to a closed video: {str(self.path)!r}.")
         frame = self._depth_frame(image) if self.encoding.depth else self._colour_frame(image)
         frame.pts = self._images
         frame.time_base = 1 / self.fps
@@ -104,23 +99,23 @@ class VideoWriter:
         self._mux(frame)
 
     def close(self) -> None:
-        """Finish the file; nothing happens if that is done already.
+        """Finish the file. Does nothing if it is closed already.
 
         Raises:
-            EncodingError: No image was written, or the encoder gave back another number of
-                packets than it was given images. The file is then removed.
+            EncodingError: No image was written, or the encoder did not return one packet per
+                image. The file is removed.
         """
         if self._container is None:
             return
         try:
             if self._images == 0:
-                raise EncodingError(f"A video needs an image at least: {str(self.path)!r}.")
+                raise EncodingError(f"A video needs at least one image: {str(self.path)!r}.")
             self._mux(None)
             self._container.close()
             if self._packets != self._images:
                 raise EncodingError(
-                    f"{self._images} images went into the encoder {self.encoding.encoder}, "
-                    f"{self._packets} packets came out: the video {str(self.path)!r} was removed."
+                    f"The encoder {self.encoding.encoder} returned {self._packets} packets for "
+                    f"{self._images} images. The video was removed: {str(self.path)!r}."
                 )
         except BaseException:
             self.abort()
@@ -131,7 +126,7 @@ class VideoWriter:
         """Remove the file, finished or not."""
         container, self._container = self._container, None
         if container is not None:
-            # FFmpeg minds a file that ends without its first packet; it goes away anyhow.
+            # FFmpeg complains about a file without packets, which is removed anyway.
             with suppress(av.error.FFmpegError):
                 container.close()
         with suppress(FileNotFoundError):
@@ -140,12 +135,7 @@ class VideoWriter:
     def __enter__(self) -> VideoWriter:  # noqa: PYI034  # typing.Self is younger than 3.10
         return self
 
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, error_type: object, *error: object) -> None:
         if error_type is None:
             self.close()
         else:
@@ -159,15 +149,15 @@ class VideoWriter:
         stream.height, stream.width, stream.pix_fmt = height, width, encoding.pix_fmt
         stream.codec_context.thread_count = encoding.threads
         if encoding.codec == "hevc":
-            # Players of Apple know only this of the two names for HEVC.
+            # Of the two tags for HEVC, Apple's players know only this one.
             stream.codec_context.codec_tag = "hvc1"
         try:
             stream.codec_context.open()
         except av.error.FFmpegError as error:
             raise EncodingError(
-                f"The encoder {encoding.encoder} does not take {height}x{width} images at "
+                f"The encoder {encoding.encoder} rejects {height}x{width} images at "
                 f"{float(self.fps):g} per second with {encoding.encoder_options()}: "
-                f"{error.strerror}. Change one of them for {str(self.path)!r}."
+                f"{error.strerror}. Change one of these for {str(self.path)!r}."
             ) from error
         return stream
 
@@ -183,7 +173,7 @@ class VideoWriter:
             raise self._wrong_image(image, f"float32 or uint16 {self.size}")
         frame = av.VideoFrame(self.size[1], self.size[0], self.encoding.pix_fmt)
         plane = frame.planes[0]
-        # Lines are padded in memory, and little-endian on every machine.
+        # Lines are padded, and little-endian on every machine.
         lines = np.frombuffer(plane, dtype="<u2").reshape(self.size[0], plane.line_size // 2)
         lines[:, : self.size[1]] = quantise_depth(flat, self.encoding.depth)
         return frame
@@ -210,15 +200,15 @@ def encode_video(
     """Write images to a video file, and return how many there were.
 
     Args:
-        path: Where to write; removed again if anything fails.
-        images: All of one size, at least one; see `VideoWriter.write`.
+        path: Where to write. Removed if anything fails.
+        images: At least one, all of one size: see `VideoWriter.write`.
         fps: Images per second.
-        encoding: How images become video.
+        encoding: How to encode. Default: ``Encoding()``.
     """
     rest = iter(images)
     first = next(rest, None)
     if first is None:
-        raise EncodingError(f"A video needs an image at least: {str(path)!r}.")
+        raise EncodingError(f"A video needs at least one image: {str(path)!r}.")
     size = (first.shape[0], first.shape[1])
     with VideoWriter(path, size=size, fps=fps, encoding=encoding) as writer:
         writer.write(first)
@@ -228,10 +218,10 @@ def encode_video(
 
 
 def check_encoding(encoding: Encoding, *, size: tuple[int, int], fps: float | Fraction) -> None:
-    """Raise if images of a size and rate cannot be encoded so.
+    """Raise an error if images of a size and rate cannot be encoded this way.
 
     Raises:
-        EncodingError: The encoder is missing, or does not take this size, rate or option.
+        EncodingError: The encoder is missing, or rejects this size, rate or option.
     """
     with tempfile.TemporaryDirectory() as folder:
         VideoWriter(Path(folder, "trial.mp4"), size=size, fps=fps, encoding=encoding).abort()
@@ -257,11 +247,11 @@ def _has_encoder(name: str) -> bool:
 def _check_size(size: tuple[int, int], encoding: Encoding) -> None:
     if min(size) < 1:
         raise EncodingError(f"Images of {size[0]}x{size[1]} pixels cannot be encoded.")
-    # AV1 pads odd sizes by itself; H.264 and HEVC would have to crop.
+    # AV1 pads odd sizes; H.264 and HEVC would have to crop.
     halved = av.VideoFormat(encoding.pix_fmt).chroma_width(2) == 1
     if encoding.codec != "av1" and halved and (size[0] % 2 or size[1] % 2):
         raise EncodingError(
             f"{encoding.codec} in {encoding.pix_fmt} needs an even height and width, not "
-            f"{size[0]}x{size[1]}: crop or pad the images by a pixel, or use "
-            "Encoding('av1') or pix_fmt='yuv444p'."
+            f"{size[0]}x{size[1]}. Crop or pad the images by a pixel, or use Encoding('av1') or "
+            "pix_fmt='yuv444p'."
         )

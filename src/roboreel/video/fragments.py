@@ -1,23 +1,26 @@
-"""The packets that the fragments of an MP4 file list: ``moof`` boxes, one after another."""
+"""The packets that the fragments of an MP4 file list, in ``moof`` boxes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.video import boxes
-from roboreel.video.packet_table import PacketColumns
+from roboreel.video.packet_table import MAX_TICK, PacketColumns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from roboreel.spans.reading import SpanReader
 
 __all__ = ["read_fragments"]
 
 # Which optional fields follow, in tfhd and in trun (ISO/IEC 14496-12, 8.8.7 and 8.8.8).
 _HAS_BASE, _HAS_DESCRIPTION, _HAS_DURATION, _HAS_SIZE, _HAS_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
+_BASE_IS_MOOF = 0x20000
 _RUN_HAS_OFFSET, _RUN_HAS_FIRST_FLAGS = 0x1, 0x4
 _RUN_FIELDS = (0x100, 0x200, 0x400, 0x800)
 # Flags of a packet: it depends on others, or is not a sync sample, ISO's word for a keyframe.
@@ -26,37 +29,35 @@ _NOT_KEYFRAME = 0x0101_0000
 
 @dataclass(frozen=True, slots=True)
 class _Defaults:
-    """What holds for packets that do not say otherwise, and where the next one is."""
+    """Defaults for the packets of a fragment, and where the next packet is."""
 
     duration: int
     size: int
     flags: int
     base: int = 0
-    """Where offsets of this fragment count from."""
+    """What the offsets of this fragment are relative to."""
     position: int = 0
     dts: int = 0
 
 
 def read_fragments(
-    file: BinaryIO, size_bytes: int, track_id: int, defaults: memoryview, max_packets: int
+    file: SpanReader, track_id: int, defaults: memoryview, max_packets: int
 ) -> list[PacketColumns]:
     """Return the packets of one track in all fragments of a file, run by run.
 
     Args:
-        file: The file, open for reading.
-        size_bytes: Its size.
-        track_id: The track's number.
+        file: The file.
+        track_id: The track's ID.
         defaults: Content of the track's ``trex`` box.
-        max_packets: More packets than this are refused.
+        max_packets: Refuse a file with more packets.
     """
     state = _Defaults(*(boxes.number(defaults, "I", at) for at in (12, 16, 20)))
     runs: list[PacketColumns] = []
     count = 0
-    for box in boxes.file_boxes(file, size_bytes):
+    for box in boxes.file_boxes(file):
         if box.kind != b"moof":
             continue
-        file.seek(box.body)
-        data = memoryview(file.read(box.stop - box.body))
+        data = memoryview(file.read(box.body, box.stop))
         position = box.start
         for fragment in (inner.data for inner in boxes.children(data) if inner.kind == b"traf"):
             header = boxes.require(fragment, b"tfhd")
@@ -73,12 +74,12 @@ def read_fragments(
 def _open_fragment(
     fragment: memoryview, header: memoryview, state: _Defaults, start: int, position: int
 ) -> _Defaults:
-    """Return what holds at the start of a ``traf`` box."""
+    """Return the defaults at the start of a ``traf`` box."""
     flags, at = boxes.number(header, "I", 0), 8
     base = position
     if flags & _HAS_BASE:
         base, at = boxes.number(header, "Q", at), at + 8
-    elif flags & 0x20000:  # Offsets count from the moof box.
+    elif flags & _BASE_IS_MOOF:
         base = start
     if flags & _HAS_DESCRIPTION:
         at += 4
@@ -89,15 +90,15 @@ def _open_fragment(
     time = boxes.find(fragment, b"tfdt")
     if time is not None:
         values["dts"] = boxes.number(time, "Q" if boxes.number(time, "B", 0) else "I", 4)
-    if max(base, values.get("dts", 0)) > 2**61:
-        raise CorruptFileError("A fragment speaks of impossible places or times.")
+    if max(base, values.get("dts", 0)) > MAX_TICK:
+        raise CorruptFileError("A fragment has an out-of-range offset or time.")
     return replace(state, base=base, position=base, **values)
 
 
 def _fragment_runs(
     fragment: memoryview, current: _Defaults, room: int
 ) -> tuple[list[PacketColumns], _Defaults]:
-    """Return the packets of each ``trun`` box, and what holds after the last."""
+    """Return the packets of each ``trun`` box, and the defaults after the last."""
     runs = []
     for kind, data in boxes.children(fragment):
         if kind == b"trun":
@@ -110,7 +111,9 @@ def _fragment_runs(
 def _run(data: memoryview, current: _Defaults, room: int) -> tuple[PacketColumns, _Defaults]:
     flags, count, at = boxes.number(data, "I", 0), boxes.number(data, "I", 4), 8
     if count > room:
-        raise CorruptFileError(f"A fragment declares {count:,} packets: more than are possible.")
+        raise CorruptFileError(
+            f"A fragment declares {count:,} packets, more than the file can hold."
+        )
     position = current.position
     if flags & _RUN_HAS_OFFSET:
         position, at = current.base + boxes.number(data, "i", at), at + 4
@@ -136,7 +139,7 @@ def _run(data: memoryview, current: _Defaults, room: int) -> tuple[PacketColumns
 def _fields(
     data: memoryview, at: int, flags: int, count: int, current: _Defaults
 ) -> list[NDArray[Any]]:
-    """Return duration, size, flags and shift of each packet: its own or the default."""
+    """Return duration, size, flags and shift of each packet, or the defaults."""
     present = [bool(flags & bit) for bit in _RUN_FIELDS]
     stored = boxes.array(data, ">u4", at, count * sum(present)).reshape(count, sum(present))
     columns = iter(stored.astype(np.int64).T)

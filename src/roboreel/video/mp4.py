@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.spans.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.fragments import read_fragments
 from roboreel.video.packet_table import (
+    MAX_TICK,
     Coding,
     Colour,
     PacketColumns,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PACKETS", "read_packet_table"]
 
 MAX_PACKETS = 2**22
-"""More images than this in one file, 38 hours at 30 a second, are taken for damage."""
+"""A file that declares more images, 38 hours at 30 per second, is taken to be damaged."""
 
 # Type of the 'stsd' entry → codec, and the box with its configuration record.
 _CODECS = {
@@ -37,49 +39,44 @@ _CODECS = {
     b"avc3": ("h264", b"avcC"),
     b"hvc1": ("hevc", b"hvcC"),
     b"hev1": ("hevc", b"hvcC"),
-    b"vp09": ("vp9", None),  # Its packets tell all; the record would confuse the decoder.
+    b"vp09": ("vp9", None),  # Its packets say it all; the record would confuse the decoder.
 }
-# Ticks beyond this are damage; sums of two of them still fit 64 bits.
-_MAX_TICK = 2**61
 
 
 def read_packet_table(path: Path) -> PacketTable:
     """Return the packet table of the first video track of an MP4 file.
 
-    Reads the headers of the outermost boxes, ``moov`` and, in a fragmented file, every ``moof``;
-    never a byte of the images.
+    Reads the headers of the outermost boxes, ``moov`` and, in a fragmented file, every ``moof``,
+    but no image data.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: The file is damaged, or not an MP4 file.
-        UnsupportedVideoError: The file uses what this parser leaves to FFmpeg: another codec,
-            several codec descriptions, several edits.
+        UnsupportedVideoError: The file has something that this parser leaves to FFmpeg: another
+            codec, several codec descriptions, several edits.
     """
-    try:
-        with path.open("rb", buffering=0) as file:
-            size_bytes = file.seek(0, 2)
-            return _read(file, size_bytes)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise MissingFileError(f"There is no video file {str(path)!r}.") from error
-    except (CorruptFileError, UnsupportedVideoError) as error:
-        raise type(error)(f"{error} Video file: {str(path)!r}.") from error
+    with SpanReader(path, "video file") as file:
+        try:
+            return _read(file)
+        except (CorruptFileError, UnsupportedVideoError) as error:
+            raise type(error)(f"{error} Video file: {str(path)!r}.") from error
 
 
-def _read(file: BinaryIO, size_bytes: int) -> PacketTable:
-    outermost = boxes.file_boxes(file, size_bytes)
+def _read(file: SpanReader) -> PacketTable:
+    size_bytes = file.size_bytes
+    outermost = boxes.file_boxes(file)
     moov = next((box for box in outermost if box.kind == b"moov"), None)
     if moov is None:
         raise CorruptFileError(
-            "There is no 'moov' box: this is no MP4 file, or its writing was interrupted."
+            "There is no 'moov' box: this is not an MP4 file, or writing it was interrupted."
         )
-    file.seek(moov.body)
-    movie = memoryview(file.read(moov.stop - moov.body))
+    movie = memoryview(file.read(moov.body, moov.stop))
     track = _video_track(movie)
     columns = _stored_packets(boxes.require(track, b"mdia", b"minf", b"stbl"), size_bytes)
     defaults = _fragment_defaults(movie, track)
     if defaults is not None:
         limit = min(MAX_PACKETS, size_bytes)
-        columns = join_columns([columns, *read_fragments(file, size_bytes, *defaults, limit)])
+        columns = join_columns([columns, *read_fragments(file, *defaults, limit)])
     return _assemble(movie, track, columns, size_bytes)
 
 
@@ -100,14 +97,14 @@ def _assemble(
     if len(columns.size) == 0:
         raise CorruptFileError("The video track has no packets.")
     if columns.offset.min() < 0 or (columns.offset > size_bytes - columns.size).any():
-        raise CorruptFileError("Packets lie outside the file: it is damaged, or was cut off.")
-    columns.keyframe[0] = True  # Decoding has to start somewhere, whatever the file says.
+        raise CorruptFileError("Packets lie outside the file: it is damaged or truncated.")
+    columns.keyframe[0] = True  # Decoding has to start somewhere.
     timescale = _timescale(boxes.require(track, b"mdia", b"mdhd"))
     movie_timescale = _timescale(boxes.require(movie, b"mvhd"))
     shown, ticks = _present(columns.pts, _edit(track, movie_timescale, timescale))
     description = boxes.require(track, b"mdia", b"minf", b"stbl", b"stsd")
     if columns.size.max() > np.iinfo(np.int32).max:
-        raise CorruptFileError("A packet is larger than any image can be.")
+        raise CorruptFileError("A packet is larger than 2 GiB.")
     return PacketTable(
         coding=_coding(description, reorder_depth(columns.pts)),
         time_base=Fraction(1, timescale),
@@ -125,22 +122,24 @@ def _timescale(header: memoryview) -> int:
     """Return the ticks per second of an ``mdhd`` or ``mvhd`` box."""
     timescale = boxes.number(header, "I", 20 if boxes.number(header, "B", 0) else 12)
     if timescale == 0:
-        raise CorruptFileError("The file's clock has no ticks.")
+        raise CorruptFileError("The file's clock has 0 ticks per second.")
     return timescale
 
 
 def _coding(description: memoryview, reorder: int) -> Coding:
-    """Return what ``stsd`` says of the codec."""
+    """Return what ``stsd`` says about the codec."""
     count = boxes.number(description, "I", 4)
     if count != 1:
         raise UnsupportedVideoError(f"The video track has {count} codec descriptions, not one.")
     kind, entry = next(boxes.children(description[8:]), (b"", memoryview(b"")))
     if kind not in _CODECS:
-        raise UnsupportedVideoError(f"The video is coded as {kind.decode('latin-1')!r}.")
+        raise UnsupportedVideoError(
+            f"The video's codec is not supported: {kind.decode('latin-1')!r}."
+        )
     codec, record = _CODECS[kind]
     details = {box.kind: box.data for box in boxes.children(entry[78:])}
     if record is not None and record not in details:
-        raise CorruptFileError(f"The codec's configuration {record.decode()!r} is missing.")
+        raise CorruptFileError(f"The codec's configuration box {record.decode()!r} is missing.")
     return Coding(
         codec=codec,
         extradata=bytes(details[record]) if record is not None else b"",
@@ -161,7 +160,7 @@ def _colour(data: memoryview | None) -> Colour | None:
 
 
 def _stored_packets(table: memoryview, size_bytes: int) -> PacketColumns:
-    """Return the packets that ``stbl`` lists: all, or those before the first fragment."""
+    """Return the packets that ``stbl`` lists. In a fragmented file there are more elsewhere."""
     size = _sizes(table, size_bytes)
     dts = _starts(_runs(boxes.require(table, b"stts"), len(size)))
     pts = dts
@@ -179,7 +178,9 @@ def _sizes(table: memoryview, size_bytes: int) -> NDArray[np.int64]:
     if fixed == 0:
         return boxes.array(box, ">u4", 12, count).astype(np.int64)
     if count > MAX_PACKETS or fixed * count > size_bytes:
-        raise CorruptFileError(f"{count:,} packets of {fixed:,} bytes are declared.")
+        raise CorruptFileError(
+            f"The file declares {count:,} packets of {fixed:,} bytes, more than it can hold."
+        )
     return np.full(count, fixed, dtype=np.int64)
 
 
@@ -190,30 +191,32 @@ def _compact_sizes(box: memoryview) -> NDArray[np.int64]:
         pairs = np.stack([packed >> 4, packed & 15], axis=1)
         return pairs.reshape(-1)[:count].astype(np.int64)
     if bits not in (8, 16):
-        raise CorruptFileError(f"Packet sizes are declared to have {bits} bits.")
+        raise CorruptFileError(
+            f"Packet sizes of {bits} bits are declared: 4, 8 or 16 are possible."
+        )
     return boxes.array(box, f">u{bits // 8}", 12, count).astype(np.int64)
 
 
 def _runs(box: memoryview, count: int, *, signed: bool = False) -> NDArray[np.int64]:
     """Return the values of a run-length table (``stts``, ``ctts``) for the first packets."""
     entries = boxes.array(box, ">u4", 8, 2 * boxes.number(box, "I", 4)).reshape(-1, 2)
-    # Stops are clipped before anything is repeated: a run may claim to be billions long.
+    # Clipped before anything is repeated: a run may claim to be billions long.
     stops = np.minimum(np.cumsum(entries[:, 0], dtype=np.int64), count)
     if count and (len(stops) == 0 or stops[-1] < count):
-        raise CorruptFileError("A time table ends before the packets do.")
-    # Offsets are signed in all versions in practice, whatever version 0 says.
+        raise CorruptFileError("A table of times covers only some of the packets.")
+    # In practice offsets are signed in all versions, although not in version 0 of the standard.
     values = entries[:, 1].astype(np.uint32).view(np.int32 if signed else np.uint32)
     return np.repeat(values.astype(np.int64), np.diff(stops, prepend=0))
 
 
 def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each of several lengths begins when they follow one another from 0."""
+    """Return where each length starts when they follow one another from 0."""
     starts: NDArray[np.int64] = np.cumsum(lengths) - lengths
     return starts
 
 
 def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where each packet lies: packets follow one another inside chunks."""
+    """Return the position of each packet. Packets are contiguous inside chunks."""
     chunk_offset = _chunk_offsets(table)
     box = boxes.require(table, b"stsc")
     entries = boxes.array(box, ">u4", 8, 3 * boxes.number(box, "I", 4)).reshape(-1, 3)
@@ -227,7 +230,7 @@ def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
     per_chunk = np.repeat(entries[:, 1].astype(np.int64), np.diff(first, append=len(chunk_offset)))
     stops = np.minimum(np.cumsum(per_chunk), len(size))
     if len(stops) == 0 or stops[-1] < len(size):
-        raise CorruptFileError("The table of chunks ends before the packets do.")
+        raise CorruptFileError("The table of chunks covers only some of the packets.")
     starts = np.concatenate([[0], stops[:-1]])
     chunk = np.repeat(np.arange(len(chunk_offset)), stops - starts)
     position = _starts(size)
@@ -249,14 +252,16 @@ def _keyframes(table: memoryview, count: int) -> NDArray[np.bool_]:
         return np.ones(count, dtype=np.bool_)
     numbers = boxes.array(box, ">u4", 8, boxes.number(box, "I", 4)).astype(np.int64)
     if len(numbers) and (numbers.min() < 1 or numbers.max() > count):
-        raise CorruptFileError("Keyframes are listed that do not exist.")
+        raise CorruptFileError(
+            f"Keyframes are listed that do not exist: there are {count:,} packets."
+        )
     keyframe = np.zeros(count, dtype=np.bool_)
     keyframe[numbers - 1] = True
     return keyframe
 
 
 def _fragment_defaults(movie: memoryview, track: memoryview) -> tuple[int, memoryview] | None:
-    """Return the track's number and ``trex`` box; None in a file without fragments."""
+    """Return the track's ID and ``trex`` box; None if the file has no fragments."""
     extends = boxes.find(movie, b"mvex")
     if extends is None:
         return None
@@ -270,18 +275,18 @@ def _fragment_defaults(movie: memoryview, track: memoryview) -> tuple[int, memor
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """Which stretch of the track is shown, and when; in ticks of the track."""
+    """Which part of the track is shown, and when, in ticks of the track."""
 
     delay: int
-    """How long nothing is shown at first."""
+    """How long nothing is shown at the start."""
     start: int | None = None
-    """The first tick that is shown; None for all of the track."""
+    """The first tick that is shown; None for the whole track."""
     length: int = 0
-    """0: to the end."""
+    """0 means to the end."""
 
 
 def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
-    """Return what the edit list does: empty edits, then one stretch of the track."""
+    """Return what the edit list does: any number of empty edits, then one part of the track."""
     box = boxes.find(track, b"edts", b"elst")
     if box is None:
         return _Edit(0)
@@ -290,17 +295,17 @@ def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
     entry = np.dtype(">u8, >i8, >u4" if wide else ">u4, >i4, >u4")
     delay = 0
     for position, (duration, start, _) in enumerate(boxes.array(box, entry, 8, count).tolist()):
-        # Durations are in ticks of the whole film: rounded to the nearest tick of the track.
+        # Durations are in ticks of the movie: rounded to the nearest tick of the track.
         length = (duration * timescale * 2 + movie_timescale) // (movie_timescale * 2)
-        if length > _MAX_TICK or start > _MAX_TICK:
-            raise CorruptFileError("The edit list speaks of impossible times.")
+        if length > MAX_TICK or start > MAX_TICK:
+            raise CorruptFileError("The edit list has an out-of-range time.")
         if start >= 0 and position < count - 1:
             raise UnsupportedVideoError(
-                f"The edit list has {count} entries: more than one stretch."
+                f"The edit list has {count} entries and shows more than one part of the track."
             )
         if start >= 0:
             return _Edit(delay, start, length)
-        delay = min(delay + length, _MAX_TICK)
+        delay = min(delay + length, MAX_TICK)
     return _Edit(delay)
 
 
@@ -315,6 +320,6 @@ def _present(pts: NDArray[np.int64], edit: _Edit) -> tuple[NDArray[np.int32], ND
         if last - first < len(ticks):
             shown, ticks = shown[first:last], ticks[first:last]
     shift = edit.delay - (edit.start or 0)
-    if shift:  # Without one, the column of ticks is that of the packets, and takes no memory.
+    if shift:  # Otherwise the ticks share the memory of the packets' column.
         ticks = ticks + shift
     return shown.astype(np.int32), ticks

@@ -1,6 +1,6 @@
-"""What the parts of an H.264 or HEVC packet tell by their first byte.
+"""What the first bytes of the NAL units in an H.264 or HEVC packet say.
 
-The parts are NAL units. In MP4 and Matroska each follows its length.
+A packet consists of NAL units. In MP4 and Matroska, each is preceded by its length.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ __all__ = ["disposable_test", "refreshes_all"]
 
 
 def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
-    """Return a function that tells whether a packet can be left out when it is not wanted.
+    """Return a function that says whether a packet can be skipped unless its image is wanted.
 
-    Leaving such packets out changes no bit of the others; encoders make half of all images so.
-    None for codecs, or streams, where a glance at the bytes cannot tell.
+    No other image depends on such a packet; encoders with B-frames make up to half of them so.
+    None for codecs and streams where the first bytes cannot tell.
     """
     length_bytes = _length_bytes(coding)
     if length_bytes is None:
         return None
     if coding.codec == "h264":
         return partial(_is_disposable_h264, length_bytes=length_bytes)
-    # HEVC only with a single temporal layer: a higher one may lean on what this one does not.
+    # HEVC only with a single temporal layer: images of a higher one may depend on the packet.
     is_single_layer = (coding.extradata[21] >> 3) & 7 == 1
     return partial(_is_disposable_hevc, length_bytes=length_bytes) if is_single_layer else None
 
 
 def refreshes_all(data: memoryview, coding: Coding) -> bool:
-    """Return whether nothing after a keyframe speaks of anything before it.
+    """Return whether nothing after a keyframe refers to anything before it.
 
-    Images after the keyframe of an open group in H.264 look right without what was before, but
-    may contain orders to forget it, which a strict decoder then misses.
+    In H.264, images after the keyframe of an open GOP look right without the packets before it, but
+    may tell the decoder to drop references to them, which a strict decoder reports as missing.
     """
     if coding.codec != "h264":
         return True
@@ -47,9 +47,9 @@ def refreshes_all(data: memoryview, coding: Coding) -> bool:
 
 
 def _length_bytes(coding: Coding) -> int | None:
-    """Return how many bytes the length before each part takes; None if there is no length."""
+    """Return how many bytes the length before each NAL unit takes; None if there is no length."""
     record = coding.extradata
-    # A record begins with 1; otherwise it is a piece of a stream with start codes.
+    # A configuration record starts with 1. Anything else is a stream with start codes.
     if coding.codec == "h264" and len(record) > 6 and record[0] == 1:
         return (record[4] & 3) + 1
     if coding.codec == "hevc" and len(record) > 22 and record[0] == 1:
@@ -71,7 +71,7 @@ def _is_disposable_hevc(data: memoryview, length_bytes: int) -> bool:
 
 
 def _first_bytes(data: memoryview, length_bytes: int) -> Iterator[int]:
-    """Yield the first byte of each part (NAL unit) of a packet."""
+    """Yield the first byte of each NAL unit of a packet."""
     at = 0
     while at + length_bytes < len(data):
         yield data[at + length_bytes]

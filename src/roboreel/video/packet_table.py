@@ -1,4 +1,4 @@
-"""The packet table: what is known of a video file's encoded images without decoding one."""
+"""The packet table of a video file: all that is known of its packets without decoding them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MAX_TICK",
     "Coding",
     "Colour",
     "PacketColumns",
@@ -22,15 +23,17 @@ __all__ = [
     "reorder_depth",
 ]
 
-# No decoder of FFmpeg holds back more images than this.
+MAX_TICK = 2**61
+"""Larger ticks and offsets are taken for damage. The sum of two still fits 64 bits."""
+# No FFmpeg decoder holds back more images than this.
 _MAX_REORDER = 16
-# Keyframes to look back for one that is shown before the wanted image; the start of the file,
-# where decoding is always right, if none of them is.
+# How many keyframes to go back for one that is shown before the wanted image. If there is none,
+# decoding starts at the beginning of the file, which is always right.
 _MAX_LOOK_BACK = 16
 
 
 class Colour(NamedTuple):
-    """What a file says of its colours where the stream itself does not; ITU-T H.273 codes."""
+    """Colour space that a file declares in case its stream does not, in ITU-T H.273 codes."""
 
     primaries: int
     transfer: int
@@ -40,16 +43,16 @@ class Colour(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """What a decoder must be told before the first packet; equal codings can share a decoder."""
+    """What a decoder must know before the first packet. Equal codings can share a decoder."""
 
     codec: str
-    """FFmpeg's name of the decoder, or of the codec."""
+    """FFmpeg's name for the decoder or the codec."""
     extradata: bytes
     """The codec's configuration record."""
     width: int
     height: int
     reorder: int = 0
-    """How many images at most are decoded ahead of one that is shown before them."""
+    """At most how many images are decoded before one that is shown earlier."""
     colour: Colour | None = None
 
     @property
@@ -79,38 +82,38 @@ def join_columns(parts: list[PacketColumns]) -> PacketColumns:
 class PacketTable:
     """The packets of one video track.
 
-    A packet is one encoded image. The first five arrays are in decoding order, the last two in
-    the order of presentation, with the file's edit list applied.
+    A packet is one encoded image. Arrays ``(P,)`` are in decoding order. Arrays ``(N,)`` are in
+    order of presentation, after the file's edit list.
     """
 
     coding: Coding
     time_base: Fraction
     """Seconds per tick."""
     offset: NDArray[np.int64]
-    """Position of each packet's bytes in the file, ``(P,)``; empty unless ``via`` is ``"mp4"``."""
+    """Position of each packet in the file, ``(P,)``; empty unless ``via`` is ``"mp4"``."""
     size: NDArray[np.int32]
-    """Bytes of each packet, ``(P,)``."""
+    """Size of each packet in bytes, ``(P,)``."""
     dts: NDArray[np.int64]
     """Decoding tick of each packet, ``(P,)``."""
     pts: NDArray[np.int64]
     """Presentation tick of each packet before the edit list, ``(P,)``."""
     keyframe: NDArray[np.bool_]
-    """Whether decoding can start at a packet, ``(P,)``."""
+    """Whether decoding can start at each packet, ``(P,)``."""
     shown: NDArray[np.int32]
-    """The packet of each image that is shown, ``(N,)``, in the order of presentation."""
+    """The packet of each image that is shown, ``(N,)``."""
     ticks: NDArray[np.int64]
-    """The tick at which each of them is shown, ``(N,)``, ascending."""
+    """The tick at which each image is shown, ``(N,)``, ascending."""
     via: Literal["mp4", "ffmpeg"] = "mp4"
-    """Who read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
+    """What read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
     start: NDArray[np.int32] = field(init=False)
-    """The keyframe at which decoding of each packet starts, ``(P,)``: see `decoding_starts`."""
+    """The keyframe at which to start decoding each packet, ``(P,)``: see `decoding_starts`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "start", decoding_starts(self.keyframe, self.pts))
 
     @property
     def nbytes(self) -> int:
-        """Memory that the table takes; arrays that stand for two columns count once."""
+        """Memory that the table takes. An array that serves as two columns counts once."""
         arrays = (
             *(self.offset, self.size, self.dts, self.pts),
             *(self.keyframe, self.start, self.shown, self.ticks),
@@ -119,14 +122,14 @@ class PacketTable:
 
 
 def decoding_starts(keyframe: NDArray[np.bool_], pts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the packet at which decoding must start for each packet to come out right.
+    """Return the keyframe at which to start decoding each packet, ``(P,)``.
 
-    That is the last keyframe which is neither decoded nor shown after it. The leading images of an
-    open group, which are shown before their keyframe and lean on the group before it, so start one
+    That is the last keyframe that is neither decoded nor shown after it. The leading images of an
+    open GOP are shown before their keyframe and depend on the GOP before it, so they start one
     keyframe further back.
 
     Args:
-        keyframe: Whether decoding can start at each packet, in decoding order, ``(P,)``; true for
+        keyframe: Whether decoding can start at each packet, in decoding order, ``(P,)``. True for
             the first.
         pts: Presentation tick of each packet, in decoding order, ``(P,)``.
 
@@ -149,7 +152,7 @@ def decoding_starts(keyframe: NDArray[np.bool_], pts: NDArray[np.int64]) -> NDAr
 
 
 def reorder_depth(pts: NDArray[np.int64]) -> int:
-    """Return how many packets at most are decoded before one that is shown earlier than they.
+    """Return at most how many packets are decoded before one that is shown earlier.
 
     Args:
         pts: Presentation ticks in decoding order, ``(P,)``.
@@ -158,7 +161,7 @@ def reorder_depth(pts: NDArray[np.int64]) -> int:
         >>> reorder_depth(np.array([0, 4, 2, 1, 3]))
         2
     """
-    # An image decoded as number s and shown as number r waited for at least s - r others, and
-    # the image for which this is largest for no more.
+    # An image decoded as number s and shown as number r waits for at least s - r others. The
+    # image for which this is largest waits for exactly that many.
     ahead = np.argsort(pts, kind="stable") - np.arange(len(pts))
     return min(int(ahead.max(initial=0)), _MAX_REORDER)

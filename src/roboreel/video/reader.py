@@ -71,12 +71,7 @@ class VideoReader:
         return plan_batch(requests, tables, threads=self.threads)
 
     def read(
-        self,
-        plan: Plan,
-        out: NDArray[Any],
-        *,
-        layout: Layout = "chw",
-        depth: Depth | None = None,
+        self, plan: Plan, out: NDArray[Any], *, layout: Layout, depth: Depth | None = None
     ) -> None:
         """Decode images into an array.
 
@@ -103,16 +98,16 @@ class VideoReader:
         self,
         request: ClipRequest,
         *,
+        layout: Layout,
         size: tuple[int, int] | None = None,
-        layout: Layout = "chw",
         depth: Depth | None = None,
     ) -> Iterator[NDArray[Any]]:
         """Yield the images of a clip one by one, in bounded memory.
 
         Args:
             request: What is wanted. Its frames must ascend; its slots are ignored.
-            size: Height and width to resize to. Default: those of the video.
             layout: Order of the axes.
+            size: Height and width to resize to. Default: those of the video.
             depth: How a depth camera's codes become metres.
 
         Yields:
@@ -177,6 +172,8 @@ class VideoReader:
             with open_packets(path, table) as reader:
                 yield reader, decoder
         except (CorruptFileError, UnsupportedVideoError) as error:
+            if str(path) in str(error):
+                raise
             raise type(error)(f"{error} Video file: {str(path)!r}.") from error
         # Not reached after an error: a decoder that met damage is not used again.
         self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)

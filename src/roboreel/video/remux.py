@@ -1,7 +1,7 @@
-"""Videos joined and cut by copying packets, never decoding them.
+"""Videos joined and cut by copying packets, without decoding them.
 
-The files written here are whole only when a function returns: write to a temporary name and move
-it into place, if others might look.
+A file is complete only when the function that writes it returns: if others may read it, write to a
+temporary name and move it into place.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import av
 import numpy as np
 
 from roboreel.errors import CorruptFileError, EncodingError
+from roboreel.spans.whole import whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,29 +34,26 @@ __all__ = [
 
 
 def join_videos(paths: Sequence[Path], out: Path) -> list[Fraction]:
-    """Write videos one after the other into one file.
+    """Write several videos into one file, and return when each starts in it, in seconds.
 
-    Image ``i`` of a video then lies at its start plus ``i / fps``, exactly on a tick.
+    Image ``i`` of a video is then at its start plus ``i / fps``, exactly on a tick.
 
     Args:
-        paths: What to join, in order; all of one encoding, size and time base.
-        out: Where to write; removed again if anything fails.
-
-    Returns:
-        When each video starts inside ``out``, in seconds.
+        paths: What to join, in order. All must have the same encoding, size and time base.
+        out: Where to write. Removed if anything fails.
 
     Raises:
         EncodingError: The videos differ, or one hides some of its images.
-        CorruptFileError: A file holds no video.
+        CorruptFileError: A file has no video.
     """
     tracks = [_read_track(path) for path in paths]
     if not tracks:
-        raise EncodingError(f"There is no video to join into {str(out)!r}.")
+        raise EncodingError(f"There are no videos to join into {str(out)!r}.")
     for track in tracks:
         _check_joinable(tracks[0], track)
     lengths = [track.length for track in tracks]
     starts = np.cumsum([0, *lengths[:-1]])
-    # Where an image comes first is counted from its own file: not every file starts at zero.
+    # Relative to the first image of each file, since not every file starts at 0.
     shifts = [start - track.ticks.min() for start, track in zip(starts, tracks, strict=True)]
     ticks = [track.ticks + shift for track, shift in zip(tracks, shifts, strict=True)]
     everything = [np.ones(len(track.ticks), dtype=np.bool_) for track in tracks]
@@ -64,29 +62,26 @@ def join_videos(paths: Sequence[Path], out: Path) -> list[Fraction]:
 
 
 def cut_video(path: Path, start: int, stop: int, out: Path) -> list[Fraction]:
-    """Write the images of a span to a file of their own.
+    """Write the images of a span to a new file, and return when each is shown in it, in seconds.
 
-    The file begins at the keyframe that the first image needs, and ends with the last packet that
-    any image needs: what else lies between is in the file too.
+    The file starts at the keyframe that the first image needs and ends with the last packet that
+    any image needs. It also has every image in between.
 
     Args:
         path: The video to cut.
-        start: Tick of the file's clock where the span starts.
+        start: First tick of the span.
         stop: Tick right after its end.
-        out: Where to write; removed again if anything fails.
-
-    Returns:
-        When each image of the span is shown inside ``out``, in seconds, ascending.
+        out: Where to write. Removed if anything fails.
 
     Raises:
         EncodingError: There is no image in the span, or no keyframe before it.
-        CorruptFileError: The file holds no video.
+        CorruptFileError: The file has no video.
     """
     track = _read_track(path)
     kept = packets_of_span(track.ticks, track.keyframes, start, stop)
     if kept is None:
         raise EncodingError(
-            f"No image can be cut out of ticks {start} to {stop}: there are images from "
+            f"No image can be cut from ticks {start} to {stop}: there are images from "
             f"{track.ticks.min()} to {track.ticks.max()}, in {str(path)!r}."
         )
     ticks = track.ticks[kept]
@@ -97,16 +92,16 @@ def cut_video(path: Path, start: int, stop: int, out: Path) -> list[Fraction]:
 
 
 def image_ticks(path: Path) -> NDArray[np.int64]:
-    """Return when each image of a video file is shown, ascending.
+    """Return the tick of each image of a video file, ascending.
 
     Raises:
-        CorruptFileError: The file holds no video.
+        CorruptFileError: The file has no video.
     """
     return np.sort(_read_track(path).ticks)
 
 
 def coding_key(path: Path) -> tuple[Any, ...]:
-    """Return what is equal for video files that can be joined; only their headers are read."""
+    """Return a key that is equal for video files that can be joined. Reads headers only."""
     with _opened(path) as (_, stream):
         return tuple(_coding(stream).values())
 
@@ -123,7 +118,7 @@ def packets_of_span(
         stop: Tick right after its end.
 
     Returns:
-        A mask ``(P,)``; None when the span holds no image or no keyframe precedes it.
+        A mask ``(P,)``; None if the span has no image or there is no keyframe before it.
     """
     wanted = np.flatnonzero((ticks >= start) & (ticks < stop))
     if not wanted.size:
@@ -133,16 +128,16 @@ def packets_of_span(
         return None
     first = before[-1]
     packets = np.arange(len(ticks))
-    # After the keyframe of an open GOP come images shown before it: they lean on packets that
-    # stay behind, and nothing that is wanted leans on them.
+    # The keyframe of an open GOP is followed by images that are shown before it. They depend on
+    # packets that are not copied, and no wanted image depends on them.
     kept: NDArray[np.bool_] = (packets >= first) & (packets <= wanted[-1]) & (ticks >= ticks[first])
     return kept
 
 
 def decoding_ticks(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return when each packet is to be decoded: in order, and no later than it is shown.
+    """Return the decoding tick of each packet: ascending, and never after its presentation.
 
-    Times are made anew rather than shifted, since encoders differ in how early they start.
+    Calculated rather than copied, since encoders differ in how early they start.
 
     Args:
         ticks: Presentation tick of every packet, ``(P,)``, distinct, in decoding order.
@@ -158,15 +153,15 @@ def decoding_ticks(ticks: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Track:
-    """What a video file says of its packets, in decoding order."""
+    """The packets of a video file, in decoding order."""
 
     path: Path
     coding: Mapping[str, Any]
-    """All that must be equal for packets to share a file."""
+    """Everything that must be equal for packets to share a file."""
     ticks: NDArray[np.int64]
     keyframes: NDArray[np.bool_]
     hidden: bool
-    """Whether an edit list keeps some packets from being shown."""
+    """Whether an edit list hides some packets."""
     length: int
     """Ticks from the first image to the end of the last one."""
 
@@ -186,7 +181,7 @@ def _read_track(path: Path) -> _Track:
         coding = _coding(stream)
     ticks = np.array([packet[0] for packet in packets], dtype=np.int64)
     if not len(np.unique(ticks)) == len(ticks) > 0:
-        raise CorruptFileError(f"{len(ticks)} images share their times in {str(path)!r}.")
+        raise CorruptFileError(f"The video has no images, or several at one time: {str(path)!r}.")
     return _Track(
         path,
         coding,
@@ -210,7 +205,7 @@ def _coding(stream: Any) -> dict[str, Any]:  # noqa: ANN401  # PyAV is untyped t
 
 def _length(ticks: NDArray[np.int64], last_duration: int) -> int:
     gaps = np.diff(np.sort(ticks))
-    # At a steady rate the last image lasts as long as the others, whatever the file says of it.
+    # At a steady rate the last image lasts as long as the others, whatever the file says.
     steady = gaps.size and (gaps == gaps[0]).all()
     return int(ticks.max() - ticks.min()) + (int(gaps[0]) if steady else max(last_duration, 1))
 
@@ -218,8 +213,8 @@ def _length(ticks: NDArray[np.int64], last_duration: int) -> int:
 def _check_joinable(first: _Track, other: _Track) -> None:
     if other.hidden:
         raise EncodingError(
-            "A video that shows only some of its packets cannot be joined without decoding: "
-            f"encode {str(other.path)!r} again."
+            "A video that shows only some of its packets cannot be joined without decoding. "
+            f"Encode {str(other.path)!r} again."
         )
     for name, ours in first.coding.items():
         theirs = other.coding[name]
@@ -237,9 +232,9 @@ def _copy(
     ticks: NDArray[np.int64],
     out: Path,
 ) -> None:
-    """Copy the kept packets of all tracks to a file, shown at ``ticks``, one for each of them."""
+    """Copy the kept packets of all tracks to a file, to be shown at ``ticks``."""
     clock = str(tracks[0].time_base.denominator)
-    # The same clock as the sources', for each image's time and for the length of the whole.
+    # The clock of the sources, for images and for the movie as a whole.
     options = {"video_track_timescale": clock, "movie_timescale": clock}
     times = zip(ticks.tolist(), decoding_ticks(ticks).tolist(), strict=True)
     try:
@@ -268,10 +263,10 @@ def _packets(tracks: Sequence[_Track], kept: Sequence[NDArray[np.bool_]]) -> Ite
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
     try:
-        container = av.open(str(path))
+        container = av.open(whole_file(path, "video file"))
     except av.error.InvalidDataError as error:
         raise CorruptFileError(f"Not a video: {str(path)!r}.") from error
     with container:
         if not container.streams.video:
-            raise CorruptFileError(f"There is no video in {str(path)!r}.")
+            raise CorruptFileError(f"The file has no video: {str(path)!r}.")
         yield container, container.streams.video[0]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
+from roboreel.spans.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.remux import cut_video, image_ticks
 
@@ -27,9 +28,9 @@ def whole_fragments(path: Path, out: Path) -> int:
     stop = _end_of_fragments(path)
     if stop == 0:
         return 0
-    with path.open("rb") as source, out.open("wb") as target:
-        while block := source.read(min(_BLOCK_BYTES, stop - source.tell())):
-            target.write(block)
+    with SpanReader(path) as source, out.open("wb") as target:
+        for start in range(0, stop, _BLOCK_BYTES):
+            target.write(source.read(start, min(start + _BLOCK_BYTES, stop)))
     return len(image_ticks(out))
 
 
@@ -41,10 +42,10 @@ def first_images(path: Path, count: int, out: Path) -> None:
 
 def _end_of_fragments(path: Path) -> int:
     """Return where the last whole fragment ends; 0 if there is none."""
-    size, end = path.stat().st_size, 0
+    end = 0
     # A recording of many hours has more boxes than are accepted in files of unknown origin.
-    with path.open("rb") as file, suppress(CorruptFileError):
-        for box in boxes.file_boxes(file, size, limit=size):
+    with SpanReader(path) as file, suppress(CorruptFileError):
+        for box in boxes.file_boxes(file, limit=file.size_bytes):
             if box.kind == b"mdat" and box.is_whole:
                 end = box.stop
     return end

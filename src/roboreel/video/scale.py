@@ -1,4 +1,4 @@
-"""Pictures scaled as video is, so that both kinds of camera look the same."""
+"""Pictures resized the way video is, so that both kinds of camera look the same."""
 
 from __future__ import annotations
 
@@ -16,14 +16,10 @@ __all__ = ["scale_picture"]
 
 
 def scale_picture(pixels: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
-    """Return a picture in another size.
+    """Return a picture ``(H, W, C)`` in another size, ``(height, width)``.
 
-    Colour is averaged over the area of each pixel when shrinking, and interpolated linearly when
-    growing; whatever else, depth above all, takes the nearest pixel.
-
-    Args:
-        pixels: ``(H, W, C)``.
-        size: Height and width.
+    Colour is shrunk by averaging areas and enlarged by linear interpolation. Anything else, such
+    as depth, takes the nearest pixel.
     """
     if pixels.dtype == np.uint8 and pixels.shape[2] == 3:
         out = np.empty((*size, 3), np.uint8)
