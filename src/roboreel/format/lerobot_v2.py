@@ -22,7 +22,7 @@ __all__ = ["read_manifest"]
 
 
 def read_manifest(root: Path, info: Info) -> Manifest:
-    """Return all that a v2.0 or v2.1 dataset's metadata says; statistics are not read."""
+    """Return what the metadata of a v2.0 or v2.1 dataset says; statistics are not read."""
     lines = root / "meta" / "episodes.jsonl"
     columns, texts = read_line_columns(
         lines, integers=(EPISODE_NUMBER, "length"), text_lists=("tasks",)
