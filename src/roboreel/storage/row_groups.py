@@ -12,20 +12,22 @@ import pyarrow.parquet as pq
 from roboreel.errors import CorruptFileError
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import plain_numbers
-from roboreel.storage.dense import plain_array
+from roboreel.storage.dense import dense_numbers, plain_array
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from roboreel.schema import Feature
 
 __all__ = ["RowGroups"]
 
 
 class RowGroups:
-    """An open Parquet file whose row groups are read when asked for. Safe to use from threads.
+    """An open Parquet file whose row groups are read when asked for. Thread-safe.
 
     Raises:
         MissingFileError: There is no such file.
@@ -62,6 +64,21 @@ class RowGroups:
         with self._lock, parquet_errors(self.path):
             table = self._file.read_row_groups(groups, columns=list(names), use_threads=False)
         return {name: plain_array(table.column(name)) for name in names}
+
+    def read_numbers(
+        self, groups: Sequence[int], features: Mapping[str, Feature]
+    ) -> dict[str, NDArray[Any]]:
+        """Return several features of numbers in some row groups, each ``(N, …)``, in one go.
+
+        Raises:
+            MissingValueError: A value is null.
+            CorruptFileError: A column does not hold what its feature says, or the file is damaged.
+        """
+        place = self.describe(groups[0])
+        return {
+            name: dense_numbers(name, column, features[name], place=place)
+            for name, column in self.read(groups, list(features)).items()
+        }
 
     def has_values(self, name: str) -> bool:
         """Return whether there is a column of this name that is not nested."""
