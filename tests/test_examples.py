@@ -94,7 +94,7 @@ def test_rewritten_pictures_are_read_in_one_piece_and_nothing_else_has_changed(t
         np.testing.assert_array_equal(old[name], new[name])
 
 
-@pytest.mark.parametrize("page", ["reading", "caching"])
+@pytest.mark.parametrize("page", ["reading", "caching", "recording", "replay"])
 def test_the_code_of_a_guide_page_runs(page, tmp_path, monkeypatch):
     make_demo_dataset(tmp_path / "data/arm", DemoSpec(3, 20, size=(48, 64), store="image"))
     monkeypatch.chdir(tmp_path)
