@@ -78,7 +78,7 @@ def test_broken_values_are_named(tmp_path, monkeypatch):
     doubts = "\n".join(survey_dataset(reel.open_dataset(tmp_path / "data")).doubts)
     assert "action has 6 values that are NaN or infinite." in doubts
     assert "observation.state is constant: 1 in every frame" in doubts
-    assert "next.reward has outliers: it reaches from 0 to 1e+06" in doubts
+    assert "next.reward has outliers: it ranges from 0 to 1e+06" in doubts
     assert "Episode 2 has less than a fifth of the typical 300 frames." in doubts
     assert "There are no stored statistics" in doubts
 

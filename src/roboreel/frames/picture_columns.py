@@ -1,4 +1,4 @@
-"""Encoded pictures of any rows, straight from the data files."""
+"""Encoded pictures of any rows, read from the data files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROWS_AT_ONCE = 16
 
 
 class PictureColumns:
-    """The cameras of a dataset whose images lie in its data files."""
+    """The cameras of a dataset whose images are pictures in its data files."""
 
     def __init__(self, files: FrameFiles, budget: Budget) -> None:
         self._files = files
@@ -60,7 +60,7 @@ class PictureColumns:
     def read_span(self, camera: str, start: int, stop: int) -> Iterator[bytes | memoryview]:
         """Yield the encoded picture of each row ``[start, stop)`` of one episode.
 
-        They are views of the file where they can be, to be used at once: see `ByteColumn.view`.
+        Where possible they are views of the file, valid until the next one: see `ByteColumn.view`.
 
         Raises:
             MissingValueError: A row has no picture.
@@ -78,12 +78,12 @@ class PictureColumns:
                 yield picture
 
     def path_of(self, row: int) -> str:
-        """Return the file that a row lies in, for errors."""
+        """Return the data file of a row, for error messages."""
         files, _ = self._files.locate(np.asarray([row]))
         return str(self._files.path(int(files[0])))
 
     def rung(self, camera: str) -> str:
-        """Return how the pictures read so far were found: see `storage.extents.index.Rung`."""
+        """Return in words how pictures were found so far: see `storage.extents.index.Rung`."""
         counts: Counter[str] = Counter()
         for (name, _), column in self._open.items():
             if name == camera:
