@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roboreel.errors import EpisodeNotFoundError
+from roboreel.errors import EpisodeNotFoundError, TaskNotFoundError
+from roboreel.numbers import whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["ClipTable", "Depth", "EpisodeTable", "Feature", "FileSet", "Manifest"]
+__all__ = [
+    "ClipTable",
+    "Depth",
+    "EpisodeTable",
+    "Feature",
+    "FileSet",
+    "Manifest",
+    "describe_episodes",
+]
 
 Kind = Literal["number", "text", "image", "video", "language"]
 
@@ -191,30 +200,42 @@ class EpisodeTable:
         codes = self.task_codes[self.task_bounds[position] : self.task_bounds[position + 1]]
         return tuple(self.task_texts[code] for code in codes)
 
-    def positions_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    def task_texts_of(self, positions: NDArray[np.int64]) -> frozenset[str]:
+        """Return all tasks that some episodes have."""
+        owners = np.repeat(np.arange(len(self)), np.diff(self.task_bounds))
+        codes = np.unique(self.task_codes[np.isin(owners, positions)])
+        return frozenset(self.task_texts[code] for code in codes)
+
+    def has_task(self, tasks: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each episode has one of these tasks, ``(E,)``.
+
+        Raises:
+            TaskNotFoundError: No episode has a task.
+        """
+        unknown = [task for task in tasks if task not in self.task_texts]
+        if unknown:
+            known = ", ".join(repr(task) for task in self.task_texts[:10])
+            raise TaskNotFoundError(f"No episode has the task {unknown[0]!r}: there are {known}.")
+        wanted = np.isin(self.task_codes, [self.task_texts.index(task) for task in tasks])
+        hits = np.concatenate([[0], np.cumsum(wanted)])
+        return np.asarray(hits[self.task_bounds[1:]] > hits[self.task_bounds[:-1]])
+
+    def positions_of(self, numbers: Iterable[int]) -> NDArray[np.int64]:
         """Return where the episodes with these numbers stand in the table.
 
         Raises:
             EpisodeNotFoundError: A number that no episode has.
         """
-        wanted = np.asarray(numbers, dtype=np.int64).reshape(-1)
+        wanted = whole_numbers(numbers, "episode")
         found = np.searchsorted(self.number, wanted)
         there = found < len(self)
         there[there] = self.number[found[there]] == wanted[there]
         if not there.all():
-            raise EpisodeNotFoundError(self.describe_missing(int(wanted[~there][0])))
+            raise EpisodeNotFoundError(
+                f"Episode {int(wanted[~there][0])} does not exist: "
+                f"{describe_episodes(self.number)}."
+            )
         return found.astype(np.int64)
-
-    def describe_missing(self, number: int) -> str:
-        """Return the sentence that says that an episode does not exist."""
-        count = len(self)
-        if count == 0:
-            return f"Episode {number} does not exist: the dataset has no episodes."
-        first, last = int(self.number[0]), int(self.number[-1])
-        gaps = "" if last - first + 1 == count else ", with gaps"
-        return (
-            f"Episode {number} does not exist: there are {count} episodes, {first} to {last}{gaps}."
-        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EpisodeTable):
@@ -272,6 +293,18 @@ class Manifest:
         if task in self.tasks:
             return self.tasks[task]
         return " ".join(self.episodes.tasks_of(episode)[:1])
+
+
+def describe_episodes(numbers: NDArray[np.int64]) -> str:
+    """Return which episodes there are, for an error: ``there are 5 episodes, 0 to 4``.
+
+    Args:
+        numbers: Their numbers, ascending.
+    """
+    if len(numbers) < 2:
+        return f"there is only episode {numbers[0]}" if len(numbers) else "there are no episodes"
+    gaps = "" if numbers[-1] - numbers[0] + 1 == len(numbers) else ", with gaps"
+    return f"there are {len(numbers)} episodes, {numbers[0]} to {numbers[-1]}{gaps}"
 
 
 def _equal_columns(
