@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import imagecodecs
 import numpy as np
 
-from roboreel.format import write_v2, write_v3
+from roboreel.format import write_manifest
 from roboreel.format.counters import COUNTERS, counter_columns
-from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
+from roboreel.format.places import NewFiles, new_files
+from roboreel.format.video_info import with_video_info
+from roboreel.format.write_data import write_data_file
+from roboreel.schema import ClipTable, EpisodeTable, Feature, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
 from roboreel.video.encode import Encoding, encode_video
 from roboreel.video.remux import join_videos
@@ -106,13 +109,10 @@ def film_images(
 
 def features(store: Store = "video") -> dict[str, Feature]:
     """Return the features of the clean dataset."""
-    axes = ("height", "width", "channels")
-    cameras = {
-        camera: Feature(
-            store, (*size, 3), axes, extra=_video_info(size) if store == "video" else {}
-        )
-        for camera, size in SIZES.items()
-    }
+    cameras = {}
+    for camera, size in SIZES.items():
+        feature = Feature(store, (*size, 3), ("height", "width", "channels"))
+        cameras[camera] = with_video_info(feature, ENCODING, FPS) if store == "video" else feature
     joints = tuple(f"joint_{i}" for i in range(6))
     return {
         "observation.state": Feature("float32", (6,), joints),
@@ -127,22 +127,24 @@ def features(store: Store = "video") -> dict[str, Feature]:
 
 @cache
 def _template(version: str, store: Store, per_file: int) -> Path:
-    # Kept until the process ends, so that every test of a session copies the same files.
-    folder = _keep()
-    root = folder / f"{version}-{store}-{per_file}"
-    clips = {}
-    for camera in CAMERAS:
-        clips[camera] = _write_videos(root, version, camera, per_file) if store == "video" else []
-    _write_data(root, version, store, per_file)
-    manifest = _manifest(root, version, store, per_file, clips)
+    root = _keep() / f"{version}-{store}-{per_file}"
+    files = new_files(
+        version,
+        len(LENGTHS),
+        cameras=CAMERAS if store == "video" else (),
+        episodes_per_file=per_file,
+    )
+    clips = {camera: _write_videos(root, files, camera) for camera in files.videos}
+    _write_data(root, files, store)
     totals, episode_stats = _statistics(store)
-    writer: Any = write_v3 if version == "v3.0" else write_v2
-    writer.write_manifest(manifest, stats=totals, episode_stats=episode_stats)
+    manifest = _manifest(root, version, store, files, clips)
+    write_manifest(manifest, stats=totals, episode_stats=episode_stats)
     return root
 
 
 @cache
 def _keep() -> Path:
+    """Return a folder that stays until the process ends."""
     _KEPT.append(tempfile.TemporaryDirectory(prefix="roboreel-clean-"))
     return Path(_KEPT[0].name)
 
@@ -193,45 +195,24 @@ def _pictures(camera: str, episode: int) -> list[bytes]:
     ]
 
 
-def _files(count: int, version: str, per_file: int) -> dict[str, NDArray[np.int64]]:
-    number = np.arange(-(-count // per_file), dtype=np.int64)
-    if version == "v3.0":
-        return {"chunk_index": number * 0, "file_index": number}
-    return {"episode_chunk": number * 0, "episode_index": number}
+def _write_data(root: Path, files: NewFiles, store: Store) -> None:
+    stored = CAMERAS if store == "image" else ()
+    for file in range(len(files.data)):
+        tables = [
+            _columns(episode) | {camera: _pictures(camera, episode) for camera in stored}
+            for episode in np.flatnonzero(files.file == file).tolist()
+        ]
+        write_data_file(root / files.data[file], tables, features(store), sync=False)
 
 
-def _file_set(version: str, per_file: int, camera: str | None = None) -> FileSet:
-    writer: Any = write_v3 if version == "v3.0" else write_v2
-    columns = _files(len(LENGTHS), version, per_file)
-    if camera is None:
-        return FileSet(writer.DATA_PATH, columns)
-    return FileSet(writer.VIDEO_PATH, columns, {"video_key": camera})
-
-
-def _grouped(per_file: int) -> list[range]:
-    count = len(LENGTHS)
-    return [range(first, min(first + per_file, count)) for first in range(0, count, per_file)]
-
-
-def _write_data(root: Path, version: str, store: Store, per_file: int) -> None:
-    files = _file_set(version, per_file)
-    for file, episodes in enumerate(_grouped(per_file)):
-        tables = []
-        for episode in episodes:
-            stored = CAMERAS if store == "image" else ()
-            pictures = {camera: _pictures(camera, episode) for camera in stored}
-            tables.append(_columns(episode) | pictures)
-        write_v3.write_data_file(root / files[file], tables, features(store), sync=False)
-
-
-def _write_videos(root: Path, version: str, camera: str, per_file: int) -> list[float]:
+def _write_videos(root: Path, files: NewFiles, camera: str) -> list[float]:
     """Write the video files of a camera, and return when each episode starts in its file."""
-    files = _file_set(version, per_file, camera)
     starts: list[float] = []
-    for file, episodes in enumerate(_grouped(per_file)):
-        path = root / files[file]
+    for file in range(len(files.data)):
+        path = root / files.videos[camera][file]
         path.parent.mkdir(parents=True, exist_ok=True)
-        starts += map(float, join_videos([_clip(camera, episode) for episode in episodes], path))
+        clips = [_clip(camera, episode) for episode in np.flatnonzero(files.file == file).tolist()]
+        starts += map(float, join_videos(clips, path))
     return starts
 
 
@@ -268,13 +249,11 @@ def _images(camera: str, episode: int, store: Store) -> NDArray[np.uint8]:
 
 
 def _manifest(
-    root: Path, version: str, store: Store, per_file: int, clips: Mapping[str, Sequence[float]]
+    root: Path, version: str, store: Store, files: NewFiles, clips: Mapping[str, Sequence[float]]
 ) -> Manifest:
     count = len(LENGTHS)
     length, start = np.asarray(LENGTHS, np.int64), np.asarray(STARTS, np.int64)
-    file = np.arange(count, dtype=np.int64) // per_file
     tasks = [sorted({int(i) for i in _task_numbers(episode)}) for episode in range(count)]
-    filmed = CAMERAS if store == "video" else ()
     return Manifest(
         root=root,
         version=version,
@@ -285,28 +264,18 @@ def _manifest(
             number=np.arange(count, dtype=np.int64),
             start=start,
             length=length,
-            data_file=file,
-            data_row=start - start[file * per_file],
-            clips={camera: _clip_table(file, clips[camera], length) for camera in filmed},
+            data_file=files.file,
+            data_row=start - start[np.searchsorted(files.file, files.file)],
+            clips={
+                camera: ClipTable(files.file, np.array(starts), np.array(starts) + length / FPS)
+                for camera, starts in clips.items()
+            },
             task_bounds=np.cumsum([0, *map(len, tasks)]).astype(np.int64),
             task_codes=np.concatenate(tasks).astype(np.int64),
             task_texts=TASKS,
         ),
-        data_files=_file_set(version, per_file),
-        video_files={camera: _file_set(version, per_file, camera) for camera in filmed},
+        data_files=files.data,
+        video_files=files.videos,
         robot_type="test_arm",
         splits={"train": f"0:{count}"},
     )
-
-
-def _clip_table(
-    file: NDArray[np.int64], starts: Sequence[float], length: NDArray[np.int64]
-) -> ClipTable:
-    begin = np.asarray(starts, dtype=np.float64)
-    return ClipTable(file, begin, begin + length / FPS)
-
-
-def _video_info(size: tuple[int, int]) -> dict[str, Any]:
-    info = ENCODING.info(size, FPS)
-    # What concerns depth is said by the schema, and spelled by the format layer.
-    return {"info": {key: value for key, value in info.items() if "depth" not in key}}
