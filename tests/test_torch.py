@@ -424,8 +424,12 @@ class TestLoader:
             Loader(samples, 2, shuffle="yes")  # type: ignore[arg-type]
         with pytest.raises(TypeError, match=r"unexpected keyword argument 'block'.*threads"):
             Loader(samples, 2, shuffle="local", block=3)  # type: ignore[call-arg]
-        with pytest.raises(ValueError, match="threads and prefetch are 1 or more"):
+        with pytest.raises(ValueError, match="threads must be 1 or more; it is 0"):
             Loader(samples, 2, threads=0)
+        with pytest.raises(ValueError, match="prefetch must be 1 or more; it is -1"):
+            Loader(samples, 2, prefetch=-1)
+        with pytest.raises(TypeError, match="Seed None is not a whole number"):
+            Loader(samples, 2, shuffle=True, seed=None)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="Rank 2 does not exist"):
             Loader(samples, 2, rank=2, world_size=2)
 

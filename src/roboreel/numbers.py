@@ -12,7 +12,7 @@ from roboreel.errors import RowNotFoundError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["inside", "one_number", "positions", "whole_numbers"]
+__all__ = ["check_at_least", "inside", "one_number", "positions", "whole_numbers"]
 
 # Far beyond anything that is counted, and far from the edge of int64.
 _HUGE = 2**62
@@ -59,13 +59,25 @@ def one_number(value: object, noun: str) -> int:
         >>> one_number(np.int64(3), "sample")
         3
     """
-    # A tensor of one element passes for a number, a list of one does not: go by the shape.
-    if not isinstance(value, bool | np.bool_) and not getattr(value, "shape", ()):
-        try:
-            return operator.index(value)  # type: ignore[arg-type]  # that is the question
-        except TypeError:
-            pass
-    raise TypeError(f"{noun.capitalize()} {value!r} is not a whole number.")
+    number = _as_int(value)
+    if number is None:
+        raise TypeError(f"{noun.capitalize()} {value!r} is not a whole number.")
+    return number
+
+
+def check_at_least(lowest: int, **numbers: object) -> None:
+    """Check arguments that count something.
+
+    Raises:
+        TypeError: One is not a whole number.
+        ValueError: One is too small.
+    """
+    for name, given in numbers.items():
+        number = _as_int(given)
+        if number is None:
+            raise TypeError(f"{name} is {given!r}: give a whole number.")
+        if number < lowest:
+            raise ValueError(f"{name} must be {lowest} or more; it is {number}.")
 
 
 def inside(
@@ -137,6 +149,16 @@ def positions(
             raise error(_missing(one, count, noun, where))
         return one + count if one < 0 else one
     return inside(whole_numbers(key, noun), count, noun, where=where, error=error)
+
+
+def _as_int(value: object) -> int | None:
+    # A tensor of one element passes for a number, a list of one does not: go by the shape.
+    if isinstance(value, bool | np.bool_) or len(getattr(value, "shape", ())):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        return None
 
 
 def _is_one(key: object) -> bool:

@@ -1,4 +1,4 @@
-"""The feature entries of info.json, as Features."""
+"""The entries of info.json ⇄ Features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from roboreel.errors import MetadataError
+from roboreel.errors import FeatureError, MetadataError
 from roboreel.schema import Depth, Feature
 
 __all__ = ["feature_from_json", "feature_to_json"]
@@ -21,7 +21,7 @@ _OTHER_DTYPES = ("string", "language", "image", "video")
 
 
 def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
-    """Return one feature as its entry describes it.
+    """Return the feature that an entry describes.
 
     Raises:
         MetadataError: The entry has no usable dtype or shape.
@@ -36,10 +36,13 @@ def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
     shape = _shape(name, entry.get("shape"))
     names = _flat_names(entry.get("names"))
     extra = {key: entry[key] for key in entry if key not in ("dtype", "shape", "names")}
-    depth, extra = _split_depth(name, extra)
-    if dtype in ("image", "video"):
-        return Feature(dtype, _camera_shape(name, shape, names), _CAMERA_AXES, depth, extra)
-    return Feature(dtype, shape, names, depth, extra)
+    try:
+        depth, extra = _split_depth(name, extra)
+        if dtype in ("image", "video"):
+            return Feature(dtype, _camera_shape(name, shape, names), _CAMERA_AXES, depth, extra)
+        return Feature(dtype, shape, names, depth, extra)
+    except FeatureError as error:
+        raise MetadataError(f"Feature {name!r}: {str(error).rstrip('.')}") from error
 
 
 def feature_to_json(feature: Feature) -> dict[str, Any]:
@@ -63,7 +66,7 @@ def _dtype(name: str, dtype: object) -> str:
     except TypeError:
         known = None
     if known is None or known.kind not in "biuf" or not isinstance(dtype, str):
-        raise MetadataError(f"Feature {name!r} has the dtype {dtype!r}, which no reader knows")
+        raise MetadataError(f"Feature {name!r} has the unknown dtype {dtype!r}")
     return known.name
 
 
@@ -78,7 +81,7 @@ def _shape(name: str, shape: object) -> tuple[int, ...]:
             f"Feature {name!r} has the shape {shape!r}, which is not a list of sizes"
         )
     if math.prod(sizes) > _MOST_ELEMENTS:
-        raise MetadataError(f"Feature {name!r} has the shape {shape!r}, which no memory holds")
+        raise MetadataError(f"Feature {name!r} has the shape {shape!r}, which is too large")
     return tuple(sizes) or (1,)
 
 
@@ -88,7 +91,7 @@ def _flat_names(names: object) -> tuple[str, ...] | None:
         return None
     if isinstance(names, dict):
         if all(isinstance(value, int) for value in names.values()):
-            # {"shoulder": 0, "elbow": 1}: the values are places, not names.
+            # {"shoulder": 0, "elbow": 1}: the values are positions, not names.
             return tuple(str(key) for key, _ in sorted(names.items(), key=lambda item: item[1]))
         return tuple(flat for value in names.values() for flat in _flat_names(value) or ())
     if isinstance(names, list):
@@ -114,7 +117,7 @@ def _camera_shape(
 
 
 def _split_depth(name: str, extra: dict[str, Any]) -> tuple[Depth | None, dict[str, Any]]:
-    """Take what concerns depth out of an entry; LeRobot has spelled it in several ways."""
+    """Separate what concerns depth, which LeRobot has spelled in several ways."""
     marked = False
     fields: dict[str, Any] = {}
     kept: dict[str, Any] = {}

@@ -31,7 +31,7 @@ _OPTIONAL = ("dataset_from_index", "dataset_to_index")
 
 
 def read_manifest(root: Path, info: Info) -> Manifest:
-    """Return all that a v3.0 dataset's metadata says; statistics are not read."""
+    """Return what the metadata of a v3.0 dataset says; statistics are not read."""
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
     listed = _read_episodes(root, cameras)
     _check_numbers(listed.numbers, root)
@@ -81,7 +81,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
 def episode_files(root: Path) -> list[Path]:
     """Return the files of the episode table, in the order of their numbers.
 
-    A name that begins with a dot is of a file that is being written.
+    Names that begin with a dot are files that are being written.
     """
     files = (root / "meta" / "episodes").glob("**/*.parquet")
     return sorted(path for path in files if not path.name.startswith("."))
@@ -105,7 +105,7 @@ class _Listed:
 
 
 def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
-    """Read only the columns that locate episodes: statistics are most of the bytes."""
+    """Read the columns that locate episodes, without the statistics: those are most of the bytes."""
     wanted = [*_REQUIRED, *_OPTIONAL]
     wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
     parts, tasks = [], []
@@ -114,7 +114,7 @@ def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
             missing = [name for name in _REQUIRED if name not in table.column_names]
             if missing:
                 raise MetadataError(
-                    f"Column {missing[0]!r} is not there: an episode table needs "
+                    f"Column {missing[0]!r} is missing: an episode table needs "
                     f"{', '.join(_REQUIRED)}, in {str(path)!r}."
                 )
             table.prefetch([*wanted, "tasks"])
@@ -170,7 +170,7 @@ def _files(
             f"The episode table counts more than {_MOST_FILES:,} files or chunks of "
             f"{prefix!r}, in {str(info_path.parent / 'episodes')!r}."
         )
-    # One number a file sorts ten times faster than a pair.
+    # One number per file sorts ten times faster than a pair.
     step = int(number.max(initial=0)) + 2
     unique, file = np.unique((chunk + 1) * step + (number + 1), return_inverse=True)
     fields = {"chunk_index": unique // step - 1, "file_index": unique % step - 1}
@@ -181,11 +181,7 @@ def _files(
 def _clips(
     info: Info, columns: Mapping[str, NDArray[Any]], camera: str
 ) -> tuple[FileSet, ClipTable, tuple[str, ...]]:
-    template = info.video_path
-    if template is None:
-        raise MetadataError(
-            f"Camera {camera!r} is stored as video, but video_path is null in {str(info.path)!r}."
-        )
+    template = info.video_template(camera)
     constants = {"video_key": camera}
     check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
     prefix = f"videos/{camera}"
@@ -196,7 +192,7 @@ def _clips(
         )
         unknown = np.full(len(nowhere), np.nan)
         problem = f"The episode table does not say where the images of {camera!r} lie."
-        # Where nothing has been recorded yet, there is no table, and nothing to say.
+        # As long as nothing has been recorded there is no table, and no problem.
         problems = (problem,) if len(nowhere) else ()
         return empty, ClipTable(nowhere, unknown, unknown), problems
     files, file = _files(template, columns, prefix, info.path, constants)
@@ -221,13 +217,13 @@ def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
     )
     problem = (
         f"Episode {number} has length {length} but spans {span} rows "
-        f"({len(wrong)} such episodes in all); lengths count."
+        f"({len(wrong)} such episodes in all); the length is used."
     )
     return (problem,)
 
 
 def _read_texts(path: Path, noun: str) -> dict[int, str]:
-    """Read a table of numbered texts; its text column is named, or was a pandas index."""
+    """Read a table of numbered texts; the text is a named column, or the index of a pandas frame."""
     if not path.exists():
         return {}
     with open_parquet(path) as table:

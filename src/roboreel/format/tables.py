@@ -1,4 +1,4 @@
-"""Episode tables from what the metadata lists, whatever the version."""
+"""Episode tables from what the metadata lists, in any version."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_on
 
 
 def sorted_once(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return where each episode number stands, ascending and without repeats, and what is wrong."""
+    """Return the position of each number, ascending and without repeats, and what is wrong."""
     unique, first = np.unique(numbers, return_index=True)
     if len(unique) == len(numbers):
         return first.astype(np.int64), ()
     twice = np.setdiff1d(np.arange(len(numbers)), first)
     problem = (
         f"Episode {int(numbers[twice[0]])} is listed more than once ({len(twice)} such lines in "
-        f"all); the first line of each counts."
+        f"all); the first line of each is used."
     )
     return first.astype(np.int64), (problem,)
 
@@ -51,7 +51,7 @@ def arrange_episodes(
     Args:
         number: Episode numbers, ascending.
         length: Frames of each.
-        place: Where each stands among the rows, as the metadata says: only the order counts.
+        place: Where each lies among the rows, according to the metadata: only the order matters.
         data_file: Data file of each.
         clips: Where its images lie, per video camera.
         tasks: Its tasks.
@@ -60,7 +60,8 @@ def arrange_episodes(
     wrong = (length < 0) | (length > _MOST_FRAMES)
     if wrong.any():
         raise MetadataError(
-            f"Episode {int(number[wrong][0])} has the length {int(length[wrong][0])}, in "
+            f"Episode {int(number[wrong][0])} has the impossible length "
+            f"{int(length[wrong][0])}, in "
             f"{str(path)!r}."
         )
     order = np.lexsort((number, place))
@@ -97,7 +98,7 @@ def rows_within_files(
 def compare_totals(
     totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
 ) -> tuple[str, ...]:
-    """Return what info.json claims and the tables do not bear out."""
+    """Return where info.json and the tables disagree."""
     found = {
         "total_episodes": (len(episodes), "episodes"),
         "total_frames": (episodes.num_rows, "frames"),

@@ -11,6 +11,7 @@ import numpy as np
 
 from roboreel.errors import SampleError
 from roboreel.loading.prefetch import Prefetcher
+from roboreel.numbers import check_at_least
 from roboreel.order.order import LocalOrder, Weighted
 
 if TYPE_CHECKING:
@@ -34,10 +35,7 @@ class ReadAhead:
     """Batches that are begun or ready, ahead of the one in use."""
 
     def __post_init__(self) -> None:
-        if self.threads < 1 or self.prefetch < 1:
-            raise ValueError(
-                f"threads and prefetch are 1 or more; they are {self.threads} and {self.prefetch}."
-            )
+        check_at_least(1, threads=self.threads, prefetch=self.prefetch)
 
 
 class Samples(Protocol):

@@ -9,6 +9,7 @@ import numpy as np
 
 from roboreel.dataset.mixture import Mixture
 from roboreel.errors import EpisodeNotFoundError
+from roboreel.numbers import one_number
 from roboreel.order.order import (
     Local,
     LocalOrder,
@@ -55,9 +56,10 @@ def make_order(
         weights: Shares of episodes or tasks; needs a uniform shuffle.
 
     Raises:
+        TypeError: The seed is not a whole number.
         ValueError: The shuffle is unknown, or does not go with the weights or the source.
     """
-    count = int(lengths.sum())
+    count, seed = int(lengths.sum()), one_number(seed, "seed")
     if isinstance(shuffle, Local):
         local: Local | None = shuffle
     elif shuffle in (False, True, "uniform", "local"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from roboreel.errors import RowNotFoundError
+from roboreel.numbers import check_at_least
 from roboreel.order.permutation import make_key, permute, scramble, unpermute
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Sequential:
     num_samples: int
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sample at each position: the position itself."""
@@ -76,7 +77,7 @@ class Uniform:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sample at each position; every sample stands at exactly one."""
@@ -103,7 +104,7 @@ class Local:
     """Blocks that are mixed with each other; a pool has ``block * buffer`` samples."""
 
     def __post_init__(self) -> None:
-        _check_at_least(1, block=self.block, buffer=self.buffer)
+        check_at_least(1, block=self.block, buffer=self.buffer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class LocalOrder:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sample at each position; every sample stands at exactly one."""
@@ -184,7 +185,7 @@ class Weighted:
     """First sample of each group, ``(G,)``."""
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
         lengths, weights = np.asarray(self.lengths, np.int64), np.asarray(self.weights, np.float64)
         _check_weights(weights, lengths)
         # cumsum adds one by one: a pairwise sum would differ between machines.
@@ -252,12 +253,6 @@ def _inside(positions: NDArray[np.int64], num_samples: int) -> NDArray[np.int64]
             f"an epoch has {num_samples}, counted from 0."
         )
     return positions
-
-
-def _check_at_least(lowest: int, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < lowest:
-            raise ValueError(f"{name} must be {lowest} or more; it is {number}.")
 
 
 def _check_weights(weights: NDArray[np.float64], lengths: NDArray[np.int64]) -> None:
