@@ -171,6 +171,16 @@ class Folder:
 
         self.edit_frames(episode, edit)
 
+    def edit_all_frames(self, change: Callable[[pa.Table, int], pa.Table]) -> None:
+        """Change all data files, given the rows of an episode and its number.
+
+        Columns may change too: as after a round trip through pandas, nothing describes them.
+        """
+        for file in sorted({self.data(episode) for episode in range(len(LENGTHS))}):
+            pairs = zip(self.row_groups(file), self.episodes_in(file), strict=True)
+            groups = [change(group, episode) for group, episode in pairs]
+            self.write_row_groups(file, [group.replace_schema_metadata(None) for group in groups])
+
     def row_groups(self, file: str) -> list[pa.Table]:
         """Return the row groups of a data file."""
         with pq.ParquetFile(self.root / file) as parquet:

@@ -17,7 +17,9 @@ from tests.clean import (
 )
 from tests.corruptions import CORRUPTIONS, THE_SIXTEEN
 from tests.video_factory import number_of
+from tests.wild import WILD
 
+WILD_CASES = [(wild, version) for wild in WILD for version in wild.versions]
 CASES = [(corruption, version) for corruption in CORRUPTIONS for version in corruption.versions]
 
 
@@ -70,3 +72,18 @@ def test_the_sixteen_are_among_the_corruptions_and_names_are_unique():
     assert set(THE_SIXTEEN) <= set(names)
     assert len(THE_SIXTEEN) == 16
     assert len(names) >= 36
+
+
+@pytest.mark.parametrize(("wild", "version"), WILD_CASES, ids=lambda case: str(case))
+def test_a_wild_dataset_says_what_is_true_for_each_row(wild, version, tmp_path):
+    truth = wild.make(tmp_path / "wild", version)
+    assert (tmp_path / "wild").is_dir()
+    assert wild.write.__doc__
+    expected = NUM_ROWS if truth.opens else 0
+    assert len(truth.rows) == len(truth.tasks) == expected
+    assert all(len(numbers) == expected for numbers in truth.images.values())
+    assert truth.opens or truth.says
+
+
+def test_every_point_of_the_issue_has_a_wild_dataset():
+    assert {wild.point for wild in WILD} == {f"A{number}" for number in range(1, 11)}

@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["LEROBOT", "peers_folder", "peers_python", "peers_variable"]
 
 LEROBOT = "0.4.4"
-"""The LeRobot that benchmarks run beside. Tests can ask for others, in environments of their own."""
+"""The LeRobot that benchmarks run beside. Tests can ask for others."""
 
 _PROJECT = Path(__file__).resolve().parents[2]
 
