@@ -62,8 +62,11 @@ class Folder:
     def _path(self, template: str, episode: int, prefix: str, **names: str) -> str:
         if not self.is_v3:
             return template.format(episode_chunk=0, episode_index=episode, **names)
-        row = self.episode_rows()[episode]
-        numbers = {key: row[f"{prefix}/{key}"] for key in ("chunk_index", "file_index")}
+        keys = ("chunk_index", "file_index")
+        table = pq.read_table(
+            self.root / self.episode_table, columns=[f"{prefix}/{key}" for key in keys]
+        )
+        numbers = {key: table[f"{prefix}/{key}"][episode].as_py() for key in keys}
         return template.format(**numbers, **names)
 
     # The metadata.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from tests.clean import CAMERAS, NUM_ROWS, VERSIONS, rows_of, shown, task_of
+from tests.clean import CAMERAS, NUM_ROWS, VERSIONS, shown, task_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -19,10 +19,7 @@ V3 = ("v3.0",)
 
 @dataclass(frozen=True)
 class Truth:
-    """What a right reader returns for each row of the dataset; None where it must raise.
-
-    A reader that cannot tell must raise. It never returns anything else.
-    """
+    """What a right reader returns for each row of the dataset; None where it must raise."""
 
     rows: tuple[int | None, ...] = tuple(range(NUM_ROWS))
     """``observation.state[0]`` of each row."""
@@ -34,6 +31,8 @@ class Truth:
     """What `number_of` reads in the image of each row, by camera that can be read."""
     tasks: tuple[str | None, ...] = tuple(map(task_of, range(NUM_ROWS)))
     """The task of each row; an empty text if it has none, None if reading must raise."""
+    refusable: frozenset[int] = frozenset()
+    """Rows that share a file or an episode with the damage: an error is right for them too."""
     opens: bool = True
     """Whether the dataset can be opened; otherwise nothing else holds."""
     says: tuple[str, ...] = ()
@@ -69,22 +68,28 @@ def wild(
     return make
 
 
-def without(episodes: Iterable[int], *, says: tuple[str, ...] = ()) -> Truth:
-    """Return the truth of a clean dataset whose rows of some episodes cannot be read."""
-    lost = {row for episode in episodes for row in rows_of(episode)}
-    clean = Truth()
+def without(
+    lost: Iterable[int], *, refusable: Iterable[int] = (), says: tuple[str, ...] = ()
+) -> Truth:
+    """Return the truth of a clean dataset whose data files have lost some rows.
+
+    Their images are there. A reader may return them, or need the lost rows to tell which they are.
+    """
+    clean, lost = Truth(), frozenset(lost)
     return Truth(
-        rows=_except(clean.rows, lost),
-        images={camera: _except(numbers, lost) for camera, numbers in clean.images.items()},
-        tasks=_except(clean.tasks, lost),
+        rows=hidden(clean.rows, lost),
+        tasks=hidden(clean.tasks, lost),
+        refusable=lost.union(refusable),
         says=says,
     )
+
+
+def hidden(values: Sequence[T | None], lost: Iterable[int]) -> tuple[T | None, ...]:
+    """Return the values of all rows, with None for those that are lost."""
+    gone = frozenset(lost)
+    return tuple(None if row in gone else value for row, value in enumerate(values))
 
 
 def unopened(*says: str) -> Truth:
     """Return the truth of a folder that cannot be opened, with an error of these words."""
     return Truth(rows=(), images={}, tasks=(), opens=False, says=says)
-
-
-def _except(values: Sequence[T | None], lost: Container[int]) -> tuple[T | None, ...]:
-    return tuple(None if row in lost else value for row, value in enumerate(values))

@@ -23,7 +23,7 @@ from tests.clean import (
 )
 from tests.surgery import LFS_POINTER, Folder, damage_page
 from tests.video_factory import numbered_image
-from tests.wild_fixture import V3, Truth, wild, without
+from tests.wild_fixture import V3, Truth, hidden, wild, without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,20 +61,26 @@ def gr00t(root: Path, version: str) -> Truth:
 
 @wild("A5")
 def rows_missing(root: Path, version: str) -> Truth:
-    """Episode 2 has three rows fewer than the metadata say. Every other episode reads."""
+    """Episode 2 has three rows fewer than the metadata say. Every other episode reads.
+
+    Its other rows, too, may be refused.
+    """
     folder = Folder(clean_dataset(root, version))
     folder.edit_frames(2, lambda table: table.slice(0, len(table) - 3))
-    return without([2])
+    return without(rows_of(2)[-3:], refusable=rows_of(2))
 
 
 @wild("A5")
 def nulls(root: Path, version: str) -> Truth:
-    """Two rows of episode 3 have no ``observation.state``. Every other episode reads."""
+    """Two rows of episode 3 have no ``observation.state``. Every other episode reads.
+
+    Its other rows, too, may be refused.
+    """
     folder = Folder(clean_dataset(root, version))
     folder.edit_column(
         3, "observation.state", lambda values: [*values[:4], None, None, *values[6:]]
     )
-    return Truth(rows=without([3]).rows)
+    return Truth(rows=hidden(Truth().rows, rows_of(3)[4:6]), refusable=frozenset(rows_of(3)))
 
 
 @wild("A5")
@@ -83,7 +89,7 @@ def damaged_page(root: Path, version: str) -> Truth:
     folder = Folder(clean_dataset(root, version))
     file = folder.data(3)
     damage_page(root / file, folder.episodes_in(file).index(3), "observation.state")
-    return Truth(rows=without([3]).rows)
+    return Truth(rows=hidden(Truth().rows, rows_of(3)), refusable=frozenset(rows_of(3)))
 
 
 @wild("A5")
@@ -168,7 +174,7 @@ def lfs_pointer_data(root: Path, version: str) -> Truth:
     """One data file is a Git LFS pointer. Every episode of other files reads."""
     folder = Folder(clean_dataset(root, version))
     file = folder.data(3)
-    lost = folder.episodes_in(file)
+    lost = [row for episode in folder.episodes_in(file) for row in rows_of(episode)]
     (root / file).write_text(LFS_POINTER)
     return without(lost, says=("git lfs pull",))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tests.clean import CAMERAS, FPS, FRONT, LENGTHS, NUM_ROWS, WRIST, clean_dataset, rows_of, shown
 from tests.surgery import LFS_POINTER, Folder, overwrite, rename_box
 from tests.video_factory import write_video
-from tests.wild_fixture import V2, V3, Truth, wild, without
+from tests.wild_fixture import V2, V3, Truth, hidden, wild
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,14 +94,16 @@ def fps_half_of_the_video(root: Path, version: str) -> Truth:
 def video_of_half_the_images(root: Path, version: str) -> Truth:
     """The videos have every second image, at 15 a second; info.json and the timestamps say 30.
 
-    No rule gives every row an image of its own: reading an image is an error that names both rates.
+    Every second row has no image of its own, and reading it is an error that names both rates. The
+    others may be refused with it.
     """
     folder = Folder(clean_dataset(root, version, episodes_per_file=1))
     for camera in CAMERAS:
         for episode in range(len(LENGTHS)):
             _slow_down(folder, camera, episode)
-    nothing = (None,) * NUM_ROWS
-    return Truth(images=dict.fromkeys(CAMERAS, nothing), says=("15", "30"))
+    odd = [row for episode in range(len(LENGTHS)) for row in rows_of(episode)[1::2]]
+    images = {camera: hidden(numbers, odd) for camera, numbers in Truth().images.items()}
+    return Truth(images=images, refusable=frozenset(range(NUM_ROWS)), says=("15", "30"))
 
 
 @wild("A4")
@@ -177,12 +179,11 @@ def lfs_pointer_video(root: Path, version: str) -> Truth:
     """One video of a camera is a Git LFS pointer. All else reads; its images are an error."""
     folder = Folder(clean_dataset(root, version))
     file = folder.video(WRIST, 3)
-    lost = folder.episodes_in(file)
+    lost = [row for episode in folder.episodes_in(file) for row in rows_of(episode)]
     (root / file).write_text(LFS_POINTER)
-    return Truth(
-        images={FRONT: Truth().images[FRONT], WRIST: without(lost).images[WRIST]},
-        says=("git lfs pull",),
-    )
+    images = dict(Truth().images)
+    images[WRIST] = hidden(images[WRIST], lost)
+    return Truth(images=images, says=("git lfs pull",))
 
 
 def rotate(path: Path) -> None:
