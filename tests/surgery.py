@@ -177,12 +177,15 @@ class Folder:
     def edit_all_frames(self, change: Callable[[pa.Table, int], pa.Table]) -> None:
         """Change all data files, given the rows of an episode and its number.
 
-        Columns may change too: as after a round trip through pandas, nothing describes them.
+        If columns change, nothing describes them any more, as after a round trip through pandas.
         """
         for file in sorted({self.data(episode) for episode in range(len(LENGTHS))}):
-            pairs = zip(self.row_groups(file), self.episodes_in(file), strict=True)
+            before = self.row_groups(file)
+            pairs = zip(before, self.episodes_in(file), strict=True)
             groups = [change(group, episode) for group, episode in pairs]
-            self.write_row_groups(file, [group.replace_schema_metadata(None) for group in groups])
+            if not groups[0].schema.equals(before[0].schema):
+                groups = [group.replace_schema_metadata(None) for group in groups]
+            self.write_row_groups(file, groups)
 
     def row_groups(self, file: str) -> list[pa.Table]:
         """Return the row groups of a data file."""
