@@ -37,9 +37,9 @@ def length_wrong(folder: Folder) -> Place:
     return Place((folder.data(2), folder.episode_table), (2,))
 
 
-@corruption("RR202", restores="values", also=("RR101", "RR203", "RR205", "RR403", *STATISTICS))
+@corruption("RR202", fixable=True, also=("RR101", "RR203", "RR205", "RR403", *STATISTICS))
 def rows_missing(folder: Folder) -> Place:
-    """The file has lost the last three rows of an episode."""
+    """The file has lost the last three rows of an episode. Its length can be corrected."""
     folder.edit_frames(2, lambda table: table.slice(0, len(table) - 3))
     return Place((folder.data(2), folder.episode_table), (2,))
 

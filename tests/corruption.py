@@ -62,16 +62,18 @@ def corruption(
     code: str,
     *,
     versions: tuple[str, ...] = VERSIONS,
+    fixable: bool = False,
     restores: Restores = None,
     also: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Folder], Place]], Corruption]:
     """Make a `Corruption` out of the function that causes it, whose name becomes its own.
 
-    What can be restored is fixable.
+    What can be restored is fixable. So is what can be made consistent, though something is lost.
     """
 
     def make(change: Callable[[Folder], Place]) -> Corruption:
         name = change.__name__.replace("_", "-")
-        return Corruption(name, code, change, versions, restores is not None, restores, also)
+        answer = fixable or restores is not None
+        return Corruption(name, code, change, versions, answer, restores, also)
 
     return make
