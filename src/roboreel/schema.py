@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.findings import Finding
+
 __all__ = ["ClipTable", "Depth", "EpisodeTable", "Feature", "FileSet", "Manifest"]
 
 Kind = Literal["number", "text", "image", "video", "language"]
@@ -252,8 +254,8 @@ class Manifest:
     splits: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of info.json, kept as they were found."""
-    problems: tuple[str, ...] = ()
-    """What does not add up in the metadata, one sentence each."""
+    problems: tuple[Finding, ...] = ()
+    """What does not add up in the metadata."""
 
     __hash__ = None  # type: ignore[assignment]
 

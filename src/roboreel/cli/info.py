@@ -38,7 +38,7 @@ def info(
     if episodes:
         output.print(_episode_table(dataset))
     for problem in dataset.problems:
-        output.print(f"[yellow]Problem:[/] {escape(problem)}", soft_wrap=True)
+        output.print(f"[yellow]Problem:[/] {escape(str(problem))}", soft_wrap=True)
 
 
 def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
             for name, feature in dataset.features.items()
         },
         "tasks": {str(number): text for number, text in dataset.tasks.items()},
-        "problems": list(dataset.problems),
+        "problems": [str(problem) for problem in dataset.problems],
     }
     if episodes:
         summary["episode_list"] = [

@@ -15,7 +15,7 @@ from roboreel.dataset.plan import select_episodes, whole_numbers
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.errors import TaskNotFoundError
 from roboreel.format import read_manifest
-from roboreel.format.hub import SCHEME, find_dataset, parse_hub_url
+from roboreel.format.hub import dataset_folder
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import parse_size, process_budget
 from roboreel.sample_spec import spec_of
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.episodes import Episode
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
+    from roboreel.findings import Finding
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature, Manifest
@@ -66,7 +67,7 @@ def open_dataset(
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    manifest = read_manifest(_folder(path))
+    manifest = read_manifest(dataset_folder(path))
     source = _Source(manifest, decode_threads, None if cache is None else Path(cache).expanduser())
     if cache is not None:
         _ = source.reader  # A cache that does not fit is refused now, not at the first read.
@@ -87,12 +88,6 @@ class _Source:
         from roboreel.dataset.reader import open_reader
 
         return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
-
-
-def _folder(path: str | os.PathLike[str]) -> Path:
-    if isinstance(path, str) and path.startswith(SCHEME):
-        return find_dataset(*parse_hub_url(path))
-    return Path(path).expanduser()
 
 
 class Dataset:
@@ -133,8 +128,8 @@ class Dataset:
         return self.manifest.tasks
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """What does not add up in the metadata, one sentence each; empty for a sound dataset."""
+    def problems(self) -> tuple[Finding, ...]:
+        """What does not add up in the metadata; empty for a sound dataset. Each prints as a sentence."""
         return self.manifest.problems
 
     @cached_property

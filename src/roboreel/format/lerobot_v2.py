@@ -24,7 +24,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
     """Return all that a v2.0 or v2.1 dataset's metadata says; statistics are not read."""
     lines = root / "meta" / "episodes.jsonl"
     number, length, task_lists = read_episode_lines(lines)
-    first, problems = sorted_once(number)
+    first, problems = sorted_once(number, "meta/episodes.jsonl")
     number, length = number[first], length[first]
     fields = {"episode_chunk": number // info.chunks_size, "episode_index": number}
     file = np.arange(len(number), dtype=np.int64)

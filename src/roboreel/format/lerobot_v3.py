@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
+from roboreel.findings import finding
 from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
 from roboreel.format.templates import check_template, file_set
 from roboreel.schema import ClipTable, FileSet, Manifest
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.findings import Finding
     from roboreel.format.info import Info
 
 __all__ = ["episode_files", "read_manifest"]
 
 _CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 _REQUIRED = ("episode_index", "length", "data/chunk_index", "data/file_index")
+_EPISODES = "meta/episodes"
 _MOST_FILES = 2**30
 _OPTIONAL = ("dataset_from_index", "dataset_to_index")
 
@@ -34,10 +37,11 @@ def read_manifest(root: Path, info: Info) -> Manifest:
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
     listed = _read_episodes(root, cameras)
     _check_numbers(listed.numbers, root)
-    first, problems = sorted_once(listed.numbers["episode_index"])
+    first, problems = sorted_once(listed.numbers["episode_index"], _EPISODES)
     columns = {name: column[first] for name, column in listed.numbers.items()}
     if (columns.get("dataset_from_index", first) < 0).any():
-        problems += ("Some episodes do not say which rows they hold; all are in number order.",)
+        unsaid = "Some episodes do not say which rows they hold; all are in number order."
+        problems += (finding("RR203", unsaid, file=_EPISODES),)
         del columns["dataset_from_index"]
     data_files, data_file = _files(info.data_path, columns, "data", info.path, {})
     video_files, clips = {}, {}
@@ -179,7 +183,7 @@ def _files(
 
 def _clips(
     info: Info, columns: Mapping[str, NDArray[Any]], camera: str
-) -> tuple[FileSet, ClipTable, tuple[str, ...]]:
+) -> tuple[FileSet, ClipTable, tuple[Finding, ...]]:
     template = info.video_path
     if template is None:
         raise MetadataError(
@@ -194,7 +198,8 @@ def _clips(
             template, {"chunk_index": nowhere[:0], "file_index": nowhere[:0]}, constants
         )
         unknown = np.full(len(nowhere), np.nan)
-        problem = f"The episode table does not say where the images of {camera!r} lie."
+        unsaid = f"The episode table does not say where the images of {camera!r} lie."
+        problem = finding("RR109", unsaid, file=_EPISODES, feature=camera)
         # Where nothing has been recorded yet, there is no table, and nothing to say.
         problems = (problem,) if len(nowhere) else ()
         return empty, ClipTable(nowhere, unknown, unknown), problems
@@ -208,7 +213,7 @@ def _clips(
     return files, clips, ()
 
 
-def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[Finding, ...]:
     if any(name not in columns for name in _OPTIONAL):
         return ()
     said = columns["dataset_to_index"] - columns["dataset_from_index"]
@@ -222,7 +227,7 @@ def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
         f"Episode {number} has length {length} but spans {span} rows "
         f"({len(wrong)} such episodes in all); lengths count."
     )
-    return (problem,)
+    return (finding("RR203", problem, file=_EPISODES, episode=number),)
 
 
 def _read_texts(path: Path, noun: str) -> dict[int, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import MetadataError
+from roboreel.findings import finding
 from roboreel.schema import EpisodeTable
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.findings import Finding, Severity
     from roboreel.schema import ClipTable
     from roboreel.storage.ragged import TextLists
 
@@ -23,17 +25,25 @@ _MOST_FRAMES = 2**40
 __all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once"]
 
 
-def sorted_once(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return where each episode number stands, ascending and without repeats, and what is wrong."""
+def sorted_once(
+    numbers: NDArray[np.int64], file: str
+) -> tuple[NDArray[np.int64], tuple[Finding, ...]]:
+    """Return where each episode number stands, ascending and without repeats, and what is wrong.
+
+    Args:
+        numbers: The episode numbers, in the order in which they are listed.
+        file: What lists them, below the dataset's folder, for the finding.
+    """
     unique, first = np.unique(numbers, return_index=True)
     if len(unique) == len(numbers):
         return first.astype(np.int64), ()
     twice = np.setdiff1d(np.arange(len(numbers)), first)
+    number = int(numbers[twice[0]])
     problem = (
-        f"Episode {int(numbers[twice[0]])} is listed more than once ({len(twice)} such lines in "
-        f"all); the first line of each counts."
+        f"Episode {number} is listed more than once ({len(twice)} such lines in all); the first "
+        f"line of each counts."
     )
-    return first.astype(np.int64), (problem,)
+    return first.astype(np.int64), (finding("RR112", problem, file=file, episode=number),)
 
 
 def arrange_episodes(
@@ -96,15 +106,21 @@ def rows_within_files(
 
 def compare_totals(
     totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
-) -> tuple[str, ...]:
-    """Return what info.json claims and the tables do not bear out."""
-    found = {
-        "total_episodes": (len(episodes), "episodes"),
-        "total_frames": (episodes.num_rows, "frames"),
-        "total_tasks": (num_tasks, "tasks"),
+) -> tuple[Finding, ...]:
+    """Return what info.json counts and the tables do not hold."""
+    found: dict[str, tuple[int, str, Severity]] = {
+        "total_episodes": (len(episodes), "episodes", "error"),
+        "total_frames": (episodes.num_rows, "frames", "error"),
+        # Nobody reads by this number.
+        "total_tasks": (num_tasks, "tasks", "warning"),
     }
     return tuple(
-        f"info.json counts {totals[key]} {noun}, the tables hold {count}."
-        for key, (count, noun) in found.items()
+        finding(
+            "RR101",
+            f"info.json counts {totals[key]} {noun}, the tables hold {count}.",
+            severity=severity,
+            file="meta/info.json",
+        )
+        for key, (count, noun, severity) in found.items()
         if key in totals and totals[key] != count
     )

@@ -54,7 +54,7 @@ class Survey:
 def survey_dataset(dataset: Dataset) -> Survey:
     """Read what the page needs: metadata, a limited number of rows, a few images."""
     rows = _rows_to_read(len(dataset))
-    doubts = [*dataset.problems, *doubt_episodes(dataset)]
+    doubts = [*map(str, dataset.problems), *doubt_episodes(dataset)]
     numbers: dict[str, list[Distribution]] = {}
     texts: dict[str, list[tuple[str, int]]] = {}
     for name, feature in dataset.features.items():
