@@ -1,4 +1,4 @@
-"""Reading pictures that lie in Parquet: as bytes, as pixels, with actions; at what disk and memory."""
+"""Reading pictures in Parquet: as bytes, as pixels, and with actions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["BENCHMARK"]
 
 MEMORY = 128_000_000
-"""Budget of ours, and of the row-group LRU: less than a third of the dataset."""
+"""Our budget, and that of the row-group LRU: less than a third of the dataset."""
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Write 10,000 pictures, more than 400 MB, and list who reads them."""
+    """Write 10,000 pictures, more than 400 MB, and return who reads them."""
     shape = PictureShape(3, mean_length=30) if settings.quick else PictureShape(52)
     root = write_pictures_v30(settings.scratch / "pictures", shape)
     title = f"{int(shape.lengths().sum()):,} PNG pictures of 40 KB"

@@ -11,8 +11,10 @@ import numpy as np
 
 from roboreel import open_dataset
 from roboreel.demo_arm import Sample, make_sample
+from roboreel.format import write_manifest
+from roboreel.format.places import DATA_PATH, VIDEO_PATH
 from roboreel.format.statistics import read_episode_stats, read_stats
-from roboreel.format.write_v3 import DATA_PATH, VIDEO_PATH, write_data_file, write_manifest
+from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, FileSet
 from roboreel.video.encode import encode_video
 from roboreel.video.encoding import Encoding

@@ -1,4 +1,4 @@
-"""A dataset with its pictures in Parquet, as LeRobot writes them: 40 KB of PNG each."""
+"""A dataset with PNG pictures of 40 KB in Parquet, as LeRobot writes them."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["PictureShape", "write_pictures_v30"]
 
 SIZE = (144, 144)
-"""So that a picture takes 40 KB."""
+"""Height and width that give PNG files of 40 KB."""
 
 
 @dataclass(frozen=True)
 class PictureShape(Shape):
-    """How large a dataset is that has one camera, its pictures in the data files."""
+    """The size of a dataset with one camera, whose pictures are in the data files."""
 
     mean_length: int = 200
     cameras: int = 0
-    """Of video: none."""
+    """Cameras stored as video."""
     episodes_per_data_file: int = 12
-    """About where LeRobot starts another file: 100 MB."""
+    """LeRobot starts another file at about 100 MB."""
 
     def features(self) -> dict[str, dict[str, Any]]:
         """Return the features as info.json has them."""
@@ -42,7 +42,7 @@ class PictureShape(Shape):
 
 
 def write_pictures_v30(root: Path, shape: PictureShape) -> Path:
-    """Write a v3.0 dataset, with Snappy and dictionaries, a row group for each episode."""
+    """Write a v3.0 dataset with Snappy, dictionaries and one row group per episode."""
     write_v30_metadata(root, shape)
     lengths = shape.lengths()
     starts = np.cumsum(lengths) - lengths
@@ -71,7 +71,7 @@ def _pictures(start: int, length: int) -> pa.Array:
 
 
 def _image(row: int) -> NDArray[np.uint8]:
-    """Return a soft picture with the noise of a sensor, which halves under PNG, as photos do."""
+    """Return a smooth picture with sensor noise, which PNG halves, as it does photos."""
     height, width = SIZE
     soft = np.add.outer(np.arange(height), np.arange(width))[..., None] // 2 + [row % 64, 0, 32]
     noise = np.random.default_rng(row).integers(0, 16, (height, width, 3))

@@ -1,4 +1,4 @@
-"""Which pictures all contenders read, and how it is measured. Standard library only."""
+"""The pictures that all contenders read, measured. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def measure_bytes(
     one: Callable[[int], bytes],
     many: Callable[[list[int]], list[bytes]],
 ) -> None:
-    """Read encoded pictures: for the first time, one by one, and in batches."""
+    """Read encoded pictures: for the first time in batches, one by one, and in batches again."""
     chosen = random_rows(num_rows, count)
     grouped = batches(chosen)
     with meter.step(f"bytes, first visit, in batches of {BATCH}", BATCH * len(grouped)):
         for batch in grouped:
             many(batch)
-    one(chosen[0])  # Once unmeasured here and below: what a first call imports is not its price.
+    one(chosen[0])  # Not measured, here and below: a first call may import modules.
     with meter.step("bytes, one row", count):
         for row in chosen:
             one(row)
@@ -45,7 +45,7 @@ def measure_pixels(
     one: Callable[[int], object],
     many: Callable[[list[int]], Any],
 ) -> None:
-    """Read decoded pictures: one by one, and in batches; note the sum of some pixels."""
+    """Read decoded pictures, one by one and in batches; note the sum of some pixels."""
     chosen = random_rows(num_rows, count)
     one(chosen[0])
     with meter.step("pixels, one row", count):
@@ -59,7 +59,7 @@ def measure_pixels(
 
 
 def measure_samples(meter: Meter, num_rows: int, count: int, one: Callable[[int], object]) -> None:
-    """Read an image and the actions from there on, one sample at a time."""
+    """Read an image and the actions from its row on, one sample at a time."""
     chosen = random_rows(num_rows, count)
     one(chosen[0])
     with meter.step(f"an image and {WINDOW} actions, one sample", count):

@@ -1,4 +1,4 @@
-"""Pictures that all contenders store: 40 KB that do not compress. Standard library only."""
+"""Incompressible pictures of 40 KB, which all contenders store. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PICTURE_BYTES = 40_000
 
 
 def pictures(count: int) -> Iterator[dict[str, Any]]:
-    """Give examples with a picture and its number, the same in every process."""
+    """Yield examples of a picture and its number, the same in every process."""
     noise = random.Random(0).randbytes(4 * 1024**2)
     for number in range(count):
         start = number * 977 % (len(noise) - PICTURE_BYTES)
@@ -23,5 +23,5 @@ def pictures(count: int) -> Iterator[dict[str, Any]]:
 
 
 def checksum(images: Iterable[bytes]) -> float:
-    """Return a number that tells whether contenders have read the same pictures."""
+    """Return a number that is equal if contenders have read the same pictures."""
     return float(sum(map(zlib.crc32, images)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.order.order import Local, Sequential, Uniform, Weighted
+from roboreel.order.order import Local, LocalOrder, Sequential, Uniform, Weighted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,10 +87,10 @@ def _orders(episodes: int, frames: int) -> dict[str, Order]:
     lengths = np.full(episodes, frames)
     return {
         "sequential": Sequential(total),
-        "local, 32 x 4": Local(total, block=32, buffer=4),
-        "local, 32 x 16": Local(total, block=32, buffer=16),
-        "local, 8 x 64": Local(total, block=8, buffer=64),
-        "local, 32 x 64": Local(total, block=32, buffer=64),
+        "local, 32 x 4": LocalOrder(total, Local(block=32, buffer=4)),
+        "local, 32 x 16": LocalOrder(total, Local(block=32, buffer=16)),
+        "local, 8 x 64": LocalOrder(total, Local(block=8, buffer=64)),
+        "local, 32 x 64": LocalOrder(total, Local(block=32, buffer=64)),
         "uniform": Uniform(total),
         "weighted, all alike": Weighted(lengths, np.ones(episodes), total),
     }

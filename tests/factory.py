@@ -10,9 +10,11 @@ import imagecodecs
 import numpy as np
 import pytest
 
+from roboreel.format import write_manifest
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_to_json
-from roboreel.format.write_v3 import DATA_PATH, VIDEO_PATH, write_data_file, write_manifest
+from roboreel.format.places import DATA_PATH, VIDEO_PATH
+from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -7,15 +7,20 @@ import pytest
 rerun_chunk = pytest.importorskip("rerun.chunk")
 
 
+def chunks_of(path: Path):
+    """Return the chunks of the one recording in a file."""
+    reader = rerun_chunk.RrdReader(path)
+    (recording,) = reader.recordings()
+    return list(reader.stream(store=recording))
+
+
 def rows_of(path: Path, timeline: str = "frame_index"):
     """Return ``{(entity, component, time): value}``.
 
     Times are frame numbers or nanoseconds; that of static values is None.
     """
-    reader = rerun_chunk.RrdReader(path)
-    (recording,) = reader.recordings()
     rows = {}
-    for chunk in reader.stream(store=recording):
+    for chunk in chunks_of(path):
         batch = chunk.to_record_batch()
         columns = {}
         times = [None] * batch.num_rows

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 import roboreel as reel
 from roboreel.errors import UnsupportedVersionError
 from roboreel.findings import finding
-from roboreel.format import read_manifest
-from roboreel.record import compact as compaction
+from roboreel.format import limits, read_manifest
 from roboreel.record.compact import compact_dataset, group_tail, plan_compaction
 from tests.factory import edit_info, write_dataset_v2
 from tests.recordings import CAMERAS, FPS, check_dataset, decoded, features, frame, record
@@ -87,7 +86,7 @@ def test_files_stay_within_the_limits_and_recording_goes_on(tmp_path, store, mon
     write(root, store)
     sizes = [path.stat().st_size for path in sorted((root / "data").rglob("*.parquet"))]
     # So small that two data files fit into one, and no three.
-    monkeypatch.setattr(compaction, "_MEGABYTE", 1)
+    monkeypatch.setattr(limits, "_MEGABYTE", 1)
     edit_info(root, data_files_size_in_mb=int(max(sizes) * 2.4))
     plan = compact_dataset(root)
     assert [len(group) for group in plan.data] == [2, 2, 1]
@@ -110,7 +109,7 @@ def test_large_files_and_what_lies_before_them_stay(tmp_path, monkeypatch):
     root = tmp_path / "d"
     write(root, None, [2, 60, 2, 2])
     sizes = [path.stat().st_size for path in sorted((root / "data").rglob("*.parquet"))]
-    monkeypatch.setattr(compaction, "_MEGABYTE", 1)
+    monkeypatch.setattr(limits, "_MEGABYTE", 1)
     edit_info(root, data_files_size_in_mb=sizes[1] * 2 - 100)
     assert sizes[1] * 2 >= sizes[1] * 2 - 100 > sizes[0] * 2
     plan = compact_dataset(root)

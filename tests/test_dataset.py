@@ -411,7 +411,9 @@ def test_views_select_by_task_and_by_a_function_and_nest(dataset):
 def test_what_does_not_exist_is_named(dataset):
     with pytest.raises(EpisodeNotFoundError, match=r"Episode 9 .* 5 episodes, 0 to 4"):
         dataset.select(episodes=[0, 9])
-    with pytest.raises(RowNotFoundError, match="Sample 18 does not exist: there are 18, 0 to 17"):
+    with pytest.raises(
+        RowNotFoundError, match="Sample 18 does not exist: there are 18 samples, 0 to 17"
+    ):
         dataset.read([0, 18])
     with pytest.raises(IndexError, match="Sample -19"):
         dataset[-19]

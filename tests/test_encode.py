@@ -76,21 +76,6 @@ def test_every_image_falls_on_an_exact_tick_at_fractional_rates(fps, tmp_path):
     assert times == [i / rate for i in range(5)]
 
 
-def test_the_metadata_is_what_lerobot_writes(tmp_path):
-    with VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30) as writer:
-        writer.write(numbered_images(1)[0])
-        assert writer.info() == {
-            "video.height": 48,
-            "video.width": 64,
-            "video.codec": "av1",
-            "video.pix_fmt": "yuv420p",
-            "video.is_depth_map": False,
-            "video.fps": 30,
-            "video.channels": 3,
-            "has_audio": False,
-        }
-
-
 def test_options_win_over_the_fields():
     options = Encoding("h264", crf=20, options={"crf": "18", "bf": "2"}).encoder_options()
     assert (options["crf"], options["bf"]) == ("18", "2")

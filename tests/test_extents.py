@@ -293,7 +293,7 @@ def test_prefetching_changes_nothing_but_speed(tmp_path):
     column = ByteColumn(path, COLUMN, budget=Budget())
     rows = list(range(len(values)))
     for _ in range(2):
-        column._is_cold = True
+        column._disk.waits = True
         assert column.read(rows) == values
 
 
@@ -324,7 +324,7 @@ def test_a_row_outside_the_file_is_refused(tmp_path, row):
     path = write(tmp_path / "a.parquet", values_of("half", 30))
     column = ByteColumn(path, COLUMN, budget=Budget())
     for slow in (False, True):
-        column._is_cold = slow
+        column._disk.waits = slow
         with pytest.raises(RowNotFoundError, match=rf"Row {row} does not exist: there are 30 rows"):
             column.read([0, row])
 
@@ -346,7 +346,7 @@ def test_a_missing_column_names_those_that_are_there(tmp_path):
 def test_a_column_of_numbers_or_lists_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"number": [1], "list": [[b"a"]]}), path)
-    with pytest.raises(CorruptFileError, match="no byte strings"):
+    with pytest.raises(CorruptFileError, match="INT64, not byte strings"):
         ByteColumn(path, ("number",), budget=Budget())
     with pytest.raises(CorruptFileError, match="holds lists"):
         ByteColumn(path, ("list", "list", "element"), budget=Budget())

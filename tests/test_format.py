@@ -21,12 +21,13 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.format import read_manifest
+from roboreel.format import read_manifest, write_manifest
 from roboreel.format.features import feature_from_json, feature_to_json
 from roboreel.format.statistics import read_episode_stats, read_stats
-from roboreel.format.write_v3 import write_manifest
+from roboreel.format.video_info import encoding_of, with_video_info
 from roboreel.schema import Depth, Feature
 from roboreel.stats import FeatureStats
+from roboreel.video.encoding import Encoding
 from tests.factory import (
     NUMBERS,
     SHARED,
@@ -196,6 +197,31 @@ def test_subtasks_are_read(tmp_path):
 )
 def test_names_are_flat_whatever_their_form(given, flat):
     assert feature_from_json("f", {"dtype": "float32", "shape": [2], "names": given}).names == flat
+
+
+def test_what_is_said_of_a_video_is_what_lerobot_writes():
+    camera = with_video_info(Feature("video", (48, 64, 3)), Encoding(), 30)
+    assert feature_to_json(camera)["info"] == {
+        "video.height": 48,
+        "video.width": 64,
+        "video.codec": "av1",
+        "video.pix_fmt": "yuv420p",
+        "video.is_depth_map": False,
+        "video.fps": 30,
+        "video.channels": 3,
+        "has_audio": False,
+    }
+    assert encoding_of(with_video_info(camera, Encoding("h264", crf=20), 29.97)).codec == "h264"
+
+
+def test_depth_is_said_to_be_depth():
+    camera = Feature("video", (48, 64, 1), depth=Depth(max_m=4.0))
+    described = with_video_info(camera, encoding_of(camera), 30)
+    info = feature_to_json(described)["info"]
+    assert (info["video.codec"], info["video.pix_fmt"]) == ("hevc", "gray12le")
+    assert (info["video.channels"], info["video.is_depth_map"]) == (1, True)
+    assert (info["video.depth_max"], info["depth_unit"]) == (4.0, "m")
+    assert feature_from_json("depth", feature_to_json(described)).depth == camera.depth
 
 
 @pytest.mark.parametrize(
@@ -524,7 +550,7 @@ def test_a_wrong_value_in_info_is_named(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("length", pa.array(["a", "b"]), "holds string where numbers were expected"),
+        ("length", pa.array(["a", "b"]), "holds string, not numbers"),
         ("length", pa.array([2**62, 1]), "has the length"),
         ("episode_index", pa.array([None, 1], pa.int64()), "'episode_index' is missing"),
         ("data/file_index", pa.array([None, 1], pa.int64()), "'data/file_index' is missing"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from roboreel.errors import CorruptFileError
 from roboreel.spans.mapped import MappedFile
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
-from roboreel.storage.extents.snappy import preamble, scan_snappy
+from roboreel.storage.extents.snappy import scan_snappy
+from roboreel.storage.extents.varint import encode_varint
 from roboreel.storage.extents.zstd import scan_zstd
 
 EVERY_TAG = 10**9
@@ -76,7 +77,7 @@ def test_each_snappy_block_unpacks_alone(tmp_path, seed):
     assert len(bounds) - 1 == -(-len(data) // BLOCK_BYTES)
     for block, (start, stop) in enumerate(pairwise(bounds)):
         expected = data[block * BLOCK_BYTES : (block + 1) * BLOCK_BYTES]
-        alone = preamble(len(expected)) + file.read(start, stop - start)
+        alone = encode_varint(len(expected)) + file.read(start, stop - start)
         assert pa.decompress(alone, len(expected), "snappy", asbytes=True) == expected
 
 

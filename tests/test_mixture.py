@@ -112,6 +112,8 @@ def test_an_epoch_is_drawn_by_weight(mixture):
     assert isinstance(order, Weighted)
     drawn = order.samples(0, np.arange(20))
     assert 12 <= (drawn < 7).sum() <= 16
+    short = make_order(mixture, np.diff(mixture.episode_bounds), shuffle=True, seed=1)
+    assert np.array_equal(short.samples(0, np.arange(20)), drawn)
     assert isinstance(make_order(mixture, np.diff(mixture.episode_bounds)), Sequential)
     with pytest.raises(ValueError, match="by its own weights"):
         make_order(mixture, np.diff(mixture.episode_bounds), shuffle="local")

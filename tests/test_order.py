@@ -14,6 +14,7 @@ from roboreel.errors import RowNotFoundError
 from roboreel.order.anchors import Anchors
 from roboreel.order.order import (
     Local,
+    LocalOrder,
     Order,
     Sequential,
     Uniform,
@@ -100,7 +101,7 @@ def test_the_orders_never_change():
     assert uniform.tolist() == [538, 75, 740, 323, 546, 186, 680, 194]
     huge = Uniform(10**11, seed=2**70 - 1).samples(0, positions[:3])
     assert huge.tolist() == [28875150912, 94034523299, 2479591597]
-    local = Local(1000, block=8, buffer=4, seed=7).samples(3, positions)
+    local = LocalOrder(1000, Local(block=8, buffer=4), seed=7).samples(3, positions)
     assert local.tolist() == [656, 658, 902, 897, 614, 663, 661, 657]
     weighted = Weighted(np.array([100, 900]), np.array([3.0, 1.0]), 50, seed=7)
     assert weighted.samples(3, positions).tolist() == [72, 225, 61, 22, 98, 89, 36, 84]
@@ -126,14 +127,14 @@ def test_uniform_visits_every_sample_once(num_samples, seed, epoch):
     st.integers(0, 9),
 )
 def test_local_visits_every_sample_once(num_samples, block, buffer, seed, epoch):
-    samples = epoch_of(Local(num_samples, block, buffer, seed), epoch)
+    samples = epoch_of(LocalOrder(num_samples, Local(block, buffer), seed), epoch)
     assert np.array_equal(np.sort(samples), np.arange(num_samples))
 
 
 @settings(deadline=None)
 @given(st.integers(1, 400), st.integers(1, 50), st.integers(1, 20), st.integers(0, 9))
 def test_local_has_no_more_blocks_at_once_than_the_buffer_holds(num_samples, block, buffer, seed):
-    blocks = epoch_of(Local(num_samples, block, buffer, seed)) // block
+    blocks = epoch_of(LocalOrder(num_samples, Local(block, buffer), seed)) // block
     _, first = np.unique(blocks, return_index=True)
     last = len(blocks) - 1 - np.unique(blocks[::-1], return_index=True)[1]
     position = np.arange(len(blocks))[:, None]
@@ -141,13 +142,13 @@ def test_local_has_no_more_blocks_at_once_than_the_buffer_holds(num_samples, blo
 
 
 def test_local_mixes_a_pool_as_uniform_mixes_an_epoch():
-    samples = epoch_of(Local(512 * 200, block=32, buffer=16)).reshape(200, 512)
+    samples = epoch_of(LocalOrder(512 * 200, Local(block=32, buffer=16))).reshape(200, 512)
     same_block = (samples[:, 1:] // 32 == samples[:, :-1] // 32).mean()
     assert same_block == pytest.approx(31 / 511, rel=0.05)
 
 
 def test_local_orders_the_blocks_anew_in_every_epoch():
-    order = Local(32 * 512, block=32, buffer=8)
+    order = LocalOrder(32 * 512, Local(block=32, buffer=8))
     pools = [
         {frozenset(part // 32) for part in epoch_of(order, e).reshape(-1, 256)} for e in (0, 1)
     ]
@@ -155,7 +156,7 @@ def test_local_orders_the_blocks_anew_in_every_epoch():
 
 
 @pytest.mark.parametrize(
-    "order", [Uniform(5000), Local(5000), Local(5000, block=64, buffer=5, seed=1)]
+    "order", [Uniform(5000), LocalOrder(5000), LocalOrder(5000, Local(block=64, buffer=5), seed=1)]
 )
 def test_epochs_and_seeds_differ_everywhere(order):
     base = epoch_of(order)
@@ -163,7 +164,7 @@ def test_epochs_and_seeds_differ_everywhere(order):
         epoch_of(order, 1),
         epoch_of(order, 2),
         epoch_of(Uniform(5000, seed=99)),
-        epoch_of(Local(5000, seed=99)),
+        epoch_of(LocalOrder(5000, seed=99)),
     ]
     for other in others:
         assert (base == other).mean() < 0.002
@@ -185,7 +186,7 @@ def test_uniform_leaves_no_trace_of_the_numbering():
     [
         Sequential(1000),
         Uniform(1000, 3),
-        Local(1000, 7, 5, 3),
+        LocalOrder(1000, Local(7, 5), 3),
         Weighted(np.array([300, 10]), np.array([1.0, 2.0]), 1000),
     ],
 )
@@ -198,7 +199,7 @@ def test_positions_may_be_asked_for_in_any_portions(order):
     assert np.array_equal(epoch_of(copy, 4), whole)
 
 
-@pytest.mark.parametrize("order", [Sequential(10), Uniform(10), Local(10)])
+@pytest.mark.parametrize("order", [Sequential(10), Uniform(10), LocalOrder(10)])
 @pytest.mark.parametrize("position", [-1, 10])
 def test_a_position_outside_the_epoch_is_named(order, position):
     with pytest.raises(RowNotFoundError, match=f"Position {position} .* has 10"):
@@ -209,7 +210,11 @@ def test_sizes_that_make_no_order_are_refused():
     with pytest.raises(ValueError, match="num_samples"):
         Uniform(-1)
     with pytest.raises(ValueError, match="block must be 1 or more"):
-        Local(10, block=0)
+        Local(block=0)
+    with pytest.raises(ValueError, match="buffer must be 1 or more"):
+        Local(buffer=-1)
+    with pytest.raises(ValueError, match="num_samples must be 0 or more"):
+        LocalOrder(-1)
 
 
 # Weights
@@ -325,7 +330,7 @@ def test_resuming_after_any_batch_goes_on_as_if_nothing_had_happened(num_samples
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 300), st.lists(SPLITS, min_size=1, max_size=5), st.integers(0, 3))
 def test_the_world_size_may_change_in_mid_epoch(num_samples, splits, steps_each):
-    order = Local(num_samples, block=5, buffer=3)
+    order = LocalOrder(num_samples, Local(block=5, buffer=3))
     seen: list[int] = []
     consumed = 0
     for batch_size, world_size, _ in splits:
@@ -343,8 +348,10 @@ def test_the_world_size_may_change_in_mid_epoch(num_samples, splits, steps_each)
 def test_a_split_that_cannot_be_is_refused():
     with pytest.raises(ValueError, match="Rank 2 does not exist: there are 2 ranks, 0 to 1"):
         Split(10, 2, rank=2, world_size=2)
-    with pytest.raises(ValueError, match="batch_size=0"):
+    with pytest.raises(ValueError, match="batch_size must be 1 or more; it is 0"):
         Split(10, 0)
+    with pytest.raises(TypeError, match=r"batch_size is 2\.5: give a whole number"):
+        Split(10, 2.5)  # type: ignore[arg-type]  # that is the test
     with pytest.raises(ValueError, match="11 samples cannot be consumed of an epoch of 10"):
         Split(10, 2).num_batches(11)
     with pytest.raises(IndexError, match="Batch 5 does not exist: 5 are left"):

@@ -22,8 +22,9 @@ from roboreel.errors import (
     TooSlowError,
     UnsupportedVersionError,
 )
-from roboreel.format.write_v3 import write_manifest
-from roboreel.record.cameras import Camera, Cameras, VideoStore
+from roboreel.format import write_manifest
+from roboreel.record import RecordingOptions
+from roboreel.record.cameras import Camera, Cameras, VideoFile
 from roboreel.schema import Depth, Feature
 from tests.factory import write_dataset, write_dataset_v2
 from tests.recordings import (
@@ -265,6 +266,47 @@ def test_features_may_be_written_as_lerobot_writes_them(tmp_path):
         assert recorder.features["camera"].dtype == "image"
 
 
+class TestOptions:
+    """How to record is one value, whose fields are keywords too."""
+
+    def test_keywords_stand_in_place_of_the_fields_of_a_value(self, tmp_path):
+        options = RecordingOptions(queue_s=2.0, max_wait_s=3.0, compact_on_close=False)
+        with create(tmp_path / "d", options=options, max_wait_s=4.0) as recorder:
+            expected = RecordingOptions(queue_s=2.0, max_wait_s=4.0, compact_on_close=False)
+            assert recorder._settings.options == expected
+        with reel.resume_dataset(tmp_path / "d", options=options) as recorder:
+            assert recorder._settings.options == options
+        with reel.resume_dataset(tmp_path / "d") as recorder:
+            assert recorder._settings.options == RecordingOptions()
+
+    def test_a_keyword_that_is_none_of_them_is_an_error(self, tmp_path):
+        with pytest.raises(TypeError, match="queue_seconds"):
+            create(tmp_path / "d", queue_seconds=3)
+        assert not (tmp_path / "d").exists()
+
+    @pytest.mark.parametrize(
+        ("keywords", "message"),
+        [
+            ({"queue_s": -1}, "queue_s is -1"),
+            ({"max_wait_s": float("inf")}, "max_wait_s is inf"),
+            ({"max_wait_s": float("nan")}, "max_wait_s is nan"),
+            ({"nan_allowed": "action"}, r"give a list of features, \['action'\]"),
+        ],
+    )
+    def test_what_is_out_of_range_is_refused_before_anything_is_made(
+        self, tmp_path, keywords, message
+    ):
+        with pytest.raises(RecordingError, match=message):
+            create(tmp_path / "d", **keywords)
+        assert not (tmp_path / "d").exists()
+
+    @pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf")])
+    def test_a_rate_that_is_none_is_refused(self, tmp_path, fps):
+        with pytest.raises(MetadataError, match="give frames per second"):
+            reel.create_dataset(tmp_path / "d", fps=fps, features=features(None))
+        assert not (tmp_path / "d").exists()
+
+
 class TestResuming:
     def test_other_rates_and_features_are_refused(self, tmp_path):
         create(tmp_path / "d").close()
@@ -346,7 +388,7 @@ class TestStatistics:
         assert stats[CAMERAS[0]].count.max() == 3  # two of the first episode, one of the second
 
 
-class SlowStore:
+class SlowFile:
     """Takes an image only when told."""
 
     def __init__(self, path: Path) -> None:
@@ -362,7 +404,7 @@ class SlowStore:
         return len(self.images)
 
 
-def camera_of(store: SlowStore) -> Camera:
+def camera_of(store: SlowFile) -> Camera:
     return Camera("front", Feature("video", (2, 2, 3)), store, capacity=3, sample_every=1)
 
 
@@ -373,7 +415,7 @@ def put(cameras: Cameras, number: int) -> None:
 
 class TestBackPressure:
     def test_a_slow_camera_is_waited_for_and_drops_nothing(self, tmp_path):
-        store = SlowStore(tmp_path / "x")
+        store = SlowFile(tmp_path / "x")
         cameras = Cameras({"front": camera_of(store)}, max_wait_s=60)
         for number in range(3):
             put(cameras, number)
@@ -384,7 +426,7 @@ class TestBackPressure:
         assert store.images == list(range(10))
 
     def test_a_camera_that_stays_behind_raises_with_the_rates(self, tmp_path):
-        store, quick = SlowStore(tmp_path / "x"), SlowStore(tmp_path / "y")
+        store, quick = SlowFile(tmp_path / "x"), SlowFile(tmp_path / "y")
         quick.go.set()
         behind, ahead = camera_of(store), camera_of(quick)
         cameras = Cameras({"quick": ahead, "front": behind}, max_wait_s=0.01)
@@ -408,7 +450,7 @@ class TestBackPressure:
             record(recorder, 0, 2)
             recorder.save_episode()
             with monkeypatch.context() as patched:
-                patched.setattr(VideoStore, "write", _fail)
+                patched.setattr(VideoFile, "write", _fail)
                 record(recorder, 1, 1)
                 with pytest.raises(RecordingError, match="the lens fell off"):
                     recorder.save_episode()
@@ -422,7 +464,7 @@ class TestBackPressure:
     ):
         recorder = create(tmp_path / "d", "video")
         with monkeypatch.context() as patched:
-            patched.setattr(VideoStore, "write", _fail)
+            patched.setattr(VideoFile, "write", _fail)
             record(recorder, 0, 1)
             with pytest.warns(UserWarning, match="lacks images.*the lens fell off"):
                 recorder.close()
@@ -430,7 +472,7 @@ class TestBackPressure:
             assert recorder.num_episodes == 0
 
 
-def _fail(store: VideoStore, image: Any) -> None:
+def _fail(store: VideoFile, image: Any) -> None:
     raise EncodingError("the lens fell off.")
 
 

@@ -29,7 +29,7 @@ from roboreel.errors import (
     MissingFileError,
     WindowError,
 )
-from roboreel.replay import layout
+from roboreel.replay import spec
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.schema import Depth, Feature
 from roboreel.window import Window
@@ -170,7 +170,7 @@ class TestAdding:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr("roboreel.replay.columns.write_at", full)
+            patch.setattr("roboreel.replay.slots.write_at", full)
             with pytest.raises(OSError, match="No space left"):
                 buffer.add_episode(episode_of([1]))
         buffer.add_episode(episode_of([2]))
@@ -255,7 +255,7 @@ class TestSampling:
     @pytest.mark.parametrize("priority", [[-1.0, 2.0], [np.nan, 1.0], [np.inf, 1.0]])
     def test_weights_that_mean_nothing_are_refused(self, buffer, priority):
         buffer.add_episode(episode_of([0, 1], priority=np.array(priority)))
-        with pytest.raises(FrameError, match="'priority' cannot weigh frames"):
+        with pytest.raises(FrameError, match="'priority' cannot be used as weights"):
             buffer.sample(1, weights="priority")
 
     def test_weights_that_are_all_zero_are_refused(self, buffer):
@@ -271,7 +271,7 @@ class TestSampling:
             buffer.sample(1, weights="nothing")
         with pytest.raises(FeatureNotFoundError, match="No feature 'nothing'"):
             buffer.sample(1, windows={"nothing": Window(frames=(0,))})
-        with pytest.raises(FrameError, match="'state' cannot weigh"):
+        with pytest.raises(FrameError, match="'state' cannot be used as weights"):
             buffer.sample(1, weights="state")
 
     def test_windows_in_seconds_need_a_rate(self, tmp_path, buffer):
@@ -405,12 +405,10 @@ class TestOpening:
             ({"capacity": 1.5}, "give a number of frames"),
             ({"features": {}}, "at least one feature"),
             ({"fps": -1}, "fps is -1"),
-            ({"features": {"x": Feature("video", (4, 4, 3))}}, "Declare it as 'image'"),
+            ({"features": {"x": Feature("video", (4, 4, 3))}}, "declare it as 'image'"),
             ({"features": {"x": Feature("string", (1,))}}, "a number that stands for the text"),
             ({"features": {"x": Feature("image", (3, 4, 4))}}, r"\(height, width, 1 or 3\)"),
             ({"features": {"x": Feature("image", (4, 4, 1), depth=Depth())}}, "JPEG would blur"),
-            ({"features": {"x": Feature("float99", (1,))}}, "NumPy lacks"),
-            ({"features": {"x": Feature("object", (1,))}}, "cannot be stored"),
             ({"features": {"x": Feature("float32", (0,))}}, "cannot be stored"),
             ({"features": {"row": Feature("float32", (1,))}}, "samples use that key"),
         ],
@@ -431,7 +429,7 @@ class TestOpening:
         path = tmp_path / "buffer"
         ReplayBuffer(path, capacity=10, features=FEATURES).close()
         os.truncate(path / name, 7)
-        with pytest.raises(CorruptFileError, match=f"7 bytes where .*{Path(name).name}"):
+        with pytest.raises(CorruptFileError, match=f"has 7 bytes, and .*{Path(name).name}"):
             ReplayBuffer(path)
         (path / name).unlink()
         with pytest.raises(MissingFileError, match=Path(name).name):
@@ -468,7 +466,7 @@ class TestOpening:
             (episode,) = buffer.episodes()
         assert [values.tolist() for values in episode.values()] == [[0], [1], [2], [3], [4]]
         assert len(list((tmp_path / "buffer" / "columns").iterdir())) == 5
-        assert all(len(file) < 110 for file in layout.Layout(2, features).files.values())
+        assert all(len(file) < 110 for file in spec.RingSpec(2, features).files.values())
 
     def test_a_closed_buffer_says_so(self, buffer):
         buffer.close()
@@ -483,7 +481,9 @@ class TestSeveral:
     def test_only_one_adds(self, buffer):
         buffer.add_episode(episode_of([0]))
         other = ReplayBuffer(buffer.path)
-        with pytest.raises(BufferInUseError, match="Only one process may add"):
+        with pytest.raises(
+            BufferInUseError, match="Another process adds to this replay buffer, and only one may"
+        ):
             other.add(frame_of(1))
         assert len(other) == 1
         buffer.close()

@@ -18,7 +18,7 @@ from typing import IO, Any
 import numpy as np
 import pytest
 
-from roboreel.replay import columns, store, writer
+from roboreel.replay import ring, slots, writer
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.schema import Feature
 from roboreel.window import Window
@@ -102,7 +102,7 @@ def run_operations(buffer: ReplayBuffer, moments: list[Held]) -> None:
 
 def kill_at(write: int, part: float) -> Any:
     """Return a `write_at` that ends the process in the middle of one write."""
-    whole, count = columns.write_at, 0
+    whole, count = slots.write_at, 0
 
     def cut(file: Any, offset: int, data: Any) -> None:
         nonlocal count
@@ -131,7 +131,7 @@ def test_a_kill_in_any_write_leaves_the_state_before_or_after_the_operation(
         buffer = ReplayBuffer(path, capacity=12, features=FEATURES)
         with monkeypatch.context() as patch, suppress(Killed):
             cut = kill_at(write, part)
-            patch.setattr(columns, "write_at", cut)
+            patch.setattr(slots, "write_at", cut)
             patch.setattr(writer, "write_at", cut)
             run_operations(buffer, moments)
         # The kernel frees the lock of a process that ended; nothing else is tidied up.
@@ -199,14 +199,14 @@ def test_after_a_power_cut_what_was_flushed_is_whole_or_gone(tmp_path, monkeypat
                 buffer.flush()
                 flushed = held_numbers(buffer)
         disk = disk_after_power_cut(live, synced, chance)
-    newest, header_now = number, buffer._store.header()
+    newest, header_now = number, buffer._ring.header()
     buffer.close()
     copy = tmp_path / "copy"
     shutil.copytree(live, copy)
     for name, data in disk.items():
         (copy / name).write_bytes(data)
     # The machine started anew: nothing tells which pages reached the disk.
-    monkeypatch.setattr(store, "current_boot", lambda: b"another boot 123")
+    monkeypatch.setattr(ring, "current_boot", lambda: b"another boot 123")
     monkeypatch.setattr(writer, "current_boot", lambda: b"another boot 123")
     must = [episode for episode in flushed if episode[0] >= header_now.reserved - capacity]
     reader = ReplayBuffer(copy)
@@ -316,16 +316,16 @@ def test_episodes_that_leave_while_their_table_is_read_are_not_in_it(tmp_path, m
     with ReplayBuffer(tmp_path / "buffer") as buffer:
         for number in range(4):
             buffer.add_episode(episode_of([number]))
-        ring = reader._store
-        read = ring._read_starts
+        held = reader._ring
+        read = held._read_starts
 
         def late(first: int, stop: int) -> Any:
             for number in range(count):
                 buffer.add_episode(episode_of([10 + number]))
             return read(first, stop)
 
-        monkeypatch.setattr(ring, "_read_starts", late)
-        assert ring.snapshot().starts.tolist() == list(range(min(count, 4), 5))
+        monkeypatch.setattr(held, "_read_starts", late)
+        assert held.snapshot().starts.tolist() == list(range(min(count, 4), 5))
 
 
 @pytest.mark.parametrize("count", range(1, 9))
@@ -335,16 +335,16 @@ def test_frames_overwritten_while_they_are_read_are_drawn_anew(tmp_path, monkeyp
         for number in range(0, 8, 2):
             buffer.add_episode(episode_of([number, number + 1]))
         numbers = iter(range(8, 8 + count))
-        column = reader._store.columns["number"]
-        fetch = column.fetch
+        numbered = reader._ring.slots["number"]
+        fetch = numbered.fetch
 
-        def late(slots: Any) -> Any:
+        def late(places: Any) -> Any:
             for number in numbers:
                 buffer.add_episode(episode_of([number]))
-            return fetch(slots)
+            return fetch(places)
 
         # "wide" is read before the new episodes come, "number" after.
-        monkeypatch.setattr(column, "fetch", late)
+        monkeypatch.setattr(numbered, "fetch", late)
         sample = reader.sample(50, windows={"wide": Window(frames=(0,))}, seed=0)
         assert (sample["wide"][:, 0] == sample["number"][:, None]).all()
         held = [number for episode in held_numbers(buffer) for number in episode]

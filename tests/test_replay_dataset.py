@@ -135,7 +135,7 @@ def test_frames_have_the_tasks_that_their_numbers_stand_for(tmp_path):
 def test_what_is_there_already_is_not_touched(tmp_path, buffer):
     buffer.to_dataset(tmp_path / "d", task="push", store="image")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d").rglob("*")}
-    with pytest.raises(RecordingError, match="There is something already"):
+    with pytest.raises(RecordingError, match="/d' already exists: choose a new folder"):
         buffer.to_dataset(tmp_path / "d", task="push", store="image")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "d").rglob("*")} == before
     assert left_behind(tmp_path) == {"d"}
@@ -154,7 +154,11 @@ def test_beginnings_of_a_dataset_are_named_and_not_touched(tmp_path, buffer):
     [
         ({"task": None}, FrameError, "knows no task"),
         ({"fps": 20}, FrameError, "20 fps were asked for: the buffer has 10"),
-        ({"encoding": {"reward": reel.Encoding()}}, EncodingError, "'reward', which is no camera"),
+        (
+            {"encoding": {"reward": reel.Encoding()}},
+            EncodingError,
+            "'reward', which is not a camera",
+        ),
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path, buffer, options, error, message):

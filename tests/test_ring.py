@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roboreel.replay.header import HEADER_BYTES, Header, HeaderReader, copy_offset
-from roboreel.replay.ring import block_sums, draw_weighted, slot_spans
+from roboreel.replay.positions import block_sums, draw_weighted, slot_spans
 
 COUNTERS = st.integers(0, 2**62)
 HEADERS = st.builds(Header, *[COUNTERS] * 9, st.binary(min_size=16, max_size=16))

@@ -281,7 +281,7 @@ def test_statistics_compare_by_value():
 
 @pytest.mark.parametrize("values", [np.zeros((3, 4)), np.zeros(3), np.float64(1.0)])
 def test_values_of_another_shape_are_refused(values):
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(ValueError, match="must have shape"):
         Accumulator((2,)).update(values)
 
 

@@ -31,6 +31,7 @@ from roboreel.shards.features import normalize_features as normalize
 from roboreel.shards.store import Store, open_shards
 from roboreel.shards.write import write_shards
 
+NOT_ROWS = r"Rows are (whole|a sequence of|a flat sequence of) numbers"
 FEATURES = {
     "image": Image(),
     "label": ClassLabel(["cat", "dog"]),
@@ -221,12 +222,19 @@ class StoreContract:
             ["n"],
         ]
         for rows in wrong:
-            with pytest.raises(TypeError, match="Rows are whole numbers"):
+            with pytest.raises(TypeError, match=NOT_ROWS):
                 store[rows]
         for rows in (3, [0.5], mask, [[0], [1]]):
             for read in (store.take, store.select):
-                with pytest.raises(TypeError, match="Rows are whole numbers"):
+                with pytest.raises(TypeError, match=NOT_ROWS):
                     read(rows)
+
+    def test_a_view_keeps_its_rows_when_the_array_they_came_from_changes(self, store):
+        rows = np.array([2, 0])
+        view = store.select(rows)
+        rows[:] = 1
+        assert rows.flags.writeable
+        assert [view[place]["n"] for place in (0, 1)] == [store[row]["n"] for row in (2, 0)]
 
     def test_batches_give_every_row_once(self, store):
         batches = list(store.iter_batches(8))

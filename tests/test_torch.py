@@ -23,7 +23,7 @@ from .factory import NUMBERS, TASKS, write_dataset
 
 torch = pytest.importorskip("torch")
 
-from roboreel.torch import Loader, SampleDataset
+from roboreel.torch import Loader, Local, SampleDataset
 
 LENGTHS = [3, 1, 7, 2, 5]
 IMAGES = {**NUMBERS, "observation.images.front": Feature("image", (8, 12, 3))}
@@ -163,6 +163,21 @@ class TestLoader:
         other = rows_of(Loader(samples, 4, shuffle=shuffle, seed=8))
         assert (other == epochs[0]) == (shuffle is False)
 
+    def test_the_short_forms_of_a_shuffle_mean_what_they_are_short_for(self, samples):
+        def rows(shuffle):
+            return rows_of(Loader(samples, 4, shuffle=shuffle, seed=7))
+
+        assert rows(True) == rows("uniform") != rows(False)
+        assert rows("local") == rows(Local()) == rows(Local(block=32, buffer=16))
+        assert rows(Local(block=2, buffer=2)) != rows("local")
+
+    def test_a_state_of_another_local_shuffle_is_refused(self, samples):
+        state = Loader(samples, 2, shuffle="local").state_dict()
+        assert state["order"] == ["Local", 32, 16]
+        Loader(samples, 2, shuffle=Local(32, 16)).load_state_dict(state)
+        with pytest.raises(ValueError, match="whose order is"):
+            Loader(samples, 2, shuffle=Local(block=8)).load_state_dict(state)
+
     def test_batches_are_those_that_the_dataset_reads(self, samples):
         for batch in Loader(samples, 3, shuffle="uniform"):
             read = samples.read(batch["index"].tolist())
@@ -173,14 +188,12 @@ class TestLoader:
     @settings(max_examples=25, deadline=None)
     @given(data=st.data())
     def test_stopping_and_resuming_gives_the_same_samples_with_any_world_size(self, samples, data):
-        shuffle = data.draw(st.sampled_from([False, "uniform", "local"]))
+        shuffle = data.draw(st.sampled_from([False, "uniform", Local(block=2, buffer=2)]))
         drop_last = data.draw(st.booleans())
         options: dict[str, Any] = {
             "shuffle": shuffle,
             "seed": 5,
             "drop_last": drop_last,
-            "block": 2,
-            "buffer": 2,
         }
         small = SampleDataset(samples.dataset, features=["index"])
 
@@ -364,11 +377,12 @@ class TestLoader:
             return sample
 
         plain = SampleDataset(dataset, features=["index"])
-        whole = rows_of(Loader(plain, 2, shuffle="local", block=3, buffer=2))
+        shuffle = Local(block=3, buffer=2)
+        whole = rows_of(Loader(plain, 2, shuffle=shuffle))
         before = next(place for place, rows in enumerate(whole) if 6 in rows)
         samples = SampleDataset(dataset, features=["index"], transform=refuse)
         taken: list[list[int]] = []
-        loader = Loader(samples, 2, shuffle="local", block=3, buffer=2, prefetch=8)
+        loader = Loader(samples, 2, shuffle=shuffle, prefetch=8)
         with pytest.raises(SampleError, match="Sample 6"):
             taken.extend(batch["index"].tolist() for batch in loader)
         assert taken == whole[:before]
@@ -406,10 +420,16 @@ class TestLoader:
             Loader(samples, 2, weights={2: 1.0})
 
     def test_what_makes_no_sense_is_refused(self, samples):
-        with pytest.raises(ValueError, match="shuffle is False"):
+        with pytest.raises(ValueError, match="shuffle is 'yes': give False, True, 'uniform', 'l"):
             Loader(samples, 2, shuffle="yes")  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="threads and prefetch are 1 or more"):
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'block'.*threads"):
+            Loader(samples, 2, shuffle="local", block=3)  # type: ignore[call-arg]
+        with pytest.raises(ValueError, match="threads must be 1 or more; it is 0"):
             Loader(samples, 2, threads=0)
+        with pytest.raises(ValueError, match="prefetch must be 1 or more; it is -1"):
+            Loader(samples, 2, prefetch=-1)
+        with pytest.raises(TypeError, match="Seed None is not a whole number"):
+            Loader(samples, 2, shuffle=True, seed=None)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="Rank 2 does not exist"):
             Loader(samples, 2, rank=2, world_size=2)
 

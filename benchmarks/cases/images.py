@@ -44,8 +44,6 @@ def _readers_of_bytes(
     """Return what reads one picture of a file, and what reads a batch from all files."""
     import numpy as np
 
-    from roboreel.frames.frame_files import FrameFiles
-    from roboreel.frames.picture_columns import PictureColumns
     from roboreel.memory.budget import process_budget
     from roboreel.storage.extents.byte_column import ByteColumn
 
@@ -53,8 +51,7 @@ def _readers_of_bytes(
     paths = [manifest.root / manifest.data_files[file] for file in range(len(manifest.data_files))]
     columns = [ByteColumn(path, (CAMERA, "bytes"), budget=budget) for path in paths]
     starts = np.cumsum([0, *(column.num_rows for column in columns)]).tolist()
-    files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
-    pictures = PictureColumns(files, budget)
+    pictures = dataset.frame_reader.pictures
 
     def one(row: int) -> bytes:
         file = bisect_right(starts, row) - 1

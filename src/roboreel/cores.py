@@ -1,4 +1,4 @@
-"""How much can run side by side."""
+"""How many cores there are to use."""
 
 from __future__ import annotations
 

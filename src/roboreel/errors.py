@@ -8,6 +8,7 @@
     ├── MetadataError           (ValueError)         a metadata file cannot be understood
     ├── UnsafePathError         (ValueError)         a template or name leads out of the dataset
     ├── EpisodeNotFoundError    (IndexError)         an episode that does not exist
+    ├── FeatureError            (ValueError)         a feature of an impossible dtype or shape
     ├── FeatureNotFoundError    (KeyError)           a feature that does not exist
     ├── TaskNotFoundError       (LookupError)        a task that no episode has
     ├── RowNotFoundError        (IndexError)         a row or sample outside the dataset
@@ -42,6 +43,7 @@ __all__ = [
     "EncodingError",
     "EpisodeNotFoundError",
     "ExampleError",
+    "FeatureError",
     "FeatureNotFoundError",
     "FrameError",
     "MetadataError",
@@ -84,6 +86,10 @@ class UnsafePathError(DatasetError, ValueError):
 
 class EpisodeNotFoundError(DatasetError, IndexError):
     """An episode does not exist."""
+
+
+class FeatureError(DatasetError, ValueError):
+    """A feature is declared with a dtype, a shape or a depth that cannot be."""
 
 
 class FeatureNotFoundError(DatasetError, KeyError):

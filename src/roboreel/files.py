@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 @contextmanager
 def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
-    """Give a temporary path to write to; move it to ``path`` when the block ends well.
+    """Yield a temporary path to write to; rename it to ``path`` if the block does not raise.
 
     Args:
-        path: Where the file shall appear. Its folder is made if need be.
-        sync: Whether the bytes, and then the name, must be on the disk when the block ends.
+        path: The file to write. Its folder is created if it does not exist.
+        sync: Whether to wait until the bytes, and then the name, are on the disk.
 
     Yields:
-        A path in the same folder. If the block raises, nothing is left there.
+        A path in the same folder. If the block raises, it is removed.
     """
     with atomic_name(str(path), sync=sync) as temporary:
         yield Path(temporary)
@@ -39,7 +39,7 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def atomic_name(path: str, *, sync: bool = True) -> Iterator[str]:
-    """Do what `atomic_file` does, for names: thousands of `Path` would fill Python's table of names."""
+    """Do what `atomic_file` does, for strings: Python interns the parts of every `Path` for good."""
     folder, name = os.path.split(path)
     os.makedirs(folder or ".", exist_ok=True)
     temporary = os.path.join(folder, _unfinished(name))
@@ -58,14 +58,14 @@ def atomic_name(path: str, *, sync: bool = True) -> Iterator[str]:
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; move it to ``path`` when the block ends well.
+    """Yield an empty folder to fill; rename it to ``path`` if the block does not raise.
 
     Args:
-        path: Where the folder shall appear; nothing is there, or an empty folder. What is in it
-            must be on the disk when the block ends: see `sync_file`.
+        path: The folder to write. It does not exist, or is empty. The block syncs the files that it
+            writes: see `sync_file`.
 
     Yields:
-        A folder beside it. If the block raises, nothing is left there.
+        A folder next to it. If the block raises, it is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(_unfinished(path.name))
@@ -82,12 +82,12 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 
 
 def _unfinished(name: str) -> str:
-    # The ending stays, since writers choose a container format by it.
+    # The suffix stays, since writers choose a container format by it.
     return f".{uuid.uuid4().hex[:12]}.tmp-{name}"
 
 
 def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:
-    """Write a small file whole, in place of what was there."""
+    """Write a small file atomically, replacing the old one."""
     encoded = data.encode() if isinstance(data, str) else data
     with atomic_file(path, sync=sync) as temporary:
         temporary.write_bytes(encoded)
@@ -100,7 +100,7 @@ def sync_file(path: str | Path) -> None:
 
 
 def sync_directory(path: str | Path) -> None:
-    """Wait until a folder's names are on the disk; Windows has no such call and needs none."""
+    """Wait until the names in a folder are on the disk; on Windows, do nothing."""
     if os.name == "nt":
         return
     handle = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""What objects must do in a forked child before they are used there."""
+"""Objects that must be reset in a forked child."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _registered: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.Wea
 
 
 def after_fork(owner: T, reset: Callable[[T], None]) -> None:
-    """Call ``reset(owner)`` in every forked child, for as long as the owner lives.
+    """Call ``reset(owner)`` in every forked child, as long as the owner lives.
 
-    Locks may be held by threads that do not exist in the child, and open files share their
-    position with the parent's: both are to be made anew.
+    A lock may be held by a thread that does not exist in the child, and an open file shares its
+    position with the parent: both must be replaced.
     """
     _registered[owner] = reset
 

@@ -1,26 +1,37 @@
-"""The nouns of a dataset: frozen, and without I/O."""
+"""The nouns of a dataset: frozen, self-checking, and without I/O."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roboreel.errors import EpisodeNotFoundError
+from roboreel.errors import EpisodeNotFoundError, FeatureError, TaskNotFoundError
+from roboreel.numbers import one_number, whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from roboreel.findings import Finding
 
-__all__ = ["ClipTable", "Depth", "EpisodeTable", "Feature", "FileSet", "Manifest"]
+__all__ = [
+    "ClipTable",
+    "Depth",
+    "EpisodeTable",
+    "Feature",
+    "FileSet",
+    "Manifest",
+    "describe_episodes",
+]
 
 Kind = Literal["number", "text", "image", "video", "language"]
+"""What the value of a feature is."""
 
 _KINDS: dict[str, Kind] = {
     "image": "image",
@@ -34,8 +45,11 @@ _KINDS: dict[str, Kind] = {
 class Depth:
     """How the stored values of a depth camera become metres.
 
-    A 12-bit code ``q`` of a video stands for a distance between ``min_m`` and ``max_m``, spaced
-    evenly in ``ln(distance + shift)`` when ``log`` is true, and evenly in distance otherwise.
+    The 12-bit codes of a video stand for distances between ``min_m`` and ``max_m``, spaced evenly
+    in ``ln(distance + shift)`` if ``log`` is true, and evenly in distance otherwise.
+
+    Raises:
+        FeatureError: The range is empty or not finite, has no logarithm, or the unit is unknown.
     """
 
     min_m: float = 0.01
@@ -45,10 +59,29 @@ class Depth:
     unit: str = "m"
     """Unit of depth that is stored as images rather than as video: ``"m"`` or ``"mm"``."""
 
+    def __post_init__(self) -> None:
+        for name in ("min_m", "max_m", "shift"):
+            object.__setattr__(self, name, _check_finite(name, getattr(self, name)))
+        if not self.min_m < self.max_m:
+            raise FeatureError(
+                f"Depth from {self.min_m:g} m to {self.max_m:g} m is an empty range: max_m must "
+                "exceed min_m."
+            )
+        if self.log and self.min_m + self.shift <= 0:
+            raise FeatureError(
+                f"min_m + shift is {self.min_m + self.shift:g}, which has no logarithm: give a "
+                "larger shift, or log=False."
+            )
+        if self.unit not in ("m", "mm"):
+            raise FeatureError(f"The unit of depth is 'm' or 'mm', not {self.unit!r}.")
+
 
 @dataclass(frozen=True, slots=True)
 class Feature:
     """A named value that every frame has.
+
+    Raises:
+        FeatureError: The dtype is unknown, or the shape is not one.
 
     Examples:
         >>> Feature("float32", (2,), names=("shoulder", "elbow")).kind
@@ -63,20 +96,32 @@ class Feature:
     shape: tuple[int, ...]
     """Shape of one value; ``(1,)`` is a scalar. Cameras: ``(height, width, channels)``."""
     names: tuple[str, ...] | None = None
-    """What each element is called: joints, axes."""
+    """Names of the elements: joints, axes."""
     depth: Depth | None = None
     """Set for depth cameras."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further keys of the metadata, kept as they were found."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", _check_dtype(self.dtype))
+        object.__setattr__(self, "shape", _check_shape(self.shape))
+        if self.is_camera and len(self.shape) != 3:
+            raise FeatureError(
+                f"A camera has the shape (height, width, channels), not {self.shape}."
+            )
+        if self.names is not None:
+            object.__setattr__(self, "names", _check_names(self.names))
+        if self.depth is not None and not isinstance(self.depth, Depth):
+            raise FeatureError(f"depth is {self.depth!r}: give Depth(min_m=…, max_m=…).")
+
     @property
     def kind(self) -> Kind:
-        """What a value is: a number (or an array of them), text, language, or an image."""
+        """What a value is: numbers, text, language, or an image."""
         return _KINDS.get(self.dtype, "number")
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are texts, plain or with roles."""
+        """Whether the values are text, plain or with roles."""
         return self.kind in ("text", "language")
 
     @property
@@ -193,30 +238,42 @@ class EpisodeTable:
         codes = self.task_codes[self.task_bounds[position] : self.task_bounds[position + 1]]
         return tuple(self.task_texts[code] for code in codes)
 
-    def positions_of(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    def task_texts_of(self, positions: NDArray[np.int64]) -> frozenset[str]:
+        """Return all tasks that some episodes have."""
+        owners = np.repeat(np.arange(len(self)), np.diff(self.task_bounds))
+        codes = np.unique(self.task_codes[np.isin(owners, positions)])
+        return frozenset(self.task_texts[code] for code in codes)
+
+    def has_task(self, tasks: Sequence[str]) -> NDArray[np.bool_]:
+        """Return whether each episode has one of these tasks, ``(E,)``.
+
+        Raises:
+            TaskNotFoundError: No episode has a task.
+        """
+        unknown = [task for task in tasks if task not in self.task_texts]
+        if unknown:
+            known = ", ".join(repr(task) for task in self.task_texts[:10])
+            raise TaskNotFoundError(f"No episode has the task {unknown[0]!r}: there are {known}.")
+        wanted = np.isin(self.task_codes, [self.task_texts.index(task) for task in tasks])
+        hits = np.concatenate([[0], np.cumsum(wanted)])
+        return np.asarray(hits[self.task_bounds[1:]] > hits[self.task_bounds[:-1]])
+
+    def positions_of(self, numbers: Iterable[int]) -> NDArray[np.int64]:
         """Return where the episodes with these numbers stand in the table.
 
         Raises:
             EpisodeNotFoundError: A number that no episode has.
         """
-        wanted = np.asarray(numbers, dtype=np.int64).reshape(-1)
+        wanted = whole_numbers(numbers, "episode")
         found = np.searchsorted(self.number, wanted)
         there = found < len(self)
         there[there] = self.number[found[there]] == wanted[there]
         if not there.all():
-            raise EpisodeNotFoundError(self.describe_missing(int(wanted[~there][0])))
+            raise EpisodeNotFoundError(
+                f"Episode {int(wanted[~there][0])} does not exist: "
+                f"{describe_episodes(self.number)}."
+            )
         return found.astype(np.int64)
-
-    def describe_missing(self, number: int) -> str:
-        """Return the sentence that says that an episode does not exist."""
-        count = len(self)
-        if count == 0:
-            return f"Episode {number} does not exist: the dataset has no episodes."
-        first, last = int(self.number[0]), int(self.number[-1])
-        gaps = "" if last - first + 1 == count else ", with gaps"
-        return (
-            f"Episode {number} does not exist: there are {count} episodes, {first} to {last}{gaps}."
-        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EpisodeTable):
@@ -274,6 +331,58 @@ class Manifest:
         if task in self.tasks:
             return self.tasks[task]
         return " ".join(self.episodes.tasks_of(episode)[:1])
+
+
+def _check_dtype(dtype: object) -> str:
+    if isinstance(dtype, str) and dtype in _KINDS:
+        return dtype
+    try:
+        known = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
+    except TypeError:
+        known = None
+    if known is None or known.kind not in "biufc":
+        raise FeatureError(
+            f"No dtype {dtype!r}: give the name of a NumPy dtype such as 'float32', or one of "
+            f"{', '.join(map(repr, _KINDS))}."
+        )
+    return str(known.name)
+
+
+def _check_shape(shape: object) -> tuple[int, ...]:
+    try:
+        sizes = tuple(one_number(size, "size") for size in shape)  # type: ignore[attr-defined]
+    except TypeError:
+        raise FeatureError(f"shape is {shape!r}: give sizes, such as (2,).") from None
+    if any(size < 0 for size in sizes):
+        raise FeatureError(f"shape is {shape!r}: sizes are 0 or more.")
+    return sizes or (1,)
+
+
+def _check_names(names: object) -> tuple[str, ...]:
+    if isinstance(names, str):
+        return (names,)
+    try:
+        return tuple(map(str, names))  # type: ignore[call-overload]  # that is the question
+    except TypeError:
+        raise FeatureError(f"names is {names!r}: give one for each element.") from None
+
+
+def _check_finite(name: str, number: object) -> float:
+    if isinstance(number, int | float | np.number) and math.isfinite(number):
+        return float(number)
+    raise FeatureError(f"{name} is {number!r}: give a finite number of metres.")
+
+
+def describe_episodes(numbers: NDArray[np.int64]) -> str:
+    """Return which episodes there are, for an error: ``there are 5 episodes, 0 to 4``.
+
+    Args:
+        numbers: Their numbers, ascending.
+    """
+    if len(numbers) < 2:
+        return f"there is only episode {numbers[0]}" if len(numbers) else "there are no episodes"
+    gaps = "" if numbers[-1] - numbers[0] + 1 == len(numbers) else ", with gaps"
+    return f"there are {len(numbers)} episodes, {numbers[0]} to {numbers[-1]}{gaps}"
 
 
 def _equal_columns(

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -16,6 +15,7 @@ from roboreel.dataset import open_dataset
 from roboreel.dataset.statistics import compute_stats
 from roboreel.format.statistics import read_stats, stats_to_json
 from roboreel.stats import QUANTILES
+from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["compare_stats", "stats"]
+__all__ = ["stats"]
 
-_EXACT = ("min", "max", "mean", "std")
-# Statistics are stored as float32 by some, and added up in another order by all.
-_TOLERANCE = 1e-3
 _MOST_ELEMENTS = 6
 
 
@@ -63,63 +60,6 @@ def stats(
             output.print("The metadata agrees with the values.")
     if problems:
         raise typer.Exit(1)
-
-
-def compare_stats(name: str, stored: FeatureStats | None, true: FeatureStats) -> list[str]:
-    """Return what is wrong with the stored statistics of a feature, one sentence each.
-
-    What LeRobot is known to write otherwise is not wrong: statistics of a feature with several
-    axes over the last one alone, and quantiles that are averages of those of the episodes. The
-    first are compared with values put together likewise; of the second only the order is checked.
-    """
-    if stored is None:
-        return [f"{name!r} has no statistics."]
-    shown = {key: getattr(true, key) for key in _EXACT}
-    if stored.shape != true.shape and stored.mean.size != true.mean.size:
-        if true.mean.ndim < 2 or stored.mean.size != true.shape[-1]:
-            return [f"{name!r} has statistics of shape {stored.shape}; its values: {true.shape}."]
-        shown = _over_last_axis(true)
-    problems = []
-    for key, expected in shown.items():
-        found = getattr(stored, key).reshape(-1)
-        wrong = _differing(found, expected.reshape(-1), true)
-        if len(wrong):
-            first = int(wrong[0])
-            problems.append(
-                f"{name!r}: {key} is {found[first]:.6g} in the metadata and "
-                f"{expected.reshape(-1)[first]:.6g} in the values, at element {first} "
-                f"({len(wrong)} of {len(found)} differ)."
-            )
-    return problems + _misplaced_quantiles(name, stored)
-
-
-def _over_last_axis(true: FeatureStats) -> dict[str, NDArray[np.float64]]:
-    axes = tuple(range(true.mean.ndim - 1))
-    mean = true.mean.mean(axis=axes)
-    variance = (true.std**2 + (true.mean - mean) ** 2).mean(axis=axes)
-    return {
-        "min": true.min.min(axis=axes),
-        "max": true.max.max(axis=axes),
-        "mean": mean,
-        "std": np.sqrt(variance),
-    }
-
-
-def _differing(
-    found: NDArray[np.float64], expected: NDArray[np.float64], true: FeatureStats
-) -> NDArray[np.int64]:
-    """Return the elements that differ by more than rounding does, measured by the values' spread."""
-    scale = np.nanmax(np.abs([true.min, true.max]), initial=0.0) + 1e-6
-    close = np.isclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True)
-    return np.flatnonzero(~close)
-
-
-def _misplaced_quantiles(name: str, stored: FeatureStats) -> list[str]:
-    slack = _TOLERANCE * (np.abs(stored.max - stored.min) + 1e-6)
-    for key, values in stored.quantiles.items():
-        if ((values < stored.min - slack) | (values > stored.max + slack)).any():
-            return [f"{name!r}: {key} lies outside of its minimum and maximum."]
-    return []
 
 
 def _compute(dataset: Dataset) -> Mapping[str, FeatureStats]:

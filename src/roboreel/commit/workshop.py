@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from roboreel.format.paths import FOLDERS, METADATA_FOLDER
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,9 +34,9 @@ class Workshop:
     name: str = WORKSHOP
     """Folder below ``root`` for the lock, for files in preparation and for the list of steps. It
     must be on the same file system, since files are renamed from there to their places."""
-    folders: tuple[str, ...] = ("data", "videos", "meta")
+    folders: tuple[str, ...] = FOLDERS
     """Folders below ``root`` whose files may change."""
-    index: str = "meta"
+    index: str = METADATA_FOLDER
     """The one whose files describe the others. What they describe reaches the disk before they
     do."""
 

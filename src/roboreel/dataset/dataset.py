@@ -1,4 +1,4 @@
-"""Dataset: the friendly face of reading."""
+"""A dataset, its views, and how they are read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy as np
 
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
-from roboreel.dataset.plan import select_episodes, whole_numbers
+from roboreel.dataset.notebook import to_html
+from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.statistics import compute_stats, number_features
-from roboreel.errors import TaskNotFoundError
+from roboreel.errors import NotADatasetError
 from roboreel.format import read_manifest
-from roboreel.format.hub import dataset_folder
+from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import parse_size, process_budget
+from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import spec_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
     from roboreel.findings import Finding
+    from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature, Manifest
@@ -48,34 +51,35 @@ def open_dataset(
 ) -> Dataset:
     """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
 
-    Only metadata is read: no data or video file is touched, nothing is written.
+    Only metadata is read: no data or video file is opened, and nothing is written.
 
     Args:
         path: The folder that holds ``meta/info.json``; or ``hf://datasets/owner/name[@revision]``,
             for a dataset that was downloaded before.
-        memory: Limit of the process's one byte budget, such as ``"2GB"``; all datasets of a
-            process share it, and the last word counts. 512 MiB unless anybody said otherwise.
-        decode_threads: Threads that decode images side by side; one per core when not given.
-        cache: A training cache of this dataset, made by `Dataset.materialize`: what it holds is
-            read from its mapped shards, images in its size unless another is asked for.
+        memory: Limit of the memory budget, such as ``"2GB"``. Process-wide; the latest call wins.
+            Default 512 MiB.
+        decode_threads: Threads that decode images; one per core by default.
+        cache: A training cache of this dataset, made by `Dataset.materialize`. What it holds is
+            read from its mapped shards, and images have its size unless you ask for another.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
-        UnsupportedVersionError: It is of a version that is not read.
+        UnsupportedVersionError: Its version is not supported.
         MetadataError: A metadata file cannot be understood.
-        CacheError: The cache is not there, or was made from another state of the dataset.
+        CacheError: The cache does not exist, or was made from another state of the dataset.
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    manifest = read_manifest(dataset_folder(path))
-    source = _Source(manifest, decode_threads, None if cache is None else Path(cache).expanduser())
+    opened = _Opened(
+        _read_manifest(path), decode_threads, None if cache is None else Path(cache).expanduser()
+    )
     if cache is not None:
-        _ = source.reader  # A cache that does not fit is refused now, not at the first read.
-    return Dataset(source)
+        _ = opened.reader  # A cache that does not fit is refused now, not at the first read.
+    return Dataset(opened)
 
 
 @dataclass(frozen=True, eq=False)
-class _Source:
+class _Opened:
     """What a dataset and all its views share."""
 
     manifest: Manifest
@@ -84,22 +88,36 @@ class _Source:
 
     @cached_property
     def reader(self) -> Reader:
-        # Imported with the first read: looking at a dataset needs no decoder.
+        # Imported at the first read: looking at a dataset needs no decoder.
         from roboreel.dataset.reader import open_reader
 
         return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
 
 
+def _read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    folder = dataset_folder(path)
+    try:
+        return read_manifest(folder)
+    except NotADatasetError as error:
+        if folder.exists() or not is_repo_id(str(path)):
+            raise
+        raise NotADatasetError(
+            f"{error} For the dataset {str(path)!r} of the Hugging Face Hub, write "
+            f"{SCHEME + str(path)!r}."
+        ) from None
+
+
 class Dataset:
-    """A LeRobot dataset, or a view of some of its episodes; it never changes a file.
+    """A LeRobot dataset, or a view of some of its episodes. It never changes a file.
 
     Samples are numbered ``0 … len - 1``: the frames of the episodes, in the order in which the
-    dataset stores them.
+    dataset stores them. ``dataset[5]`` is one sample; ``dataset[0:8]`` and ``dataset[[3, 1]]`` are
+    batches, as `read` returns them.
     """
 
-    def __init__(self, source: _Source, positions: NDArray[np.int64] | None = None) -> None:
-        self.manifest = source.manifest
-        self._source = source
+    def __init__(self, opened: _Opened, positions: NDArray[np.int64] | None = None) -> None:
+        self.manifest = opened.manifest
+        self._opened = opened
         self._positions = positions
 
     @property
@@ -114,7 +132,7 @@ class Dataset:
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        """What every frame has, by name."""
+        """The features of every frame, by name."""
         return self.manifest.features
 
     @property
@@ -122,14 +140,19 @@ class Dataset:
         """Names of the features whose values are images."""
         return self.manifest.cameras
 
-    @property
+    @cached_property
     def tasks(self) -> Mapping[int, str]:
-        """Task texts by task number."""
-        return self.manifest.tasks
+        """Task texts by task number; of a view, the tasks that its episodes have."""
+        table, tasks = self.manifest.episodes, self.manifest.tasks
+        counts = np.diff(table.task_bounds)[self._selection.positions]
+        if self._is_whole or not counts.all():  # Without tasks of their own, they may have any.
+            return tasks
+        texts = table.task_texts_of(self._selection.positions)
+        return {number: text for number, text in tasks.items() if text in texts}
 
     @property
     def problems(self) -> tuple[Finding, ...]:
-        """What does not add up in the metadata; empty for a sound dataset. Each prints as a sentence."""
+        """Inconsistencies in the metadata; empty for a sound dataset. Each prints as a sentence."""
         return self.manifest.problems
 
     @cached_property
@@ -139,30 +162,32 @@ class Dataset:
 
     @cached_property
     def stats(self) -> Mapping[str, FeatureStats]:
-        """Statistics of the whole dataset, read from its metadata when first asked for.
+        """Statistics by feature, read or computed at the first access.
 
-        Those of numbers that the metadata lacks are computed: every value is read once.
+        Those of a whole dataset come from its metadata; for numbers that the metadata leaves out,
+        they are computed. Those of a view are computed from the frames of the view, and cover
+        numbers only: for cameras, use the statistics of the whole dataset.
         """
+        if not self._is_whole:
+            return compute_stats(self)
         stats = read_stats(self.manifest)
         missing = [name for name in number_features(self) if name not in stats]
-        if not missing:
-            return stats
-        return {**stats, **compute_stats(self._view(None), missing)}
+        return {**stats, **compute_stats(self, missing)} if missing else stats
 
     def compute_stats(self, features: Sequence[str] | None = None) -> Mapping[str, FeatureStats]:
-        """Return statistics of the numbers of this view, with true quantiles.
+        """Return statistics of numeric features, computed from all frames, with true quantiles.
 
-        Every value is read once, about ten million a second. Metadata that was written by LeRobot
-        has averages of the quantiles of episodes instead, and before v3.0 it has none.
+        Every value is read once, about ten million a second. In metadata written by LeRobot,
+        quantiles are averages over episodes; before v3.0 there are none.
 
         Raises:
-            FeatureNotFoundError: A feature that does not exist, or is not made of numbers.
+            FeatureNotFoundError: A feature does not exist, or is not numeric.
         """
         return compute_stats(self, features)
 
     @property
     def selection(self) -> Selection:
-        """Which episodes these are, and how their frames are numbered as samples."""
+        """Which episodes these are, and how their frames are numbered."""
         return self._selection
 
     @property
@@ -172,7 +197,7 @@ class Dataset:
 
     @property
     def memory(self) -> Memory:
-        """The byte budget, what is held now and by what, and which path each feature is on."""
+        """The memory budget, what is held and by whom, and how each feature is read."""
         budget = process_budget()
         return Memory(
             limit_bytes=budget.limit_bytes,
@@ -181,13 +206,25 @@ class Dataset:
             paths=self._reader.paths(),
         )
 
+    @property
+    def frame_reader(self) -> FrameReader:
+        """What the dataset stores, undecoded: for tools that pass it on, such as viewers."""
+        return self._reader.frames
+
     def __len__(self) -> int:
         """How many samples there are."""
         return len(self._selection)
 
-    def __getitem__(self, sample: int) -> dict[str, Any]:
-        """Return one sample: every feature and the task, images decoded."""
-        return {name: values[0] for name, values in self.read([sample]).items()}
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[np.int64]) -> dict[str, Any]:
+        """Return one sample, or a batch for a slice or several numbers: all features and the task.
+
+        Raises:
+            RowNotFoundError: A sample does not exist.
+        """
+        picked = positions(key, len(self), "sample")
+        if not isinstance(picked, int):
+            return self.read(picked)
+        return {name: values[0] for name, values in self.read([picked]).items()}
 
     def read(
         self,
@@ -217,26 +254,28 @@ class Dataset:
             is float32, in metres. The memory is the caller's.
 
         Raises:
-            RowNotFoundError: A sample number outside the dataset.
-            FeatureNotFoundError: A feature that does not exist.
+            TypeError: The samples are not whole numbers.
+            RowNotFoundError: A sample does not exist.
+            FeatureNotFoundError: A feature does not exist.
             WindowError: Offsets that are not integers, or do not fall on frames.
-            MissingFileError: A file that the metadata names is not there.
-            MissingImageError: A video that has fewer images than its episode has frames.
+            MissingFileError: A file that the metadata names does not exist.
+            MissingImageError: A video has fewer images than its episode has frames.
         """
-        wanted = whole_numbers(samples, "Samples")
         spec = spec_of(features, windows, image_size, layout)
-        return self._reader.read(self._selection.rows(wanted), spec)
+        rows = self._selection.rows(whole_numbers(samples, "sample"))
+        return self._reader.read(rows, spec)
 
     def encoded_images(
         self, camera: str, samples: Sequence[int] | NDArray[np.int64]
     ) -> list[bytes]:
-        """Return pictures as they are stored, PNG or JPEG, of a camera that is not video.
+        """Return the pictures of a camera as they are stored, as PNG or JPEG.
 
         Raises:
             FeatureNotFoundError: There is no such camera, or it is stored as video.
+            RowNotFoundError: A sample does not exist.
         """
-        wanted = np.asarray(samples, dtype=np.int64).reshape(-1)
-        return self._reader.encoded_images(camera, self._selection.rows(wanted))
+        rows = self._selection.rows(whole_numbers(samples, "sample"))
+        return self._reader.encoded_images(camera, rows)
 
     def select(
         self,
@@ -247,20 +286,21 @@ class Dataset:
         """Return a view of some episodes, in the dataset's order; nothing is copied.
 
         Args:
-            episodes: Episode numbers, in any order; all when not given.
+            episodes: Episode numbers, in any order; by default all.
             tasks: Keep the episodes that have one of these tasks.
 
         Raises:
-            EpisodeNotFoundError: An episode that does not exist, or is not in this view.
+            EpisodeNotFoundError: An episode does not exist, or is not in this view.
+            TaskNotFoundError: No episode has a task.
         """
-        positions = self._selection.positions
+        chosen = self._selection.positions
         if episodes is not None:
-            asked = self.manifest.episodes.positions_of(whole_numbers(episodes, "Episodes"))
-            self._check_inside(asked)
-            positions = np.unique(asked)
+            chosen = np.unique(self.manifest.episodes.positions_of(episodes))
+            self._check_inside(chosen)
         if tasks is not None:
-            positions = positions[self._has_task(positions, tasks)]
-        return self._view(positions)
+            listed = [tasks] if isinstance(tasks, str) else list(tasks)
+            chosen = chosen[self.manifest.episodes.has_task(listed)[chosen]]
+        return self._view(chosen)
 
     def filter(self, keep: Callable[[Episode], bool]) -> Dataset:
         """Return a view of the episodes for which ``keep`` is true."""
@@ -274,21 +314,21 @@ class Dataset:
         *,
         on_rows: Callable[[int, int], object] = lambda done, total: None,
     ) -> Dataset:
-        """Decode the dataset once into mapped shards, and return it with them.
+        """Decode the dataset once into mapped shards, and return it reading from them.
 
-        All episodes are stored, also when this is a view: other picks find the same cache. It
-        costs disk: see ``roboreel cache build --dry-run``. Numbers are always stored, so that all
-        processes of a machine share one copy of them in memory.
+        All episodes are stored, even if this is a view, so that other views find the same cache.
+        Numbers are always stored, so that all processes of a machine share one copy of them in
+        memory. ``roboreel cache build --dry-run`` estimates the disk space.
 
         Args:
-            path: A folder of the cache's own. What an interrupted build has finished is found
-                again; a whole cache of the same dataset and pictures is used as it is.
+            path: A folder for the cache alone. An interrupted build is resumed; a complete cache of
+                the same dataset and pictures is used as it is.
             cameras: `Jpeg` or `Raw` by camera, or by a pattern such as ``"observation.images.*"``;
-                other cameras are read from the source.
-            on_rows: Called with the rows done and the rows in all, every now and then.
+                other cameras are read from the dataset.
+            on_rows: Called now and then with the rows done and the rows in total.
 
         Raises:
-            CacheError: A pattern fits no camera, or the folder holds other files.
+            CacheError: A pattern matches no camera, or the folder holds other files.
         """
         from roboreel.dataset.cache.build import materialize
 
@@ -298,13 +338,13 @@ class Dataset:
         return opened if self._positions is None else opened._view(self._positions)
 
     def __repr__(self) -> str:
-        return (
-            f"Dataset({str(self.path)!r}, {len(self.episodes)} episodes, {len(self)} frames, "
-            f"{self.fps:g} fps, {self.manifest.version})"
-        )
+        return f"Dataset({str(self.path)!r}, {self._summary})"
+
+    def _repr_html_(self) -> str:
+        return to_html(str(self.path), self._summary, self.features)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A path and a bit per episode: workers read the metadata for themselves.
+        # A path and a bit per episode: each worker reads the metadata itself.
         bits = None
         if self._positions is not None:
             chosen = np.zeros(len(self.manifest.episodes), dtype=bool)
@@ -314,36 +354,35 @@ class Dataset:
         return _reopen, (self.path, settings, bits)
 
     def _view(self, positions: NDArray[np.int64] | None) -> Dataset:
-        return Dataset(self._source, positions)
+        return Dataset(self._opened, positions)
 
     @property
     def _reader(self) -> Reader:
-        return self._source.reader
+        return self._opened.reader
 
     @property
     def _settings(self) -> dict[str, Any]:
-        return {"decode_threads": self._source.decode_threads, "cache": self._source.cache}
+        return {"decode_threads": self._opened.decode_threads, "cache": self._opened.cache}
 
     @cached_property
     def _selection(self) -> Selection:
         return select_episodes(self.manifest.episodes, self._positions)
+
+    @property
+    def _is_whole(self) -> bool:
+        return len(self._selection.positions) == len(self.manifest.episodes)
+
+    @property
+    def _summary(self) -> str:
+        count = len(self.manifest.episodes)
+        episodes = f"{count}" if self._is_whole else f"{len(self.episodes)} of {count}"
+        return f"{episodes} episodes, {len(self)} frames, {self.fps:g} fps, {self.manifest.version}"
 
     def _check_inside(self, positions: NDArray[np.int64]) -> None:
         outside = positions[~np.isin(positions, self._selection.positions)]
         if len(outside):
             number = int(self.manifest.episodes.number[outside[0]])
             raise self.episodes.missing(number)
-
-    def _has_task(self, positions: NDArray[np.int64], tasks: Iterable[str]) -> NDArray[np.bool_]:
-        table = self.manifest.episodes
-        asked = [tasks] if isinstance(tasks, str) else list(tasks)
-        unknown = [task for task in asked if task not in table.task_texts]
-        if unknown:
-            known = ", ".join(repr(task) for task in table.task_texts[:10])
-            raise TaskNotFoundError(f"No episode has the task {unknown[0]!r}: there are {known}.")
-        wanted = np.isin(table.task_codes, [table.task_texts.index(task) for task in asked])
-        hits = np.concatenate([[0], np.cumsum(wanted)])
-        return (hits[table.task_bounds[1:]] > hits[table.task_bounds[:-1]])[positions]
 
 
 def _reopen(path: Path, settings: Mapping[str, Any], bits: NDArray[np.uint8] | None) -> Dataset:

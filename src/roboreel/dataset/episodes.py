@@ -1,4 +1,4 @@
-"""Episodes as a lazy sequence."""
+"""The episodes of a dataset, as a lazy sequence."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from roboreel.errors import EpisodeNotFoundError
+from roboreel.numbers import positions
 from roboreel.sample_spec import spec_of
+from roboreel.schema import describe_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
@@ -24,15 +27,18 @@ __all__ = ["Episode", "Episodes"]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One uninterrupted run of the robot: the rows ``[start, stop)`` of its dataset."""
+    """One uninterrupted run of the robot: the rows ``[start, stop)`` of its dataset.
+
+    ``episode["action"]`` is the feature over the whole episode, ``(T, …)``.
+    """
 
     dataset: Dataset
     position: int
-    """Where it stands in the dataset's episode table."""
+    """Its position in the dataset's episode table."""
 
     @property
     def number(self) -> int:
-        """What the dataset calls it."""
+        """The number that the dataset gives it."""
         return int(self.dataset.manifest.episodes.number[self.position])
 
     @property
@@ -52,11 +58,24 @@ class Episode:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """What the robot was told."""
+        """Its tasks, in words."""
         return self.dataset.manifest.episodes.tasks_of(self.position)
 
     def __len__(self) -> int:
         return self.length
+
+    def __getitem__(self, feature: str) -> Any:  # noqa: ANN401  # an array, or a list of tasks
+        """Return a feature of all frames, ``(T, …)``; the task of each frame for ``"task"``.
+
+        Raises:
+            FeatureNotFoundError: The feature does not exist.
+        """
+        if not isinstance(feature, str):
+            raise TypeError(
+                f"An episode is indexed by the name of a feature, not by {feature!r}: write "
+                "episode['action'][0]."
+            )
+        return self.read(feature)[feature]
 
     def read(
         self,
@@ -88,10 +107,11 @@ class Episode:
 
 
 class Episodes(Sequence[Episode]):
-    """The episodes of a dataset or a view, in ascending order; made when looked at.
+    """The episodes of a dataset or a view, in ascending order of their numbers.
 
-    The place in the sequence is the episode's number where the numbers run from 0 without gaps,
-    as they nearly always do; in a view it is the place in the view.
+    They are indexed by position. In a dataset whose episodes are numbered from 0 without gaps, as
+    they nearly always are, the position is the number; in a view it is not:
+    ``dataset.select(episodes=[7]).episodes[0].number`` is 7.
     """
 
     def __init__(self, dataset: Dataset, positions: NDArray[np.int64]) -> None:
@@ -100,12 +120,12 @@ class Episodes(Sequence[Episode]):
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """What the dataset calls each, ``(E,)``."""
+        """The number of each episode, ``(E,)``."""
         return self._dataset.manifest.episodes.number[self._positions]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Frames of each, ``(E,)``."""
+        """Frames of each episode, ``(E,)``."""
         return self._dataset.manifest.episodes.length[self._positions]
 
     def __len__(self) -> int:
@@ -114,24 +134,30 @@ class Episodes(Sequence[Episode]):
     @overload
     def __getitem__(self, key: int) -> Episode: ...
     @overload
-    def __getitem__(self, key: slice) -> list[Episode]: ...
-    def __getitem__(self, key: int | slice) -> Episode | list[Episode]:
-        if isinstance(key, slice):
-            return [Episode(self._dataset, int(p)) for p in self._positions[key]]
-        if not -len(self) <= key < len(self):
-            raise self.missing(key)
-        return Episode(self._dataset, int(self._positions[key]))
+    def __getitem__(self, key: slice | Sequence[int] | NDArray[np.int64]) -> list[Episode]: ...
+    def __getitem__(
+        self, key: int | slice | Sequence[int] | NDArray[np.int64]
+    ) -> Episode | list[Episode]:
+        where = f", in {str(self._dataset.path)!r}"
+        try:
+            picked = positions(key, len(self), "episode", where=where, error=EpisodeNotFoundError)
+        except EpisodeNotFoundError as error:
+            if np.array_equal(self.numbers, np.arange(len(self))):
+                raise
+            raise EpisodeNotFoundError(
+                f"{error} These are positions; by number, {describe_episodes(self.numbers)}: write "
+                "select(episodes=[…])."
+            ) from None
+        if isinstance(picked, int):
+            return Episode(self._dataset, int(self._positions[picked]))
+        return [Episode(self._dataset, place) for place in self._positions[picked].tolist()]
 
     def __repr__(self) -> str:
         return f"Episodes({len(self)} of {str(self._dataset.path)!r})"
 
-    def missing(self, key: int) -> EpisodeNotFoundError:
-        """Return the error for an episode that is not here."""
-        numbers = self.numbers
-        there = "there are no episodes"
-        if len(numbers):
-            gaps = "" if numbers[-1] - numbers[0] + 1 == len(numbers) else ", with gaps"
-            there = f"there are {len(numbers)} episodes, {numbers[0]} to {numbers[-1]}{gaps}"
+    def missing(self, number: int) -> EpisodeNotFoundError:
+        """Return the error for an episode number that is not here."""
         return EpisodeNotFoundError(
-            f"Episode {key} does not exist: {there}, in {str(self._dataset.path)!r}."
+            f"Episode {number} does not exist: {describe_episodes(self.numbers)}, in "
+            f"{str(self._dataset.path)!r}."
         )

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError
 from roboreel.forking import after_fork
-from roboreel.frames.picture_columns import PictureColumns
 from roboreel.image import decode_image, decode_images
 from roboreel.memory.batch_buffers import BatchBuffers
-from roboreel.video.clip import Clip
-from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.scale import scale_picture
 
 if TYPE_CHECKING:
@@ -25,11 +21,11 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from roboreel.dataset.cache import Cache
-    from roboreel.frames.frame_files import FrameFiles
+    from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.sample_spec import SampleSpec
-    from roboreel.schema import Manifest
+    from roboreel.video.reader import ClipRequest
 
 __all__ = ["Images"]
 
@@ -37,17 +33,11 @@ __all__ = ["Images"]
 class Images:
     """The cameras of a dataset."""
 
-    def __init__(
-        self,
-        manifest: Manifest,
-        files: FrameFiles,
-        budget: Budget,
-        threads: int | None,
-        cache: Cache | None = None,
-    ) -> None:
-        self._manifest = manifest
-        self._pictures = PictureColumns(files, budget)
-        self._videos = VideoReader(budget=budget, threads=threads)
+    def __init__(self, frames: FrameReader, budget: Budget, cache: Cache | None = None) -> None:
+        self._manifest = frames.manifest
+        self._pictures = frames.pictures
+        self._videos = frames.videos
+        self._clips = frames.clips
         self._cache = cache
         self._buffers = BatchBuffers(budget)
         self._pool: ThreadPoolExecutor | None = None
@@ -94,7 +84,7 @@ class Images:
                 yield self.read(camera, np.asarray([row]), np.asarray([episode]), spec)[0]
             return
         if self._manifest.features[camera].dtype == "video":
-            request = self._request(camera, episode, np.arange(length), np.arange(length))
+            request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
             depth = self._manifest.features[camera].depth
             yield from self._videos.stream(
                 request, size=spec.image_size, layout=spec.layout, depth=depth
@@ -209,34 +199,9 @@ class Images:
             slots[episode].append(slot)
         frames = rows - self._manifest.episodes.start[episodes]
         return [
-            self._request(camera, episode, frames[places], np.asarray(places))
+            self._clips.request(camera, episode, frames[places], np.asarray(places))
             for episode, places in slots.items()
         ]
-
-    def _request(
-        self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]
-    ) -> ClipRequest:
-        manifest = self._manifest
-        clips, number = manifest.episodes.clips[camera], int(manifest.episodes.number[episode])
-        file = int(clips.file[episode])
-        if file < 0:
-            raise MissingFileError(
-                f"The metadata names no video of {camera!r} for episode {number}, in "
-                f"{str(manifest.root)!r}."
-            )
-        return ClipRequest(
-            path=_path(manifest.root, manifest.video_files[camera][file]),
-            clip=Clip(
-                float(clips.start_s[episode]),
-                float(clips.stop_s[episode]),
-                int(manifest.episodes.length[episode]),
-                manifest.fps,
-            ),
-            frames=frames,
-            slots=slots,
-            episode=number,
-            camera=camera,
-        )
 
     def _video_size(self, camera: str, sizes: Mapping[Path, tuple[int, int]]) -> tuple[int, int]:
         if not sizes:
@@ -261,12 +226,6 @@ class Images:
 
     def _after_fork(self) -> None:
         self._pool = None
-
-
-@lru_cache(maxsize=4096)
-def _path(root: Path, name: str) -> Path:
-    """Return where a file lies; the same files come with every batch."""
-    return root / name
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:

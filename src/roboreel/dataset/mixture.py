@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
-from roboreel.errors import FeatureNotFoundError, RowNotFoundError
+from roboreel.errors import FeatureNotFoundError
+from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.sample_spec import SampleSpec, spec_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -29,19 +31,20 @@ __all__ = ["Mixture"]
 
 
 class Mixture:
-    """Several datasets, or views of them, that are trained on together.
+    """Several datasets, or views of them, to train on together.
 
-    Their samples are numbered one dataset after the other. Versions and rates may differ: a window
-    in seconds is counted at each dataset's own rate.
+    Samples are numbered one dataset after the other, and indexed like those of a `Dataset`.
+    Versions and rates may differ: a window in seconds is counted at each dataset's own rate.
 
-    Where shapes differ, values are padded with zeros at the end of each axis, and a mask
-    ``"<name>_is_missing"`` ``(B, …)`` is True there, and everywhere for a dataset that lacks the
-    feature. A batch says in ``"dataset_index"`` where each sample is from.
+    Where shapes differ, values are padded with zeros at the end of each axis, and the mask
+    ``"<name>_is_missing"`` ``(B, …)`` is True there. It is True everywhere for a dataset that lacks
+    the feature. ``"dataset_index"`` says which dataset each sample of a batch is from.
 
     Args:
         weights: The share of each dataset in an epoch; they need not add up to 1.
         features: Names in the mixture, each with the name that it has in all datasets, or with one
-            name for each, None where a dataset lacks it. When not given: what all datasets have.
+            name per dataset, None where a dataset lacks it. By default, the features that all
+            datasets have.
         normalize: How features are normalized, each dataset by its own statistics.
 
     Examples:
@@ -49,8 +52,9 @@ class Mixture:
         "observation.image": ["observation.images.top", "observation.images.cam_high"]})``
 
     Raises:
-        FeatureNotFoundError: A feature that is not there.
-        ValueError: Weights that make no sense, or features that are not the same kind of thing.
+        FeatureNotFoundError: A feature does not exist.
+        TypeError: The weights are not given by dataset.
+        ValueError: A weight is negative or all are 0, or a feature differs in kind.
     """
 
     def __init__(
@@ -60,6 +64,11 @@ class Mixture:
         features: Mapping[str, str | Sequence[str | None]] | None = None,
         normalize: Mapping[str, Mode] | None = None,
     ) -> None:
+        if not isinstance(weights, Mapping):
+            raise TypeError(
+                f"A mixture takes weights by dataset, such as {{arm: 0.7, hand: 0.3}}: not "
+                f"{weights!r}."
+            )
         self.datasets = tuple(weights)
         self.weights = np.asarray(list(weights.values()), np.float64)
         _check_weights(self.datasets, self.weights)
@@ -69,7 +78,7 @@ class Mixture:
 
     @property
     def features(self) -> Mapping[str, Feature]:
-        """What every sample has, by name: as the first dataset that has it describes it."""
+        """The features of every sample, by name, as the first dataset that has them declares them."""
         return {name: blend.feature for name, blend in self._blends.items()}
 
     @cached_property
@@ -91,7 +100,7 @@ class Mixture:
         return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
     def samples_per_dataset(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many samples each dataset has, ``(D,)``, if its episodes have these many."""
+        """Return how many samples each dataset has, ``(D,)``, given those of each episode."""
         episodes = [len(dataset.episode_bounds) - 1 for dataset in self.datasets]
         parts = np.split(lengths, np.cumsum(episodes)[:-1])
         return np.asarray([part.sum() for part in parts], np.int64)
@@ -100,9 +109,16 @@ class Mixture:
         """How many samples there are."""
         return int(self._bounds[-1])
 
-    def __getitem__(self, sample: int) -> dict[str, Any]:
-        """Return one sample."""
-        return {name: values[0] for name, values in self.read([sample]).items()}
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[np.int64]) -> dict[str, Any]:
+        """Return one sample, or a batch for a slice or several numbers.
+
+        Raises:
+            RowNotFoundError: A sample does not exist.
+        """
+        picked = positions(key, len(self), "sample")
+        if not isinstance(picked, int):
+            return self.read(picked)
+        return {name: values[0] for name, values in self.read([picked]).items()}
 
     def read(
         self,
@@ -116,14 +132,14 @@ class Mixture:
         """Return a batch of samples as a dict of arrays: see `Dataset.read`.
 
         Raises:
-            ValueError: Images of different sizes, and no ``image_size``.
+            ValueError: Images differ in size, and no ``image_size`` was given.
         """
-        wanted = np.asarray(samples, np.int64).reshape(-1)
+        wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
         spec = spec_of(features, windows, image_size, layout)
         asked = (*self._blends, "task") if spec.features is None else spec.features
         names = list(dict.fromkeys((*asked, *spec.windows)))
         self._check_names([name for name in names if name != "task"])
-        dataset_index = self._datasets_of(wanted)
+        dataset_index = np.searchsorted(self._bounds, wanted, side="right") - 1
         parts = {}
         for place in np.unique(dataset_index).tolist():
             slots = np.flatnonzero(dataset_index == place)
@@ -137,7 +153,8 @@ class Mixture:
 
     def __repr__(self) -> str:
         parts = zip(self.datasets, self.weights.tolist(), strict=True)
-        return f"Mixture({', '.join(f'{d.path.name}: {w:g}' for d, w in parts)})"
+        listed = ", ".join(f"{dataset.path.name}: {weight:g}" for dataset, weight in parts)
+        return f"Mixture({listed}, {len(self)} samples)"
 
     @cached_property
     def _bounds(self) -> NDArray[np.int64]:
@@ -161,19 +178,10 @@ class Mixture:
                 f"{', '.join(self._blends)}."
             )
 
-    def _datasets_of(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
-        outside = (samples < 0) | (samples >= len(self))
-        if outside.any():
-            raise RowNotFoundError(
-                f"Sample {int(samples[outside][0])} does not exist: there are {len(self)}, "
-                "counted from 0."
-            )
-        return np.searchsorted(self._bounds, samples, side="right") - 1
-
     def _renamed(
         self, read: Mapping[str, Any], own: Mapping[str, str], place: int
     ) -> dict[str, Any]:
-        """Return what was read of a dataset, under the names of the mixture and normalized."""
+        """Return what was read from a dataset, normalized and under the mixture's names."""
         renamed: dict[str, Any] = {"task": read["task"]} if "task" in read else {}
         affines = self._affines[place] if self._modes else {}
         for name, theirs in own.items():
@@ -232,9 +240,13 @@ def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
 
 def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:
     if not len(weights) or not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError(f"A mixture needs datasets with weights, 0 or more: {weights.tolist()}.")
+        raise ValueError(
+            f"A mixture needs datasets with weights that are 0 or more: {weights.tolist()}."
+        )
     if not weights.sum() > 0:
-        raise ValueError("All weights are 0: give one dataset a share.")
+        raise ValueError("All weights are 0: at least one dataset needs a share.")
     for dataset, weight in zip(datasets, weights, strict=True):
         if weight > 0 and len(dataset) == 0:
-            raise ValueError(f"A dataset with a weight has no samples: {str(dataset.path)!r}.")
+            raise ValueError(
+                f"A dataset without samples has the weight {weight:g}: {str(dataset.path)!r}."
+            )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import RowNotFoundError
+from roboreel.numbers import inside
 from roboreel.window import window_rows
 
 if TYPE_CHECKING:
@@ -17,29 +17,12 @@ if TYPE_CHECKING:
 
     from roboreel.schema import EpisodeTable
 
-__all__ = ["Plan", "Selection", "WindowPlan", "plan_read", "select_episodes", "whole_numbers"]
-
-
-def whole_numbers(values: object, noun: str) -> NDArray[np.int64]:
-    """Return numbers that count something, ``(N,)``.
-
-    Raises:
-        TypeError: They are not whole numbers: a mask, or fractions.
-    """
-    array = np.asarray(values if hasattr(values, "__array__") else list(values))  # type: ignore[call-overload]
-    if array.dtype == object and all(isinstance(value, int) for value in array.reshape(-1)):
-        # Beyond 64 bits there is nothing to count; the nearest that is representable is not there.
-        array = np.array([min(max(int(v), -(2**62)), 2**62) for v in array.reshape(-1)])
-    if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{noun} are whole numbers: {array.dtype} values were given.")
-    if array.dtype.kind == "u":
-        array = np.minimum(array, 2**62)
-    return array.astype(np.int64).reshape(-1)
+__all__ = ["Plan", "Selection", "WindowPlan", "plan_read", "select_episodes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:
-    """Some episodes of a dataset; their frames, in the dataset's order, are samples ``0 … n - 1``."""
+    """Some episodes of a dataset. Their frames, in the dataset's order, are samples ``0 … n - 1``."""
 
     positions: NDArray[np.int64]
     """Positions of the episodes in the episode table, ascending."""
@@ -57,26 +40,17 @@ class Selection:
         """Return the row of each sample; negative numbers count from the end.
 
         Raises:
-            RowNotFoundError: There is no such sample.
+            RowNotFoundError: A sample does not exist.
         """
-        count = len(self)
-        if not len(samples):
-            return samples
-        least = samples.min()
-        if least < -count or samples.max() >= count:
-            wrong = samples[(samples < -count) | (samples >= count)]
-            there = f"there are {count}, 0 to {count - 1}" if count else "there are none"
-            raise RowNotFoundError(f"Sample {int(wrong[0])} does not exist: {there}.")
-        if least < 0:
-            samples = np.where(samples < 0, samples + count, samples)
-        if self.starts[-1] == self.bounds[-2]:
+        samples = inside(samples, len(self), "sample")
+        if not len(samples) or self.starts[-1] == self.bounds[-2]:
             return samples  # Nothing is left out before the last episode: the numbers agree.
         episode = np.searchsorted(self.bounds, samples, side="right") - 1
         return samples - self.bounds[episode] + self.starts[episode]
 
 
 def select_episodes(episodes: EpisodeTable, positions: NDArray[np.int64] | None) -> Selection:
-    """Return the selection of some episodes, whatever order they are given in; None means all."""
+    """Return the selection of the episodes at some positions, in any order; None means all."""
     if positions is None:
         chosen = np.arange(len(episodes), dtype=np.int64)
         order = episodes.row_order
@@ -95,7 +69,7 @@ class WindowPlan:
     rows: NDArray[np.int64]
     """``(B, T)``, inside the anchor's episode."""
     mask: NDArray[np.bool_]
-    """``(B, T)``, True where the window left the episode and its edge is repeated."""
+    """``(B, T)``, True where the window left the episode and its first or last row is repeated."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,7 @@ from roboreel.dataset.cache import open_cache
 from roboreel.dataset.images import Images
 from roboreel.dataset.plan import plan_read
 from roboreel.errors import FeatureNotFoundError
-from roboreel.frames.columns import Columns
-from roboreel.frames.frame_files import FrameFiles
+from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,10 +52,12 @@ class Reader:
         decode_threads: int | None = None,
         cache: Cache | None = None,
     ) -> None:
+        self.frames = FrameReader(manifest, budget, decode_threads=decode_threads)
+        """What the dataset stores; nothing of it comes from the cache."""
         self._manifest = manifest
-        self._files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
-        self._columns = Columns(self._files, manifest.features, budget)
-        self._images = Images(manifest, self._files, budget, decode_threads, cache)
+        self._files = self.frames.files
+        self._columns = self.frames.columns
+        self._images = Images(self.frames, budget, cache)
         self._cache = cache
 
     def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:

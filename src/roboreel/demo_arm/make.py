@@ -11,12 +11,15 @@ import numpy as np
 
 from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, TASKS, simulate_episode
 from roboreel.demo_arm.render import CAMERAS, render
-from roboreel.errors import DatasetError
 from roboreel.files import atomic_folder
-from roboreel.format import write_v2, write_v3
+from roboreel.format import write_manifest
 from roboreel.format.counters import COUNTERS, counter_columns
+from roboreel.format.places import new_files
+from roboreel.format.video_info import with_video_info
+from roboreel.format.write_data import write_data_file
 from roboreel.image import encode_png
-from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
+from roboreel.record.folders import check_absent
+from roboreel.schema import ClipTable, EpisodeTable, Feature, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
 from roboreel.video.encode import Encoding, VideoWriter
 from roboreel.video.remux import join_videos
@@ -63,13 +66,9 @@ class Sample:
     @property
     def features(self) -> dict[str, Feature]:
         """The features of the dataset."""
-        video = Encoding(self.codec).info(self.size, self.fps) if self.store == "video" else None
-        camera = Feature(
-            self.store,
-            (*self.size, 3),
-            ("height", "width", "channels"),
-            extra={} if video is None else {"info": _without_depth(video)},
-        )
+        camera = Feature(self.store, (*self.size, 3), ("height", "width", "channels"))
+        if self.store == "video":
+            camera = with_video_info(camera, Encoding(self.codec), self.fps)
         return {
             "observation.state": Feature("float32", (len(STATE_NAMES),), STATE_NAMES),
             "action": Feature("float32", (len(ACTION_NAMES),), ACTION_NAMES),
@@ -97,11 +96,10 @@ def make_sample(
         The dataset's folder.
 
     Raises:
-        DatasetError: There is something at this path already.
+        RecordingError: The path already exists, and is not an empty folder.
     """
     root = Path(path)
-    if root.exists() and not (root.is_dir() and not any(root.iterdir())):
-        raise DatasetError(f"There is something already: choose a new folder, not {str(root)!r}.")
+    check_absent(root)
     with atomic_folder(root) as workshop:
         _Maker(workshop, sample or Sample()).run(on_episode)
     return root
@@ -115,7 +113,13 @@ class _Maker:
         self.sample = sample
         self.features = sample.features
         self.cameras = [name for name, f in self.features.items() if f.is_camera]
-        self.per_file = _EPISODES_PER_FILE if sample.version == "3.0" else 1
+        self.version = f"v{sample.version}"
+        self.files = new_files(
+            self.version,
+            sample.episodes,
+            cameras=self.cameras if sample.store == "video" else (),
+            episodes_per_file=_EPISODES_PER_FILE,
+        )
         self.lengths: list[int] = []
         self.clips: dict[str, list[float]] = {camera: [] for camera in self.cameras}
         self.episode_stats: list[dict[str, FeatureStats]] = []
@@ -127,13 +131,12 @@ class _Maker:
     def run(self, on_episode: Callable[[int], object]) -> None:
         count = self.sample.episodes
         with ThreadPoolExecutor() as pool:
-            for file, first in enumerate(range(0, count, self.per_file)):
-                numbers = range(first, min(first + self.per_file, count))
+            for file in range(len(self.files.data)):
+                numbers = np.flatnonzero(self.files.file == file).tolist()
                 self._make_file(file, numbers, pool, on_episode)
         manifest = self._manifest()
         stats = {name: total.finish() for name, total in self.totals.items()} if count else {}
-        writer = write_v3 if self.sample.version == "3.0" else write_v2
-        writer.write_manifest(manifest, stats=stats, episode_stats=self.episode_stats)
+        write_manifest(manifest, stats=stats, episode_stats=self.episode_stats)
 
     def _make_file(
         self,
@@ -155,9 +158,8 @@ class _Maker:
             tables.append(columns)
             parts.append(number)
             on_episode(number + 1)
-        data_files, video_files = self._file_sets()
-        write_v3.write_data_file(self.root / data_files[file], tables, self.features)
-        for camera, files in video_files.items():
+        write_data_file(self.root / self.files.data[file], tables, self.features)
+        for camera, files in self.files.videos.items():
             self._join(camera, parts, self.root / files[file])
 
     def _columns(self, run: SimulatedEpisode, number: int) -> dict[str, Any]:
@@ -225,29 +227,13 @@ class _Maker:
         self.episode_stats[number][name] = part.finish()
         self.totals[name].merge(part)
 
-    def _file_sets(self) -> tuple[FileSet, dict[str, FileSet]]:
-        count = -(-self.sample.episodes // self.per_file)
-        number = np.arange(count, dtype=np.int64)
-        if self.sample.version == "3.0":
-            columns = {"chunk_index": number // 1000, "file_index": number % 1000}
-            layout: Any = write_v3
-        else:
-            columns = {"episode_chunk": number // write_v2.CHUNKS_SIZE, "episode_index": number}
-            layout = write_v2
-        cameras = self.cameras if self.sample.store == "video" else []
-        return FileSet(layout.DATA_PATH, columns), {
-            camera: FileSet(layout.VIDEO_PATH, columns, {"video_key": camera}) for camera in cameras
-        }
-
     def _manifest(self) -> Manifest:
-        data_files, video_files = self._file_sets()
-        count = len(self.lengths)
+        count, file, videos = len(self.lengths), self.files.file, self.files.videos
         length = np.asarray(self.lengths, dtype=np.int64)
         start = np.cumsum(length) - length
-        file = np.arange(count, dtype=np.int64) // self.per_file
         return Manifest(
             root=self.root,
-            version=f"v{self.sample.version}",
+            version=self.version,
             fps=self.sample.fps,
             features=self.features,
             tasks=dict(enumerate(TASKS)),
@@ -256,14 +242,14 @@ class _Maker:
                 start=start,
                 length=length,
                 data_file=file,
-                data_row=start - start[file * self.per_file] if count else start,
-                clips={camera: self._clip_table(camera, file, length) for camera in video_files},
+                data_row=start - start[np.searchsorted(file, file)],
+                clips={camera: self._clip_table(camera, file, length) for camera in videos},
                 task_bounds=np.arange(count + 1, dtype=np.int64),
                 task_codes=np.arange(count, dtype=np.int64) % len(TASKS),
                 task_texts=TASKS,
             ),
-            data_files=data_files,
-            video_files=video_files,
+            data_files=self.files.data,
+            video_files=videos,
             robot_type="roboreel_sample_arm",
         )
 
@@ -272,8 +258,3 @@ class _Maker:
     ) -> ClipTable:
         start_s = np.asarray(self.clips[camera], dtype=np.float64)
         return ClipTable(file, start_s, start_s + length / self.sample.fps)
-
-
-def _without_depth(info: dict[str, Any]) -> dict[str, Any]:
-    # The schema says what concerns depth, and the format layer spells it.
-    return {key: value for key, value in info.items() if "depth" not in key}

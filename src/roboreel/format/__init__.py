@@ -1,18 +1,20 @@
-"""How a dataset lies on disk, as a Manifest: one module per version."""
+"""How a dataset lies on disk ⇄ Manifest: one module per version to read, one to write."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.format import lerobot_v2, lerobot_v3
+from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
 from roboreel.format.info import read_info
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from roboreel.schema import Manifest
+    from roboreel.stats import FeatureStats
 
-__all__ = ["read_manifest"]
+__all__ = ["read_manifest", "write_manifest"]
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -29,3 +31,20 @@ def read_manifest(root: Path) -> Manifest:
     if info.version[0] == 3:
         return lerobot_v3.read_manifest(root, info)
     return lerobot_v2.read_manifest(root, info)
+
+
+def write_manifest(
+    manifest: Manifest,
+    *,
+    stats: Mapping[str, FeatureStats] | None = None,
+    episode_stats: Sequence[Mapping[str, FeatureStats]] = (),
+) -> None:
+    """Write all metadata of a dataset in its version; ``info.json``, which makes it one, comes last.
+
+    Args:
+        manifest: The dataset; its root is where the files go.
+        stats: Statistics of the whole dataset, by feature.
+        episode_stats: Statistics of each episode, in the order of the table.
+    """
+    write = write_v3 if manifest.version.startswith("v3") else write_v2
+    write.write_manifest(manifest, stats=stats, episode_stats=episode_stats)

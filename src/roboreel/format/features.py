@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from roboreel.errors import MetadataError
+from roboreel.errors import FeatureError, MetadataError
 from roboreel.schema import Depth, Feature
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["feature_from_json", "feature_to_json"]
 
@@ -28,16 +26,23 @@ def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
     Raises:
         MetadataError: The entry has no usable dtype or shape.
     """
-    if not isinstance(entry, dict):
+    if not isinstance(entry, Mapping):
         raise MetadataError(f"Feature {name!r} is {entry!r} where an object was expected")
+    # In Python, LeRobot's entries have tuples where JSON has lists.
+    entry = {
+        key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()
+    }
     dtype = _dtype(name, entry.get("dtype"))
     shape = _shape(name, entry.get("shape"))
     names = _flat_names(entry.get("names"))
     extra = {key: entry[key] for key in entry if key not in ("dtype", "shape", "names")}
-    depth, extra = _split_depth(name, extra)
-    if dtype in ("image", "video"):
-        return Feature(dtype, _camera_shape(name, shape, names), _CAMERA_AXES, depth, extra)
-    return Feature(dtype, shape, names, depth, extra)
+    try:
+        depth, extra = _split_depth(name, extra)
+        if dtype in ("image", "video"):
+            return Feature(dtype, _camera_shape(name, shape, names), _CAMERA_AXES, depth, extra)
+        return Feature(dtype, shape, names, depth, extra)
+    except FeatureError as error:
+        raise MetadataError(f"Feature {name!r}: {str(error).rstrip('.')}") from error
 
 
 def feature_to_json(feature: Feature) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roboreel.errors import NotADatasetError
 
-__all__ = ["SCHEME", "dataset_folder", "find_dataset", "hub_folder", "parse_hub_url"]
+__all__ = ["SCHEME", "dataset_folder", "find_dataset", "hub_folder", "is_repo_id", "parse_hub_url"]
 
 SCHEME = "hf://datasets/"
 
@@ -107,8 +107,13 @@ def _is_plain(name: str) -> bool:
     return re.fullmatch(r"[\w.-]+", name) is not None and name not in (".", "..")
 
 
+def is_repo_id(text: str) -> bool:
+    """Whether a text has the form of a dataset's id on the Hub, ``owner/name``."""
+    return _REPO_ID.fullmatch(text) is not None and not {".", ".."} & set(text.split("/"))
+
+
 def _check_id(repo_id: str) -> None:
-    if not _REPO_ID.fullmatch(repo_id) or ".." in repo_id.split("/"):
+    if not is_repo_id(repo_id):
         raise NotADatasetError(
             f"{repo_id!r} is not the id of a dataset on the Hub: write 'owner/name'."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,15 +10,18 @@ from roboreel.errors import MetadataError, NotADatasetError, UnsupportedVersionE
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json, feature_to_json
+from roboreel.format.json_files import read_json, write_json
+from roboreel.format.limits import FILE_SIZES_MB, FILES_PER_CHUNK
+from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from roboreel.findings import Finding
-    from roboreel.schema import Feature
+    from roboreel.schema import Feature, Manifest
 
-__all__ = ["Info", "info_path", "read_info", "read_json"]
+__all__ = ["Info", "read_info", "write_info"]
 
 _FILE = "meta/info.json"
 _KNOWN = {
@@ -48,7 +50,7 @@ class Info:
     data_path: str
     video_path: str | None
     robot_type: str | None = None
-    chunks_size: int = 1000
+    chunks_size: int = FILES_PER_CHUNK
     totals: Mapping[str, int] = field(default_factory=dict)
     """What ``total_episodes``, ``total_frames`` and ``total_tasks`` claim, where they do."""
     splits: Mapping[str, str] = field(default_factory=dict)
@@ -74,11 +76,6 @@ class Info:
             "video_path": self.video_path,
             "features": {name: feature_to_json(f) for name, f in self.features.items()},
         }
-
-
-def info_path(root: Path) -> Path:
-    """Return where a dataset's info.json lies."""
-    return root / "meta" / "info.json"
 
 
 def read_info(root: Path) -> Info:
@@ -108,7 +105,7 @@ def read_info(root: Path) -> Info:
         data_path=_text(raw, "data_path", path),
         video_path=_text(raw, "video_path", path) if raw.get("video_path") is not None else None,
         robot_type=None if raw.get("robot_type") is None else str(raw["robot_type"]),
-        chunks_size=_positive(raw.get("chunks_size", 1000), "chunks_size", path),
+        chunks_size=_positive(raw.get("chunks_size", FILES_PER_CHUNK), "chunks_size", path),
         totals=_totals(raw),
         splits=_splits(raw.get("splits")),
         extra={key: value for key, value in raw.items() if key not in _KNOWN},
@@ -116,20 +113,45 @@ def read_info(root: Path) -> Info:
     )
 
 
-def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
-    """Return what a JSON file holds.
+def write_info(
+    path: Path, manifest: Manifest, *, counts: tuple[int, int] | None = None, sync: bool = True
+) -> None:
+    """Write info.json, by which a folder is the dataset that a manifest describes.
 
-    Raises:
-        MetadataError: It is not JSON; the error names file and line.
+    Args:
+        path: Where to write.
+        manifest: The dataset.
+        counts: How many episodes and frames there are, if the manifest does not list them all.
+        sync: Whether the file must be on the disk when this returns.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise MetadataError(
-            f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
-        ) from error
-    except (ValueError, RecursionError, OSError) as error:
-        raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
+    count, num_rows = counts or (len(manifest.episodes), manifest.episodes.num_rows)
+    version = _version(manifest.version, path)
+    info = Info(
+        path=path,
+        version=version,
+        fps=manifest.fps,
+        features=manifest.features,
+        data_path=manifest.data_files.template,
+        video_path=next((files.template for files in manifest.video_files.values()), None),
+        robot_type=manifest.robot_type,
+        totals={
+            "total_episodes": count,
+            "total_frames": num_rows,
+            "total_tasks": len(manifest.tasks),
+        },
+        splits=manifest.splits or {"train": f"0:{count}"},
+        extra={**_own_extra(version, count, len(manifest.video_files)), **manifest.extra},
+    )
+    write_json(path, info.to_json(), sync=sync)
+
+
+def _own_extra(version: tuple[int, int], num_episodes: int, num_cameras: int) -> dict[str, int]:
+    if version[0] == 3:
+        return FILE_SIZES_MB
+    return {
+        "total_videos": num_episodes * num_cameras,
+        "total_chunks": -(-num_episodes // FILES_PER_CHUNK),
+    }
 
 
 def _what_is_there(root: Path) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError, MissingFileError
+from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
 from roboreel.format.templates import file_set
 from roboreel.schema import ClipTable, Manifest
-from roboreel.storage.jsonl import read_episode_lines, read_lines
+from roboreel.storage.jsonl import read_line_columns, read_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +24,11 @@ __all__ = ["read_manifest"]
 def read_manifest(root: Path, info: Info) -> Manifest:
     """Return all that a v2.0 or v2.1 dataset's metadata says; statistics are not read."""
     lines = root / "meta" / "episodes.jsonl"
-    number, length, task_lists = read_episode_lines(lines)
-    first, problems = sorted_once(number, "meta/episodes.jsonl")
-    number, length = number[first], length[first]
+    columns, texts = read_line_columns(
+        lines, integers=(EPISODE_NUMBER, "length"), text_lists=("tasks",)
+    )
+    first, problems = sorted_once(columns[EPISODE_NUMBER], "meta/episodes.jsonl")
+    number, length = columns[EPISODE_NUMBER][first], columns["length"][first]
     fields = {"episode_chunk": number // info.chunks_size, "episode_index": number}
     file = np.arange(len(number), dtype=np.int64)
     clips = ClipTable(file=file, start_s=np.zeros(len(number)), stop_s=length / info.fps)
@@ -41,7 +44,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         place=number,
         data_file=file,
         clips=dict.fromkeys(cameras, clips),
-        tasks=task_lists.take(first),
+        tasks=texts["tasks"].take(first),
         path=lines,
     )
     tasks = _read_tasks(root / "meta" / "tasks.jsonl")
@@ -70,12 +73,12 @@ def _read_tasks(path: Path) -> dict[int, str]:
     tasks = {}
     try:
         for line, task in read_lines(path):
-            if not isinstance(task.get("task_index"), int) or "task" not in task:
+            if not isinstance(task.get(TASK_NUMBER), int) or "task" not in task:
                 raise CorruptFileError(
-                    f"Line {line} needs 'task_index' and 'task', and has "
+                    f"Line {line} needs {TASK_NUMBER!r} and 'task', and has "
                     f"{', '.join(task) or 'nothing'}: {str(path)!r}."
                 )
-            tasks[task["task_index"]] = str(task["task"])
+            tasks[task[TASK_NUMBER]] = str(task["task"])
     except MissingFileError:
         return {}
     return tasks

@@ -8,6 +8,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.findings import finding
+from roboreel.format.paths import SUBTASKS_PATH, TASKS_PATH
 from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
 from roboreel.format.templates import check_template, file_set
 from roboreel.schema import ClipTable, FileSet, Manifest
@@ -58,7 +59,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         tasks=listed.tasks.take(first),
         path=root / "meta" / "episodes",
     )
-    tasks = _read_texts(root / "meta" / "tasks.parquet", "task")
+    tasks = _read_texts(root / TASKS_PATH, "task")
     return Manifest(
         root=root,
         version=info.version_name,
@@ -69,7 +70,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         data_files=data_files,
         video_files=video_files,
         robot_type=info.robot_type,
-        subtasks=_read_texts(root / "meta" / "subtasks.parquet", "subtask"),
+        subtasks=_read_texts(root / SUBTASKS_PATH, "subtask"),
         splits=info.splits,
         extra=info.extra,
         problems=(

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import MetadataError
-from roboreel.format.info import read_json
+from roboreel.format.json_files import read_json
 from roboreel.format.lerobot_v3 import episode_files
+from roboreel.format.paths import STATS_PATH
 from roboreel.stats import QUANTILES, FeatureStats, merge_stats
 from roboreel.storage.jsonl import read_lines
 from roboreel.storage.parquet import open_parquet
@@ -26,7 +27,7 @@ def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
 
     Where only episodes have statistics (v2.1), theirs are merged, as LeRobot does.
     """
-    path = manifest.root / "meta" / "stats.json"
+    path = manifest.root / STATS_PATH
     if path.exists():
         raw = read_json(path)
         if not isinstance(raw, dict):

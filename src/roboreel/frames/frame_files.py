@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -13,16 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError
 from roboreel.forking import after_fork
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.spans.mapped import check_mapped
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.dense import plain_array
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class FrameFile:
                     f"{name!r} is described in meta/info.json, but has no column: there are "
                     f"{', '.join(there)}, in {str(self.path)!r}."
                 )
-        with self.lock, _named_errors(self.path):
+        with self.lock, parquet_errors(self.path):
             if self.mapped_bytes:
                 check_mapped(self.path, self.mapped_bytes, self.path.stat().st_size)
             table = self.parquet.read_row_groups(groups, columns=list(names), use_threads=False)
@@ -73,7 +73,7 @@ class FrameFile:
         """Return the episode that each row of a row group says it belongs to; -1 if none."""
         stored = self.read(group, EPISODE_NUMBER)
         if stored.type != pa.int64():
-            with _named_errors(self.path):
+            with parquet_errors(self.path):
                 stored = stored.cast(pa.int64())
         return plain_numbers(stored.fill_null(-1) if stored.null_count else stored)
 
@@ -205,7 +205,7 @@ class FrameFiles:
 
     def _open_file(self, file: int) -> FrameFile:
         path = self.path(file)
-        with _named_errors(path, self._describe_episodes(file)):
+        with parquet_errors(path, episodes=self._describe_episodes(file)):
             mapped_bytes = path.stat().st_size if self._is_mapped else 0
             parquet = pq.ParquetFile(arrow_file(path, is_mapped=self._is_mapped))
             metadata = parquet.metadata
@@ -282,16 +282,3 @@ class FrameFiles:
                     f"data file. Run `roboreel info` on the dataset; the file is {str(file.path)!r}."
                 )
             self._data_row[position] = start
-
-
-@contextmanager
-def _named_errors(path: Path, holding: str = "") -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise MissingFileError(
-            f"The data file of {holding or 'some episodes'} is not there: {str(path)!r}."
-        ) from error
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CorruptFileError(f"Not a readable Parquet file ({reason}): {str(path)!r}.") from error

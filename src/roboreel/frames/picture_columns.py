@@ -108,7 +108,12 @@ class PictureColumns:
             if held is not None:
                 self._open.move_to_end(key)
                 return held
-        column = ByteColumn(self._files.path(file), (camera, "bytes"), budget=self._budget)
+        column = ByteColumn(
+            self._files.path(file),
+            (camera, "bytes"),
+            budget=self._budget,
+            metadata=lambda: self._files.open(file).parquet.metadata,
+        )
         with self._lock:
             self._open[key] = column
             while len(self._open) > _MAX_OPEN_COLUMNS:

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset as TorchDataset
 from roboreel.dataset import open_dataset
 from roboreel.errors import UnsupportedArgumentError
 from roboreel.lerobot.metadata import CODEBASE_VERSION, LeRobotDatasetMetadata, locate
+from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import SampleSpec
 from roboreel.window import Window
 
@@ -162,16 +163,23 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         return self.num_frames
 
     def __getitem__(self, idx: int) -> dict[str, Any]:
-        return self.__getitems__([idx])[0]
+        place = positions(idx, len(self), "item")
+        if not isinstance(place, int):
+            raise TypeError(
+                f"LeRobotDataset takes one number at a time, as LeRobot's does: not {idx!r}. For "
+                "a batch of arrays, write dataset.dataset[…]."
+            )
+        return self.__getitems__([place])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several items that were read at once; a DataLoader calls this."""
-        batch = self.dataset.read(indices, self._spec)
+        numbers = whole_numbers(indices, "item")
+        batch = self.dataset.read(numbers, self._spec)
         if "subtask_index" in batch and self.dataset.manifest.subtasks:
             subtasks = self.dataset.manifest.subtasks
             batch["subtask"] = [subtasks.get(int(n), "") for n in batch["subtask_index"].flat]
         columns = {name: self._column(name, values) for name, values in batch.items()}
-        items = [{name: values[i] for name, values in columns.items()} for i in range(len(indices))]
+        items = [{name: values[i] for name, values in columns.items()} for i in range(len(numbers))]
         if self.image_transforms is not None:
             for item in items:
                 for camera in self.dataset.cameras:

@@ -12,7 +12,9 @@ import numpy as np
 from roboreel.dataset import open_dataset
 from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.format.hub import find_dataset
-from roboreel.format.info import info_path, read_json
+from roboreel.format.json_files import read_json
+from roboreel.format.paths import info_path
+from roboreel.numbers import positions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +33,10 @@ def locate(repo_id: str, root: str | Path | None, revision: str | None) -> Path:
 
 
 class EpisodeRecords(Sequence[dict[str, Any]]):
-    """The episodes as a table: ``episodes[3]["length"]`` or ``episodes["length"][3]``."""
+    """The episodes as a table: ``episodes[3]["length"]`` or ``episodes["length"][3]``.
+
+    As in LeRobot, several episodes, ``episodes[:3]`` or ``episodes[[0, 2]]``, are a dict of lists.
+    """
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -58,14 +63,14 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._manifest.episodes)
 
-    def __getitem__(self, key: int | str | slice) -> Any:  # noqa: ANN401
-        if isinstance(key, slice):
-            return [self._record(place) for place in range(*key.indices(len(self)))]
+    def __getitem__(self, key: int | str | slice | Sequence[int]) -> Any:  # noqa: ANN401
         if isinstance(key, str):
             return self._column(key)
-        if not -len(self) <= key < len(self):
-            raise EpisodeNotFoundError(self._manifest.episodes.describe_missing(key))
-        return self._record(key % len(self))
+        picked = positions(key, len(self), "episode", error=EpisodeNotFoundError)
+        if isinstance(picked, int):
+            return self._record(picked)
+        records = [self._record(place) for place in picked.tolist()]
+        return {name: [record[name] for record in records] for name in self.column_names}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self._record(place) for place in range(len(self)))

@@ -1,1 +1,1 @@
-"""Batches of a dataset or a mixture, in order and ahead of time; without a framework."""
+"""Batches of a dataset or a mixture, in order and ahead of time. Knows no framework."""

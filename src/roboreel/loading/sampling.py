@@ -1,15 +1,23 @@
-"""From what a training run asks for to the order in which it sees samples."""
+"""The order in which a training run sees its samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
 from roboreel.dataset.mixture import Mixture
 from roboreel.errors import EpisodeNotFoundError
-from roboreel.order.order import Local, Sequential, Uniform, Weighted, spread_task_weights
+from roboreel.numbers import one_number
+from roboreel.order.order import (
+    Local,
+    LocalOrder,
+    Sequential,
+    Uniform,
+    Weighted,
+    spread_task_weights,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,34 +25,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
+    from roboreel.loading.source import Source
     from roboreel.order.order import Order
-    from roboreel.sample_spec import SampleSpec
-    from roboreel.schema import Feature
 
-__all__ = ["Shuffle", "Source", "Weights", "make_order", "weigh_episodes"]
+__all__ = ["Shuffle", "Weights", "make_order", "weigh_episodes"]
 
-Shuffle = Literal[False, "uniform", "local"]
-"""How samples are mixed: not at all, over the whole dataset, or so that neighbours share reading."""
+Shuffle: TypeAlias = "bool | Literal['uniform', 'local'] | Local"
+"""How samples are shuffled: not at all; over the whole dataset (``True`` or ``"uniform"``); or so
+that neighbours share decoding (``"local"``, which is ``Local()``, or `Local` with other sizes)."""
 
 Weights: TypeAlias = "Mapping[int, float] | Mapping[str, float] | Sequence[float]"
 """Shares of episodes by number, of tasks by text, or of all episodes in their order."""
-
-
-class Source(Protocol):
-    """Where samples come from: a `Dataset`, a view of one, or a `Mixture` of several."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def features(self) -> Mapping[str, Feature]:
-        """What every sample has, by name."""
-
-    @property
-    def episode_bounds(self) -> NDArray[np.int64]:
-        """Samples of the i-th episode are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
-
-    def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
-        """Return a batch of samples as a dict of arrays."""
 
 
 def make_order(
@@ -54,44 +45,46 @@ def make_order(
     shuffle: Shuffle = False,
     seed: int = 0,
     weights: Weights | None = None,
-    block: int = 32,
-    buffer: int = 16,
 ) -> Order:
     """Return the order of an epoch.
 
     Args:
-        source: Where samples come from.
+        source: Where the samples come from.
         lengths: Samples of each of its episodes, ``(E,)``.
-        shuffle: How they are mixed.
-        seed: Another seed, another order.
-        weights: Shares of episodes or tasks; needs ``shuffle="uniform"``.
-        block: Of ``"local"``: neighbours that are visited together.
-        buffer: Of ``"local"``: blocks that are mixed with each other.
+        shuffle: How they are shuffled.
+        seed: Different seeds give different orders.
+        weights: Shares of episodes or tasks; needs a uniform shuffle.
 
     Raises:
-        ValueError: The arguments contradict each other.
+        TypeError: The seed is not a whole number.
+        ValueError: The shuffle is unknown, or does not go with the weights or the source.
     """
-    count = int(lengths.sum())
-    if shuffle not in (False, "uniform", "local"):
-        raise ValueError(f"shuffle is False, 'uniform' or 'local', not {shuffle!r}.")
-    if weights is not None and shuffle != "uniform":
+    count, seed = int(lengths.sum()), one_number(seed, "seed")
+    if isinstance(shuffle, Local):
+        local: Local | None = shuffle
+    elif shuffle in (False, True, "uniform", "local"):
+        local = Local() if shuffle == "local" else None
+    else:
         raise ValueError(
-            f"Weighted samples are drawn from the whole dataset, and shuffle is {shuffle!r}: "
-            "say shuffle='uniform'."
+            f"shuffle is {shuffle!r}: give False, True, 'uniform', 'local' or Local(block=…, "
+            "buffer=…)."
+        )
+    if weights is not None and (local is not None or not shuffle):
+        raise ValueError(
+            f"Weighted samples are drawn from the whole dataset, but shuffle is {shuffle!r}: "
+            "use shuffle='uniform'."
         )
     if not shuffle:
         return Sequential(count)
     if isinstance(source, Mixture):
-        if shuffle == "local" or weights is not None:
-            raise ValueError("A mixture is drawn from by its own weights: say shuffle='uniform'.")
+        if local is not None or weights is not None:
+            raise ValueError("A mixture is drawn from by its own weights: use shuffle='uniform'.")
         per_dataset = source.samples_per_dataset(lengths)
         return Weighted(per_dataset, source.weights, num_samples=count, seed=seed)
     if weights is not None:
         shares = weigh_episodes(cast("Dataset", source), lengths, weights)
         return Weighted(lengths, shares, num_samples=count, seed=seed)
-    if shuffle == "local":
-        return Local(count, block=block, buffer=buffer, seed=seed)
-    return Uniform(count, seed=seed)
+    return Uniform(count, seed=seed) if local is None else LocalOrder(count, local, seed)
 
 
 def weigh_episodes(
@@ -104,13 +97,13 @@ def weigh_episodes(
     Args:
         dataset: The dataset or view that they are episodes of.
         lengths: Samples of each episode, ``(E,)``.
-        weights: By episode number, by task (an episode counts to its first task), or one for each
-            of ``dataset.episodes``. What a mapping does not name has no weight.
+        weights: By episode number, by task (an episode counts towards its first task), or one for
+            each of ``dataset.episodes``. What a mapping leaves out has weight 0.
 
     Raises:
-        EpisodeNotFoundError: A weight of an episode that is not there.
-        LookupError: A weight of a task that no episode has.
-        ValueError: Not one weight for each episode.
+        EpisodeNotFoundError: A weight is given for an episode that is not there.
+        LookupError: A weight is given for a task that no episode has.
+        ValueError: There is not one weight for each episode.
     """
     filled = dataset.selection.filled
     if not isinstance(weights, Mapping):
@@ -127,7 +120,7 @@ def weigh_episodes(
     unknown = [number for number in weights if number not in numbers]
     if unknown:
         raise EpisodeNotFoundError(
-            f"There is a weight for episode {unknown[0]!r}, which is not among the "
+            f"There is a weight for episode {unknown[0]!r}, which is not one of the "
             f"{len(numbers)} episodes with frames of {dataset!r}."
         )
     return np.asarray([weights.get(number, 0.0) for number in numbers.tolist()], np.float64)

@@ -1,1 +1,1 @@
-"""What the process holds in memory, and its limit."""
+"""What a process holds in memory, and what it waits for on the disk."""

@@ -1,4 +1,4 @@
-"""Memory of large batches, used again once the batch is gone."""
+"""Memory for large batches, reused once a batch is freed."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchBuffers"]
 
-# Smaller arrays come from the allocator's own heap, which keeps them mapped.
+# Smaller arrays come from the allocator's heap, which stays mapped.
 _LEAST_BYTES = 2**20
-# Blocks of one size that may wait at a time.
+# Blocks of one size that are kept for reuse.
 _MOST_WAITING = 8
 
 
 class BatchBuffers:
-    """Hands out arrays like `numpy.empty`, from memory that earlier batches have given back.
+    """Makes arrays like `numpy.empty`, from the memory of earlier batches where possible.
 
-    The allocator returns large blocks to the system, which must then clear every page of the next
-    one. Here a block waits under the byte budget instead, and is handed out again when no array,
-    view or tensor refers to it any more. Safe to use from several threads, and after a fork.
+    The allocator returns large blocks to the system, which then clears every page of the next one.
+    Here a block is kept under the byte budget once no array, view or tensor refers to it, and is
+    reused. Safe to use from several threads, and after a fork.
     """
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array with arbitrary contents, which is the caller's for as long as used."""
-        kind = np.dtype(dtype)
-        size_bytes = math.prod(shape) * kind.itemsize
+        """Return an array with arbitrary contents, for the caller alone while it is in use."""
+        dtype = np.dtype(dtype)
+        size_bytes = math.prod(shape) * dtype.itemsize
         if size_bytes < _LEAST_BYTES:
-            return np.empty(shape, kind)
+            return np.empty(shape, dtype)
         block = self._waiting(size_bytes)
         if block is None:
             block = np.empty(size_bytes, np.uint8)
-        # An object for this one use: views and tensors keep it alive, and it tells its end.
+        # One object per use: views and tensors keep it alive, and its end returns the block.
         lease = (ctypes.c_char * size_bytes).from_buffer(block.data)
         weakref.finalize(lease, self._give_back, block).atexit = False
-        array: NDArray[Any] = np.frombuffer(memoryview(lease), kind).reshape(shape)
+        array: NDArray[Any] = np.frombuffer(memoryview(lease), dtype).reshape(shape)
         return array
 
     def _waiting(self, size_bytes: int) -> NDArray[np.uint8] | None:
@@ -53,7 +53,7 @@ class BatchBuffers:
         return next((b for key in keys if (b := self._budget.take(key)) is not None), None)
 
     def _give_back(self, block: NDArray[np.uint8]) -> None:
-        # Two threads that choose the same place let one block go: no harm.
+        # If two threads choose the same key, one block is freed: no harm.
         key = next((key for key in _keys(block.nbytes) if self._budget.get(key) is None), None)
         if key is not None:
             self._budget.put(key, block, block.nbytes, owner="batch buffers")

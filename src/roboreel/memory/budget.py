@@ -1,4 +1,4 @@
-"""The one byte budget that every cache of a process draws from."""
+"""The byte budget that all caches of a process share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNITS |= {unit + "I": 1024**power for power, unit in enumerate("KMGT", start=1)
 
 
 def parse_size(size: int | str) -> int:
-    """Return a size in bytes.
+    """Return a size in bytes, given as a number or with a unit.
 
     Examples:
         >>> parse_size("256MB"), parse_size("1.5 GiB"), parse_size(4096)
@@ -34,7 +34,7 @@ def parse_size(size: int | str) -> int:
         return size
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", str(size), re.IGNORECASE)
     if match is None or match[2].upper() not in _UNITS:
-        raise ValueError(f"Not a size: {size!r}. Write bytes as a number, or as '512MB', '2GiB'.")
+        raise ValueError(f"{size!r} is not a size. Give a number of bytes, or '512MB', '2GiB'.")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
@@ -47,12 +47,11 @@ class _Entry:
 
 
 class Budget:
-    """A cache with a limit in bytes; what was used longest ago leaves first.
+    """A cache with a limit in bytes, which evicts the least recently used values.
 
-    Eviction only lets go of the cache's own reference: whoever still uses a value keeps it alive.
-    A value larger than the limit is handed back to the caller and not kept.
-    Safe to use from several threads. After a fork the child keeps what is plain memory and drops
-    what was marked as not surviving.
+    Eviction drops the cache's own reference: a value that is still in use stays alive. Values
+    larger than the limit are not held. Safe to use from several threads. After a fork, the child
+    keeps plain memory and drops values that do not survive a fork.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -65,7 +64,7 @@ class Budget:
 
     @property
     def limit_bytes(self) -> int:
-        """How much may be held; lowering it evicts at once."""
+        """The most that may be held. Lowering it evicts at once."""
         return self._limit_bytes
 
     @limit_bytes.setter
@@ -76,11 +75,11 @@ class Budget:
 
     @property
     def held_bytes(self) -> int:
-        """How much is held now."""
+        """Bytes held now."""
         return self._held_bytes
 
     def held_by_owner(self) -> dict[str, int]:
-        """Return the bytes held now, by what holds them."""
+        """Return the bytes held now, by owner."""
         with self._lock:
             return {owner: held for owner, held in self._held_by.items() if held}
 
@@ -89,7 +88,7 @@ class Budget:
         return self._held_by.get(owner, 0)
 
     def get(self, key: Hashable) -> Any | None:  # noqa: ANN401  # the value of any cache
-        """Return a held value, and count this as a use; None if it is not held."""
+        """Return a value and mark it as used; None if it is not held."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -106,14 +105,14 @@ class Budget:
         owner: str,
         survives_fork: bool = True,
     ) -> None:
-        """Hold a value under a key, in place of what was held there.
+        """Hold a value under a key, replacing the value held there.
 
         Args:
-            key: Begin it with something of the caller's own, so that no two caches collide.
-            value: What to hold.
-            size_bytes: What it costs.
+            key: Starts with something unique to the caller, so that no two caches collide.
+            value: The value.
+            size_bytes: The memory that it takes.
             owner: What the value is to a user: ``"row groups"``, ``"decoders"``, …
-            survives_fork: False for what a forked child must not use.
+            survives_fork: False if a forked child must not use it.
         """
         with self._lock:
             if key in self._entries:
@@ -129,7 +128,7 @@ class Budget:
     ) -> T:
         """Return the held value, or make it and hold it.
 
-        Two threads that miss at once may both make it: the work is repeated, never the lock held.
+        The lock is not held meanwhile, so two threads may make the same value.
         """
         held: T | None = self.get(key)
         if held is None:
@@ -138,7 +137,7 @@ class Budget:
         return held
 
     def take(self, key: Hashable) -> Any | None:  # noqa: ANN401  # the value of any cache
-        """Remove a value and return it, for exclusive use; None if it is not held."""
+        """Remove a value and return it, for the caller alone; None if it is not held."""
         with self._lock:
             entry = self._entries.pop(key, None)
             if entry is None:
@@ -147,17 +146,17 @@ class Budget:
             return entry.value
 
     def drop(self, key: Hashable) -> None:
-        """Forget one value; nothing happens if it is not held."""
+        """Remove a value, if it is held."""
         self.take(key)
 
     def drop_prefix(self, prefix: Hashable) -> None:
-        """Forget all values whose key is a tuple that begins with ``prefix``."""
+        """Remove all values whose key is a tuple that starts with ``prefix``."""
         with self._lock:
             for key in [k for k in self._entries if isinstance(k, tuple) and k[0] == prefix]:
                 self.drop(key)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all values."""
         with self._lock:
             self._entries.clear()
             self._held_by.clear()
@@ -173,7 +172,7 @@ class Budget:
         self._held_by[owner] += size_bytes
 
     def _after_fork(self) -> None:
-        # The lock may have been held by a thread that does not exist in the child.
+        # A thread that does not exist in the child may have held the lock.
         self._lock = threading.RLock()
         for key in [key for key, entry in self._entries.items() if not entry.survives_fork]:
             self.drop(key)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import RowNotFoundError
+from roboreel.numbers import check_at_least
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,10 +40,7 @@ class Anchors:
     """The samples of episode ``i`` are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
 
     def __post_init__(self) -> None:
-        if self.drop_n_last_frames < 0:
-            raise ValueError(
-                f"drop_n_last_frames counts frames, 0 or more; it is {self.drop_n_last_frames}."
-            )
+        check_at_least(0, drop_n_last_frames=self.drop_n_last_frames)
         kept = np.maximum(np.asarray(self.length, np.int64) - self.drop_n_last_frames, 0)
         object.__setattr__(self, "bounds", np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)]))
 

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from roboreel.errors import RowNotFoundError
+from roboreel.numbers import check_at_least
 from roboreel.order.permutation import make_key, permute, scramble, unpermute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Local", "Order", "Sequential", "Uniform", "Weighted", "spread_task_weights"]
+__all__ = [
+    "Local",
+    "LocalOrder",
+    "Order",
+    "Sequential",
+    "Uniform",
+    "Weighted",
+    "spread_task_weights",
+]
 
-# Part of every key, so that no two uses of one seed meet.
+# Part of every key, so that two uses of one seed are unrelated.
 _SAMPLES, _BLOCKS, _POOLS, _STRATA, _POINTS = range(5)
 
 
@@ -41,22 +50,22 @@ class Order(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sequential:
-    """The samples as they are numbered, in every epoch alike."""
+    """The samples as they are numbered, the same in every epoch."""
 
     num_samples: int
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sample at each position: the position itself."""
-        del epoch  # All are alike.
+        del epoch  # They are all the same.
         return _inside(positions, self.num_samples)
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """A permutation of all samples, another one in every epoch.
+    """A permutation of all samples, a different one in every epoch.
 
     Examples:
         >>> order = Uniform(100_000_000, seed=7)
@@ -68,7 +77,7 @@ class Uniform:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sample at each position; every sample stands at exactly one."""
@@ -78,32 +87,41 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A permutation in which neighbours are visited together, so that reading is shared.
+    """A shuffle that visits neighbours together, so that they share decoding.
 
     Samples are cut into blocks of ``block`` neighbours, and the blocks are permuted over the whole
-    dataset. Each ``buffer`` blocks that then follow each other form a pool, and within a pool all
-    samples are permuted. A reader that keeps what a pool touches reads everything once.
+    dataset. Every ``buffer`` consecutive blocks then form a pool, and the samples of a pool are
+    permuted. A reader that keeps what a pool touches reads everything once per epoch.
 
-    Blocks are counted by sample number, from 0. They need not begin where a GOP or a row group
-    begins: one that straddles a border reads both sides, at most one more for each block. Choose
-    blocks of at least the length of a GOP.
+    Blocks are counted by sample number. They need not begin at the start of a GOP or a row group:
+    a block that straddles a border reads both sides, at most one more per block. Choose blocks at
+    least as long as a GOP.
     """
 
-    num_samples: int
     block: int = 32
     """Neighbouring samples that are visited together."""
     buffer: int = 16
     """Blocks that are mixed with each other; a pool has ``block * buffer`` samples."""
+
+    def __post_init__(self) -> None:
+        check_at_least(1, block=self.block, buffer=self.buffer)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOrder:
+    """A permutation of all samples that visits neighbours together: see `Local`."""
+
+    num_samples: int
+    local: Local = field(default_factory=Local)
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
-        _check_at_least(1, block=self.block, buffer=self.buffer)
+        check_at_least(0, num_samples=self.num_samples)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the sample at each position; every sample stands at exactly one."""
         places = _inside(positions, self.num_samples)
-        block, buffer = self.block, self.buffer
+        block, buffer = self.local.block, self.local.buffer
         num_blocks = -(-self.num_samples // block)
         # The last block may be short. Where it comes to stand decides the lengths of the pools.
         missing = num_blocks * block - self.num_samples
@@ -145,14 +163,13 @@ class Local:
 class Weighted:
     """Samples drawn with replacement, so that each group of them has its share of an epoch.
 
-    Groups follow each other in the numbering of the samples: episodes, or the datasets of a
-    mixture. A group's share does not depend on its length; multiply weights by lengths to weigh
-    single frames.
+    Groups are consecutive in the numbering of the samples: episodes, or the datasets of a mixture.
+    A group's share does not depend on its length; multiply weights by lengths to weigh frames.
 
-    The draws of an epoch are spread evenly: between 0 and 1, where every group has a stretch of
-    its weight and in it every sample an equal one, one point is drawn from each of ``num_samples``
-    equal strata, and the strata are visited in the order of a permutation. So in every epoch each
-    group, and each sample, is drawn as often as its weight says, to within two.
+    Draws are stratified. Every group owns a part of ``[0, 1)`` in proportion to its weight, and
+    every sample an equal part of its group's. One point is drawn from each of ``num_samples`` equal
+    strata, and the strata are visited in the order of a permutation. So in every epoch each group,
+    and each sample, is drawn as often as its weight says, to within two.
     """
 
     lengths: NDArray[np.int64]
@@ -163,15 +180,15 @@ class Weighted:
     """Draws of an epoch."""
     seed: int = 0
     _edges: NDArray[np.float64] = field(init=False, repr=False)
-    """Where the stretches of the groups meet, from 0 to 1, ``(G + 1,)``."""
+    """Bounds of the groups' parts, from 0 to 1, ``(G + 1,)``."""
     _first: NDArray[np.int64] = field(init=False, repr=False)
     """First sample of each group, ``(G,)``."""
 
     def __post_init__(self) -> None:
-        _check_at_least(0, num_samples=self.num_samples)
+        check_at_least(0, num_samples=self.num_samples)
         lengths, weights = np.asarray(self.lengths, np.int64), np.asarray(self.weights, np.float64)
         _check_weights(weights, lengths)
-        # Added up one after the other, as cumsum does: a pairwise sum differs between machines.
+        # cumsum adds one by one: a pairwise sum would differ between machines.
         edges = np.concatenate([np.zeros(1), np.cumsum(weights)])
         object.__setattr__(self, "lengths", lengths)
         object.__setattr__(self, "weights", weights)
@@ -179,16 +196,16 @@ class Weighted:
         object.__setattr__(self, "_first", np.cumsum(lengths) - lengths)
 
     def samples(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the sample at each position; some may occur twice, others not at all."""
+        """Return the sample at each position; a sample may occur twice, or not at all."""
         places = _inside(positions, self.num_samples)
         strata = permute(places, self.num_samples, make_key(self.seed, epoch, _STRATA))
         bits = scramble(make_key(self.seed, epoch, _POINTS), strata.astype(np.uint64))
         points = (strata + (bits >> np.uint64(11)) * 2.0**-53) / max(self.num_samples, 1)
-        # The last point may round up to 1.0, behind all groups.
+        # The last point may round up to 1.0, which belongs to no group.
         return self._samples_at(np.minimum(points, np.nextafter(1.0, 0.0)))
 
     def _samples_at(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the samples on whose stretches points in ``[0, 1)`` lie."""
+        """Return the samples that own points in ``[0, 1)``."""
         group = np.searchsorted(self._edges, points, side="right") - 1
         start, stop = self._edges[group], self._edges[group + 1]
         length = self.lengths[group]
@@ -236,12 +253,6 @@ def _inside(positions: NDArray[np.int64], num_samples: int) -> NDArray[np.int64]
             f"an epoch has {num_samples}, counted from 0."
         )
     return positions
-
-
-def _check_at_least(lowest: int, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < lowest:
-            raise ValueError(f"{name} must be {lowest} or more; it is {number}.")
 
 
 def _check_weights(weights: NDArray[np.float64], lengths: NDArray[np.int64]) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.numbers import check_at_least, one_number
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -46,13 +48,9 @@ class Split:
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        if self.num_samples < 0 or self.batch_size < 1 or self.world_size < 1:
-            raise ValueError(
-                f"A split needs samples, a batch size and a world size; given are "
-                f"num_samples={self.num_samples}, batch_size={self.batch_size}, "
-                f"world_size={self.world_size}."
-            )
-        if not 0 <= self.rank < self.world_size:
+        check_at_least(0, num_samples=self.num_samples)
+        check_at_least(1, batch_size=self.batch_size, world_size=self.world_size)
+        if not 0 <= one_number(self.rank, "rank") < self.world_size:
             raise ValueError(
                 f"Rank {self.rank} does not exist: there are {self.world_size} ranks, "
                 f"0 to {self.world_size - 1}."

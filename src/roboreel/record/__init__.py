@@ -1,1 +1,5 @@
 """Writing: an episode is on the disk entirely, or not at all."""
+
+from roboreel.record.options import RecordingOptions
+
+__all__ = ["RecordingOptions"]

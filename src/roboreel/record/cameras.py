@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.video.encode import Encoding
 
-__all__ = ["Camera", "Cameras", "ImageStore", "PictureStore", "VideoStore"]
+__all__ = ["Camera", "Cameras", "ImageFile", "PictureFile", "VideoFile"]
 
 
-class ImageStore(Protocol):
+class ImageFile(Protocol):
     """Where the images of a camera go; used by one thread."""
 
     path: Path
@@ -39,7 +39,7 @@ class ImageStore(Protocol):
         ...
 
 
-class VideoStore:
+class VideoFile:
     """Images as video, in a file that can be read up to its last fragment at any moment."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], fps: float, encoding: Encoding) -> None:
@@ -65,7 +65,7 @@ class VideoStore:
         return self._writer.images
 
 
-class PictureStore:
+class PictureFile:
     """Images as PNG, one record each."""
 
     def __init__(self, path: Path) -> None:
@@ -90,16 +90,16 @@ class Camera:
     Args:
         name: The feature.
         feature: What it is.
-        store: Where the images go.
+        file: Where the images go.
         capacity: How many images may wait.
         sample_every: Of so many images one counts for the statistics.
     """
 
     def __init__(
-        self, name: str, feature: Feature, store: ImageStore, *, capacity: int, sample_every: int
+        self, name: str, feature: Feature, file: ImageFile, *, capacity: int, sample_every: int
     ) -> None:
         self.name = name
-        self.store = store
+        self.file = file
         self.sampler = ImageSampler(feature, sample_every)
         self.error: BaseException | None = None
         self.count = 0
@@ -136,7 +136,7 @@ class Camera:
     def describe_rates(self) -> str:
         """Return how fast images came and were stored."""
         passed_s = max(time.monotonic() - self._start_s, 1e-9)
-        size = self.store.path.stat().st_size if self.store.path.exists() else 0
+        size = self.file.path.stat().st_size if self.file.path.exists() else 0
         return (
             f"{self._given / passed_s:.1f} images/s came from {self.name!r}, "
             f"{self._done / passed_s:.1f}/s were stored, {size / passed_s / 1e6:.2f} MB/s"
@@ -149,13 +149,13 @@ class Camera:
             # Also after an error, so that nobody waits for a place for ever.
             self._free.release()
         try:
-            self.count = self.store.finish()
+            self.count = self.file.finish()
         except Exception as error:  # noqa: BLE001  # raised again by whoever waits for the thread
             self.error = self.error or error
 
     def _take(self, image: NDArray[Any]) -> None:
         try:
-            self.store.write(image)
+            self.file.write(image)
             self.sampler.take(image)
             self._done += 1
         except Exception as error:  # noqa: BLE001  # raised again by whoever gives the next image

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.commit import Commit, Workshop, finish_commit, locked
-from roboreel.errors import UnsupportedVersionError
 from roboreel.format import read_manifest
+from roboreel.format.append_v3 import check_appendable
 from roboreel.format.lerobot_v3 import episode_files
-from roboreel.record.ledger import place_of
+from roboreel.format.limits import file_limits
+from roboreel.format.places import place_of
+from roboreel.format.write_v3 import place_columns
+from roboreel.schema import ClipTable
 from roboreel.storage.parquet import column_key, join_parquet, join_tables, open_parquet
 from roboreel.video.remux import coding_key, join_videos
 
@@ -22,15 +25,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.format.limits import FileLimits
     from roboreel.schema import FileSet, Manifest
 
     Groups = tuple[tuple[int, ...], ...]
 
 __all__ = ["Compaction", "compact", "compact_dataset", "group_tail", "plan_compaction"]
-
-_MEGABYTE = 1024**2
-_EPISODES_LIMIT_BYTES = 16 * _MEGABYTE
-_DEFAULT_LIMITS = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +96,17 @@ def plan_compaction(manifest: Manifest) -> Compaction:
     that grows is not written again and again, and LeRobot, which reads data files and episodes in
     the order of their names, finds every row at its place at any moment.
     """
-    if manifest.version != "v3.0":
-        raise UnsupportedVersionError(
-            f"Only v3.0 has files to join: this dataset is of {manifest.version}, "
-            f"{str(manifest.root)!r}."
-        )
+    check_appendable(manifest)
     if manifest.problems or not _in_order(manifest):
         return Compaction()
     table = _EpisodeFiles.of(manifest)
-    limits = {key: manifest.extra.get(key, mb) for key, mb in _DEFAULT_LIMITS.items()}
-    data_limit, video_limit = (int(mb) * _MEGABYTE for mb in limits.values())
+    limits = file_limits(manifest)
     data = _tail(
         manifest.root,
         manifest.data_files,
         manifest.episodes.data_file,
         table,
-        data_limit,
+        limits.data_bytes,
         column_key,
     )
     data = data[next((i for i, group in enumerate(data) if len(group) > 1), len(data)) :]
@@ -119,11 +114,11 @@ def plan_compaction(manifest: Manifest) -> Compaction:
     first = _first_episode(manifest.episodes.data_file, changed)
     for camera, files in manifest.video_files.items():
         file = manifest.episodes.clips[camera].file
-        groups = _tail(manifest.root, files, file, table, video_limit, coding_key)
+        groups = _tail(manifest.root, files, file, table, limits.video_bytes, coding_key)
         groups = tuple(group for group in groups if len(group) > 1)
         first = min(first, _first_episode(file, [group[0] for group in groups]))
         videos[camera] = _paths(files, groups)
-    return Compaction(_paths(manifest.data_files, data), videos, table.tail(first))
+    return Compaction(_paths(manifest.data_files, data), videos, table.tail(first, limits))
 
 
 def group_tail(sizes: Sequence[int], limit_bytes: int) -> Groups:
@@ -170,9 +165,9 @@ class _EpisodeFiles:
             tuple(starts[same:]),
         )
 
-    def tail(self, first_episode: int) -> tuple[str, ...]:
+    def tail(self, first_episode: int, limits: FileLimits) -> tuple[str, ...]:
         """Return the files to join, if the places of an episode and all after it may change."""
-        small = group_tail(self.sizes, _EPISODES_LIMIT_BYTES)
+        small = group_tail(self.sizes, limits.episodes_bytes)
         start = small[-1][0] if small and len(small[-1]) > 1 else len(self.paths)
         if self.starts and first_episode < np.iinfo(np.int64).max:
             holding = int(np.searchsorted(self.starts, first_episode, side="right")) - 1
@@ -258,7 +253,9 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
             join_parquet([root / path for path in group], commit.add(group[0]))
     if plan.episodes:
         parts = [root / path for path in plan.episodes]
-        replaced = _new_places(manifest, plan, starts)
+        listed = slice(len(manifest.episodes) - sum(map(_num_rows, parts)), None)
+        place = place_of(PurePosixPath(plan.episodes[0]))
+        replaced = place_columns(_moved(manifest, plan, starts), place, listed)
         join_tables(parts, commit.add(plan.episodes[0]), replaced)
     for group in [*plan.data, *(g for several in plan.videos.values() for g in several)]:
         for path in group[1:]:
@@ -270,40 +267,29 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
     commit.run()
 
 
-def _new_places(
-    manifest: Manifest, plan: Compaction, starts: Mapping[str, float]
-) -> dict[str, NDArray[np.int64] | NDArray[np.float64]]:
-    """Return the columns that tell where episodes lie, for those whose table is written anew."""
+def _moved(manifest: Manifest, plan: Compaction, starts: Mapping[str, float]) -> Manifest:
+    """Return where the episodes lie once the files are joined.
+
+    Args:
+        manifest: Where they lie now.
+        plan: Which files are joined.
+        starts: By video file, when it starts in the file that it is joined to.
+    """
     episodes = manifest.episodes
-    count = sum(_num_rows(manifest.root / path) for path in plan.episodes)
-    part = slice(len(episodes) - count, None)
-    chunk, file = place_of(PurePosixPath(plan.episodes[0]))
-    columns: dict[str, NDArray[np.int64] | NDArray[np.float64]] = {
-        "meta/episodes/chunk_index": np.full(count, chunk),
-        "meta/episodes/file_index": np.full(count, file),
-    }
-    columns |= _file_columns("data", manifest.data_files, episodes.data_file[part], plan.data)
+    clips = {}
     for camera, groups in plan.videos.items():
-        files, clips = manifest.video_files[camera], episodes.clips[camera]
-        prefix = f"videos/{camera}"
-        columns |= _file_columns(prefix, files, clips.file[part], groups)
-        shift = np.array([starts.get(files[i], 0.0) for i in clips.file[part].tolist()])
-        columns[f"{prefix}/from_timestamp"] = clips.start_s[part] + shift
-        columns[f"{prefix}/to_timestamp"] = clips.stop_s[part] + shift
-    return columns
+        files, old = manifest.video_files[camera], episodes.clips[camera]
+        shift = np.array([starts.get(files[i], 0.0) for i in old.file.tolist()])
+        clips[camera] = ClipTable(
+            _heads(files, groups)[old.file], old.start_s + shift, old.stop_s + shift
+        )
+    data_file = _heads(manifest.data_files, plan.data)[episodes.data_file]
+    return replace(manifest, episodes=replace(episodes, data_file=data_file, clips=clips))
 
 
-def _file_columns(
-    prefix: str,
-    files: FileSet,
-    file_of_episode: NDArray[np.int64],
-    groups: Sequence[Sequence[str]],
-) -> dict[str, NDArray[np.int64]]:
-    """Return chunk and file number of each episode, once files have joined the first of a group."""
-    heads = {path: group[0] for group in groups for path in group}
-    names = {files[i]: i for i in range(len(files))}
-    becomes = np.array([names[heads.get(files[i], files[i])] for i in range(len(files))], np.int64)
-    now = becomes[file_of_episode]
-    return {
-        f"{prefix}/{field}": files.columns[field][now] for field in ("chunk_index", "file_index")
-    }
+def _heads(files: FileSet, groups: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+    """Return the file that each file becomes: the first of its group."""
+    head = {path: group[0] for group in groups for path in group}
+    names = [files[i] for i in range(len(files))]
+    place = {name: i for i, name in enumerate(names)}
+    return np.array([place[head.get(name, name)] for name in names], np.int64)

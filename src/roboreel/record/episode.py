@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import Workshop
 from roboreel.errors import RecordingError
-from roboreel.record.cameras import Camera, Cameras, PictureStore, VideoStore
+from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
 from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
 from roboreel.record.totals import sample_stride
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from roboreel.record.cameras import ImageStore
+    from roboreel.record.cameras import ImageFile
+    from roboreel.record.options import RecordingOptions
     from roboreel.record.totals import Gathered
     from roboreel.schema import Feature
     from roboreel.video.encode import Encoding
@@ -32,16 +33,13 @@ ROWS = "rows.journal"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How episodes are recorded."""
+    """What is recorded, and how."""
 
     features: Mapping[str, Feature]
     fps: float
     encodings: Mapping[str, Encoding]
     """By camera that is stored as video."""
-    queue_s: float
-    """Seconds of images that may wait for a camera's thread."""
-    max_wait_s: float
-    """How long `add_frame` waits for a camera that falls behind."""
+    options: RecordingOptions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +86,7 @@ class OpenEpisode:
         self._file.append(json.dumps({"episode": number, **self._format.describe()}).encode())
         self._names = [n for n, f in settings.features.items() if f.is_camera]
         cameras = {name: self._camera(name) for name in self._names}
-        self._cameras = Cameras(cameras, max_wait_s=settings.max_wait_s)
+        self._cameras = Cameras(cameras, max_wait_s=settings.options.max_wait_s)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -121,7 +119,7 @@ class OpenEpisode:
                     f"{camera.name!r} are stored. Discard this episode; the saved ones are safe."
                 )
         kinds = self._settings.features
-        paths = {name: camera.store.path for name, camera in cameras.items()}
+        paths = {name: camera.file.path for name, camera in cameras.items()}
         videos = {name: path for name, path in paths.items() if kinds[name].dtype == "video"}
         images = {n: c.sampler.gathered for n, c in cameras.items() if c.sampler.gathered}
         return FinishedEpisode(
@@ -160,16 +158,16 @@ class OpenEpisode:
     def _camera(self, name: str) -> Camera:
         feature, settings = self._settings.features[name], self._settings
         path = image_path(self._folder, settings.features, name)
-        store: ImageStore = (
-            VideoStore(path, feature.shape, settings.fps, settings.encodings[name])
+        file: ImageFile = (
+            VideoFile(path, feature.shape, settings.fps, settings.encodings[name])
             if feature.dtype == "video"
-            else PictureStore(path)
+            else PictureFile(path)
         )
         return Camera(
             name,
             feature,
-            store,
-            capacity=max(2, round(settings.queue_s * settings.fps)),
+            file,
+            capacity=max(2, round(settings.options.queue_s * settings.fps)),
             sample_every=sample_stride(settings.fps),
         )
 

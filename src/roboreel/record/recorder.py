@@ -3,53 +3,54 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
-from roboreel.errors import DatasetError, EncodingError, FrameError, MetadataError, RecordingError
+from roboreel.errors import DatasetError, FrameError, RecordingError
 from roboreel.format import read_manifest
-from roboreel.format.counters import COUNTERS
-from roboreel.format.features import feature_from_json
-from roboreel.format.write_v3 import write_info, write_tasks
+from roboreel.format.append_v3 import start_dataset
+from roboreel.format.ledger import Ledger, empty_manifest
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
+from roboreel.record.declare import (
+    check_rate,
+    check_same,
+    choose_encodings,
+    declare_features,
+    describe_videos,
+)
 from roboreel.record.episode import OpenEpisode, Settings
-from roboreel.record.ledger import Ledger, empty_manifest
+from roboreel.record.folders import check_free
+from roboreel.record.options import choose_options
 from roboreel.record.recover import recover
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import Totals
-from roboreel.schema import Feature
-from roboreel.video.encode import Encoding, check_encoding
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     from filelock import FileLock
+    from typing_extensions import Unpack
 
-    from roboreel.schema import Manifest
+    from roboreel.record.declare import Declared
+    from roboreel.record.options import CameraKind, RecordingKeywords, RecordingOptions
+    from roboreel.schema import Feature, Manifest
 
-    Store = Literal["video", "image"]
-    Encodings = Encoding | Mapping[str, Encoding]
-
-__all__ = ["Recorder", "check_free", "create_dataset", "resume_dataset"]
+__all__ = ["Recorder", "create_dataset", "resume_dataset"]
 
 
 def create_dataset(
     path: str | os.PathLike[str],
     *,
     fps: float,
-    features: Mapping[str, Feature | Mapping[str, Any]],
+    features: Declared,
     robot_type: str | None = None,
-    store: Store | None = None,
-    encoding: Encodings | None = None,
-    nan_allowed: Collection[str] = (),
-    queue_s: float = 1.0,
-    max_wait_s: float = 5.0,
-    compact_on_close: bool = True,
+    store: CameraKind | None = None,
+    options: RecordingOptions | None = None,
+    **keywords: Unpack[RecordingKeywords],
 ) -> Recorder:
     """Make a LeRobot v3.0 dataset, empty at first, and return a recorder that adds episodes.
 
@@ -61,54 +62,46 @@ def create_dataset(
         robot_type: What the robot is called.
         store: Whether cameras are stored as ``"video"`` or, in Parquet, as ``"image"``; as their
             features say when not given.
-        encoding: How images become video: one for all cameras, or one for each. AV1 when not
-            given, and for depth lossless 12-bit HEVC.
-        nan_allowed: Features whose values may be NaN or infinite.
-        queue_s: Seconds of images that may wait for the encoder, in memory.
-        max_wait_s: How long `Recorder.add_frame` waits for a full queue before it raises.
-        compact_on_close: Whether `Recorder.close` joins small files.
+        options: How to record.
+        **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
+            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``.
 
     Raises:
-        RecordingError: There is something at this path already.
+        RecordingError: The path already exists, or an option is out of range.
         MetadataError: A feature cannot be recorded.
-        EncodingError: A camera's images cannot be encoded so.
-        DatasetInUseError: Somebody else is making a dataset at this path.
+        EncodingError: A camera's images cannot be encoded as asked.
+        DatasetInUseError: Another process is making a dataset at this path.
     """
     root = Path(path).expanduser()
+    chosen = choose_options(options, keywords)
     check_free(root)
-    declared = _declare(features, store)
-    encodings = _encodings(declared, encoding)
-    for name, chosen in encodings.items():
-        height, width, _ = declared[name].shape
-        check_encoding(chosen, size=(height, width), fps=fps)
-        declared[name] = _with_info(declared[name], chosen, fps)
-    settings = Settings(declared, fps, encodings, queue_s, max_wait_s)
-    door = Door(declared, nan_allowed)
+    check_rate(fps)
+    declared = declare_features(features, store)
+    encodings = choose_encodings(declared, chosen.encoding)
+    declared = describe_videos(declared, encodings, fps)
+    settings = Settings(declared, fps, encodings, chosen)
+    door = Door(declared, chosen.nan_allowed)
     manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
     workshop = Workshop(root)
     lock = lock_folder(workshop)
     try:
         drop_commit(workshop)  # of a process that died while it made a dataset here
         commit = Commit(workshop)
-        write_tasks(commit.add("meta/tasks.parquet"), {}, sync=False)
-        write_info(manifest, path=commit.add("meta/info.json"))
+        start_dataset(manifest, commit.add)
         commit.run()
     except BaseException:
         lock.release()
         raise
-    return Recorder(manifest, Totals(declared), settings, door, lock, compact_on_close)
+    return Recorder(manifest, Totals(declared), settings, door, lock)
 
 
 def resume_dataset(
     path: str | os.PathLike[str],
     *,
     fps: float | None = None,
-    features: Mapping[str, Feature | Mapping[str, Any]] | None = None,
-    encoding: Encodings | None = None,
-    nan_allowed: Collection[str] = (),
-    queue_s: float = 1.0,
-    max_wait_s: float = 5.0,
-    compact_on_close: bool = True,
+    features: Declared | None = None,
+    options: RecordingOptions | None = None,
+    **keywords: Unpack[RecordingKeywords],
 ) -> Recorder:
     """Return a recorder that adds episodes to a v3.0 dataset, after recovering what a crash left.
 
@@ -116,30 +109,28 @@ def resume_dataset(
         path: The dataset's folder.
         fps: If given, it must be the dataset's.
         features: If given, they must be the dataset's.
-        encoding: How images become video; in the dataset's codec when not given.
-        nan_allowed: Features whose values may be NaN or infinite.
-        queue_s: Seconds of images that may wait for the encoder, in memory.
-        max_wait_s: How long `Recorder.add_frame` waits for a full queue before it raises.
-        compact_on_close: Whether `Recorder.close` joins small files.
+        options: How to record.
+        **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
+            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: It is not of version v3.0.
-        RecordingError: It has another rate or other features.
-        DatasetInUseError: Somebody else records into it.
+        RecordingError: It has another rate or other features, or an option is out of range.
+        DatasetInUseError: Another process records into it.
     """
     root = Path(path).expanduser()
-    read_manifest(root)  # Before the lock, which makes a folder.
+    chosen = choose_options(options, keywords)
+    read_manifest(root)  # before the lock, which makes a folder
     lock = lock_folder(Workshop(root))
     try:
         recover(root)
         manifest = read_manifest(root)
-        _check_same(manifest, fps, features)
-        encodings = _encodings(manifest.features, encoding)
-        settings = Settings(manifest.features, manifest.fps, encodings, queue_s, max_wait_s)
-        door = Door(manifest.features, nan_allowed)
-        totals = Totals.restore(manifest)
-        return Recorder(manifest, totals, settings, door, lock, compact_on_close)
+        check_same(manifest, fps, features)
+        encodings = choose_encodings(manifest.features, chosen.encoding)
+        settings = Settings(manifest.features, manifest.fps, encodings, chosen)
+        door = Door(manifest.features, chosen.nan_allowed)
+        return Recorder(manifest, Totals.restore(manifest), settings, door, lock)
     except BaseException:
         lock.release()
         raise
@@ -158,14 +149,12 @@ class Recorder:
         settings: Settings,
         door: Door,
         lock: FileLock,
-        compact_on_close: bool,
     ) -> None:
         self._ledger = Ledger.of(manifest)
         self._totals = totals
         self._settings = settings
         self._door = door
         self._lock = lock
-        self._compact_on_close = compact_on_close
         self._episode: OpenEpisode | None = None
         self._failed = False
 
@@ -257,7 +246,7 @@ class Recorder:
             self._leave_open()
             if not self._failed:
                 self._totals.remember(self.path, self.num_episodes, self.num_frames, numbers=True)
-                if self._compact_on_close:
+                if self._settings.options.compact_on_close:
                     self._join_files()
         finally:
             self._lock.release()
@@ -303,118 +292,4 @@ class Recorder:
             raise RecordingError(
                 "Saving failed before, so that this recorder does not know what is on the disk: "
                 f"close it, and resume_dataset({str(self.path)!r})."
-            )
-
-
-def check_free(root: Path) -> None:
-    """Raise if a dataset cannot be made at a path, because there is something."""
-    if not root.exists():
-        return
-    # A process that died while it made the dataset leaves these, and no info.json.
-    ours = {Workshop(root).name, "meta"} if not (root / "meta" / "info.json").exists() else set()
-    if not root.is_dir() or any(entry.name not in ours for entry in root.iterdir()):
-        raise RecordingError(
-            "There is something already: choose a new folder, or go on with "
-            f"resume_dataset({str(root)!r})."
-        )
-
-
-def _declare(
-    features: Mapping[str, Feature | Mapping[str, Any]], store: Store | None
-) -> dict[str, Feature]:
-    declared = {}
-    for name, given in features.items():
-        if name in COUNTERS:
-            continue
-        feature = given if isinstance(given, Feature) else _from_entry(name, given)
-        if not name or name[0] == "." or "/" in name or "\\" in name or name == "task":
-            raise MetadataError(f"A feature cannot be called {name!r}: choose another name.")
-        if feature.kind == "language":
-            raise MetadataError(f"Feature {name!r} is language, which is not recorded yet.")
-        if feature.is_camera and store is not None:
-            feature = replace(feature, dtype=store)
-        if feature.dtype == "image" and feature.depth is not None:
-            raise MetadataError(f"Depth camera {name!r} is recorded as video: use store='video'.")
-        if feature.dtype == "video" and feature.depth is None and feature.shape[-1] != 3:
-            raise MetadataError(
-                f"Video of {name!r} has three colours, not the {feature.shape[-1]} of shape "
-                f"{feature.shape}: use store='image', or Depth for distances."
-            )
-        declared[name] = feature
-    return {**declared, **COUNTERS}
-
-
-def _from_entry(name: str, entry: Mapping[str, Any]) -> Feature:
-    # LeRobot's own entries have tuples where JSON has lists.
-    listed = {key: list(v) if isinstance(v, tuple) else v for key, v in entry.items()}
-    return feature_from_json(name, listed)
-
-
-def _encodings(features: Mapping[str, Feature], encoding: Encodings | None) -> dict[str, Encoding]:
-    cameras = {name: f for name, f in features.items() if f.dtype == "video"}
-    if encoding is None or isinstance(encoding, Encoding):
-        given: Mapping[str, Encoding] = {}
-    else:
-        given = encoding
-    unknown = [name for name in given if name not in cameras]
-    if unknown:
-        raise EncodingError(
-            f"There is an encoding for {unknown[0]!r}, which is no camera stored as video: there "
-            f"are {', '.join(cameras) or 'none'}."
-        )
-    chosen = {}
-    for name, feature in cameras.items():
-        if name in given:
-            chosen[name] = given[name]
-        elif feature.depth is not None:
-            chosen[name] = Encoding("hevc", depth=feature.depth)
-        elif isinstance(encoding, Encoding):
-            chosen[name] = encoding
-        else:
-            chosen[name] = _encoding_of(feature)
-    return chosen
-
-
-def _encoding_of(feature: Feature) -> Encoding:
-    """Return the encoding that a dataset's metadata speaks of, or ours."""
-    info = feature.extra.get("info") or feature.extra.get("video_info") or {}
-    codec = info.get("video.codec")
-    return Encoding(codec) if codec in ("av1", "h264", "hevc") else Encoding()
-
-
-def _with_info(feature: Feature, encoding: Encoding, fps: float) -> Feature:
-    info = encoding.info((feature.shape[0], feature.shape[1]), fps)
-    # The schema says what concerns depth, and the format layer spells it.
-    plain = {key: value for key, value in info.items() if "depth" not in key}
-    return replace(feature, extra={**feature.extra, "info": plain})
-
-
-def _check_same(
-    manifest: Manifest,
-    fps: float | None,
-    features: Mapping[str, Feature | Mapping[str, Any]] | None,
-) -> None:
-    where = f"in {str(manifest.root)!r}"
-    count = len(manifest.episodes)
-    if count and int(manifest.episodes.number[-1]) != count - 1:
-        raise RecordingError(
-            f"The {count} episodes are not numbered 0 to {count - 1}, so that no reader would find "
-            f"another one: make a new dataset of them, {where}."
-        )
-    if fps is not None and fps != manifest.fps:
-        raise RecordingError(f"{fps:g} fps were asked for: there are {manifest.fps:g}, {where}.")
-    if features is None:
-        return
-    asked = _declare(features, None)
-    for name in dict.fromkeys([*asked, *manifest.features]):
-        ours, theirs = asked.get(name), manifest.features.get(name)
-        if ours is None or theirs is None:
-            there = (
-                "is not in the dataset" if theirs is None else "is in the dataset, not in features"
-            )
-            raise RecordingError(f"Feature {name!r} {there}, {where}.")
-        if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
-            raise RecordingError(
-                f"Feature {name!r} is {theirs.dtype} {theirs.shape} in the dataset, and "
-                f"{ours.dtype} {ours.shape} was asked for, {where}."
             )

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.commit import Workshop, finish_commit, has_commit, locked
-from roboreel.errors import CorruptFileError, UnsupportedVersionError
+from roboreel.errors import CorruptFileError
 from roboreel.format import read_manifest
+from roboreel.format.append_v3 import check_appendable
+from roboreel.format.ledger import Ledger
+from roboreel.format.strays import find_strays
 from roboreel.image import decode_image
 from roboreel.memory.budget import process_budget
 from roboreel.record.checks import given_features
 from roboreel.record.episode import ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
-from roboreel.record.ledger import Ledger
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import ImageSampler, Totals, sample_stride
 from roboreel.video.clip import Clip
@@ -77,12 +79,9 @@ def recover(root: Path, *, dry_run: bool = False) -> Recovery:
     workshop = Workshop(root)
     finished = has_commit(workshop) if dry_run else finish_commit(workshop)
     manifest = read_manifest(root)
-    if manifest.version != "v3.0":
-        raise UnsupportedVersionError(
-            f"Only v3.0 is recorded: this dataset is of {manifest.version}, {str(root)!r}."
-        )
+    check_appendable(manifest)
     # What a commit that is still to be done will place is not a stray.
-    strays = [] if dry_run and finished else _strays(manifest)
+    strays = [] if dry_run and finished else find_strays(manifest)
     with _scratch(workshop) as scratch:
         found = _Open.read(manifest, scratch)
         aside = [*strays, *found.unused]
@@ -229,18 +228,6 @@ def _images(
     )
     reader = VideoReader(budget=process_budget(), threads=1)
     return reader.stream(request, layout="hwc", depth=manifest.features[camera].depth)
-
-
-def _strays(manifest: Manifest) -> list[str]:
-    """Return the data and video files that no episode is in."""
-    files = [manifest.data_files, *manifest.video_files.values()]
-    known = {
-        (manifest.root / several[i]).as_posix() for several in files for i in range(len(several))
-    }
-    there = [*manifest.root.glob("data/*/*.parquet"), *manifest.root.glob("videos/*/*/*.mp4")]
-    return sorted(
-        path.relative_to(manifest.root).as_posix() for path in there if path.as_posix() not in known
-    )
 
 
 def _set_aside(root: Path, path: Path) -> None:

@@ -11,9 +11,7 @@ import numpy as np
 from roboreel.commit import Workshop
 from roboreel.files import atomic_file
 from roboreel.format.statistics import read_episode_stats
-from roboreel.frames.columns import Columns
-from roboreel.frames.frame_files import FrameFiles
-from roboreel.memory.budget import process_budget
+from roboreel.frames.frame_reader import FrameReader
 from roboreel.stats import Accumulator, ImageAccumulator, merge_stats
 
 if TYPE_CHECKING:
@@ -153,8 +151,7 @@ class Totals:
         return min(episodes, len(lengths))
 
     def _read_rows(self, manifest: Manifest, names: list[str], seen: int) -> None:
-        files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
-        columns = Columns(files, manifest.features, process_budget())
+        columns = FrameReader(manifest).columns
         first, stop = int(manifest.episodes.length[:seen].sum()), manifest.episodes.num_rows
         for start in range(first, stop, _ROWS_AT_ONCE):
             rows = np.arange(start, min(start + _ROWS_AT_ONCE, stop))

@@ -1,4 +1,4 @@
-"""ReplayBuffer: a mapped ring that is mutated in place."""
+"""ReplayBuffer: the friendly face of the ring."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from roboreel.errors import FeatureNotFoundError, FrameError, WindowError
+from roboreel.errors import FeatureNotFoundError, FrameError
 from roboreel.format.counters import TASK_NUMBER
+from roboreel.record.options import RecordingOptions
 from roboreel.record.values import check_episode, check_frame
 from roboreel.replay.convert import Export, chosen_values, stored_features, write_dataset
-from roboreel.replay.opening import open_layout
-from roboreel.replay.ring import slot_spans
-from roboreel.replay.sampling import draw_sample
-from roboreel.replay.store import RingStore
+from roboreel.replay.opening import open_spec
+from roboreel.replay.positions import slot_spans
+from roboreel.replay.ring import Ring
+from roboreel.replay.sampling import draw_sample, window_offsets
 from roboreel.replay.writer import RingWriter
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.record.recorder import Encodings, Store
+    from roboreel.record.options import CameraKind, Encodings
     from roboreel.replay.convert import ReadableDataset
     from roboreel.schema import Feature
     from roboreel.window import Window
@@ -35,23 +36,23 @@ __all__ = ["ReplayBuffer"]
 
 @final
 class ReplayBuffer:
-    """A ring of the newest episodes on disk, mapped, sampled and changed in place.
+    """A ring of the newest episodes, in mapped files: sampled and changed in place.
 
-    Any number of processes may open a buffer, sample from it and change values in place; the first
-    one to add becomes its writer until it is closed. Only complete episodes are sampled. When room
-    is needed the oldest episodes leave, each as a whole. If they all leave before the open episode
-    is complete there is nothing to sample, so a capacity of many episodes is wise.
+    Any number of processes may open a buffer, sample from it and change values in place. The first
+    one to add becomes its writer, until it closes the buffer. Only complete episodes are sampled.
+    When room is needed, the oldest episodes leave, each as a whole. If all of them leave before the
+    open episode is complete, there is nothing to sample: choose a capacity of many episodes.
 
-    What survives: if a process is killed, every `add` and `add_episode` that returned, the open
-    episode too. If the power fails, on Linux, every episode that was complete at the last `flush`
-    and has not left since; later ones are forgotten rather than trusted. A flush is also made when
-    an episode ends and the last flush was ``flush_every_s`` ago, and by `close`. Values changed in
-    place since the last flush may be lost with the power. On other systems nothing tells a loss of
-    power from a killed process, and frames added since the last flush must then be doubted.
+    If a process is killed, every frame whose `add` or `add_episode` returned survives, also those of
+    the open episode. If the power fails (on Linux), every episode survives that was complete at the
+    last `flush` and has not left since; later ones are dropped, since their bytes may not be on the
+    disk. Values changed in place since the last flush may be lost. `close` flushes, and so does the
+    end of an episode if the last flush was ``flush_every_s`` ago. Other systems do not tell a power
+    failure from a killed process: there, do not trust frames added since the last flush.
 
-    On disk the files grow with the frames, up to the size of a full ring, which must be free at the
-    start. A disk that fills up nevertheless raises `OSError` from `add`, with nothing added.
-    Windows gives the files their full size at once.
+    The files grow with the frames, up to the size of a full ring, which must be free at the start.
+    If the disk fills up nevertheless, `add` raises `OSError` and adds nothing. On Windows the files
+    have their full size at once.
 
     Args:
         path: Folder of the buffer; made if it does not exist.
@@ -59,11 +60,12 @@ class ReplayBuffer:
         features: What every frame has. Needed for a new buffer. Images are stored as they are if
             declared ``uint8``, as JPEG if declared ``image``.
         fps: Frames per second, for windows in seconds.
-        tasks: What robots do, in words, by the number that frames have as ``task_index``.
-        flush_every_s: See above; None leaves flushing to the caller.
+        tasks: Tasks in words, by the number that frames have as ``task_index``.
+        flush_every_s: Seconds between flushes; None leaves flushing to the caller.
 
     Raises:
-        BufferMismatchError: The folder holds a buffer of other features or capacity.
+        BufferMismatchError: The folder holds a buffer of other features, capacity, rate or tasks.
+        MissingFileError: There is no buffer, and capacity or features are not given.
     """
 
     def __init__(
@@ -79,8 +81,8 @@ class ReplayBuffer:
         self.path = Path(path)
         self._flush_every_s = flush_every_s
         self._flushed_s = time.monotonic()
-        self._layout = open_layout(self.path, capacity, features, fps, tasks)
-        self._opened: RingStore | None = RingStore(self.path, self._layout)
+        self._spec = open_spec(self.path, capacity, features, fps, tasks)
+        self._opened: Ring | None = Ring(self.path, self._spec)
         self._writer: RingWriter | None = None
         self._generator = np.random.default_rng()
         self._generator_pid = os.getpid()
@@ -98,16 +100,17 @@ class ReplayBuffer:
 
         Args:
             path: Folder of the buffer.
-            dataset: Where the episodes come from; if they are too many, the last ones stay.
+            dataset: Where the episodes come from; if not all fit, the last ones stay.
             capacity: How many frames it holds.
-            features: What to store; those that the dataset lacks begin as zeros. Without it, all
-                features of the dataset, with video as JPEG.
+            features: What to store; features that the dataset lacks begin as zeros. When not
+                given, all features of the dataset, with video as JPEG.
         """
         wanted = stored_features(dataset.features) if features is None else features
         stored = [name for name in wanted if name in dataset.features]
         if not stored:
             raise FeatureNotFoundError(
-                f"The dataset has none of {list(wanted)}: it has {list(dataset.features)}."
+                f"The dataset has none of {list(wanted)}: its features are "
+                f"{list(dataset.features)}."
             )
         tasks = dataset.tasks if TASK_NUMBER in stored else None
         buffer = cls(path, capacity=capacity, features=wanted, fps=dataset.fps, tasks=tasks)
@@ -122,44 +125,44 @@ class ReplayBuffer:
     @property
     def features(self) -> Mapping[str, Feature]:
         """What every frame has."""
-        return self._layout.features
+        return self._spec.features
 
     @property
     def capacity(self) -> int:
         """How many frames fit."""
-        return self._layout.capacity
+        return self._spec.capacity
 
     @property
     def fps(self) -> float | None:
         """Frames per second, if known."""
-        return self._layout.fps
+        return self._spec.fps
 
     @property
     def tasks(self) -> Mapping[int, str]:
         """Tasks by the number that frames have as ``task_index``, if known."""
-        return self._layout.tasks
+        return self._spec.tasks
 
     @property
     def num_episodes(self) -> int:
-        """Complete episodes that are held."""
-        return len(self._store.snapshot())
+        """How many complete episodes are held."""
+        return len(self._ring.snapshot())
 
     @property
     def open_frames(self) -> int:
-        """Frames of the episode that is being added; they are not sampled yet."""
-        header = self._store.header()
+        """How many frames the open episode has; they are not sampled yet."""
+        header = self._ring.header()
         return header.head - header.open_start
 
     @property
     def rows(self) -> NDArray[np.int64]:
         """Rows of all frames of complete episodes, oldest first, ``(N,)``."""
-        snapshot = self._store.snapshot()
+        snapshot = self._ring.snapshot()
         spans = slot_spans(snapshot.tail, snapshot.tail + snapshot.num_rows, self.capacity)
         return np.concatenate([np.arange(start, stop) for start, stop in spans])
 
     def __len__(self) -> int:
         """Return the number of frames in complete episodes."""
-        return self._store.snapshot().num_rows
+        return self._ring.snapshot().num_rows
 
     def __repr__(self) -> str:
         return (
@@ -168,12 +171,12 @@ class ReplayBuffer:
         )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        """Return the values of a feature by row, ``(capacity, …)``: the map itself, to be changed.
+        """Return the values of a feature by row, ``(capacity, …)``: the map itself, writable.
 
-        Rows here are places in the ring, 0 to ``capacity - 1``: `rows`, and ``"row"`` in a sample.
-        What another process overwrites meanwhile belongs to a new frame.
+        Rows are those of `rows`, and of ``"row"`` in a sample: 0 to ``capacity - 1``. If another
+        process overwrites a row meanwhile, a change to it changes the new frame.
         """
-        return self._store.array(name)
+        return self._ring.array(name)
 
     def add(self, frame: Mapping[str, object], *, end: bool = False) -> None:
         """Add one frame to the open episode.
@@ -191,7 +194,7 @@ class ReplayBuffer:
             self._flush_if_due()
 
     def add_episode(self, episode: Mapping[str, object]) -> None:
-        """Add one complete episode; others see all of it or nothing.
+        """Add one complete episode; other processes see all of it or nothing.
 
         Args:
             episode: An array ``(T, …)`` for every feature.
@@ -210,14 +213,14 @@ class ReplayBuffer:
         self._flush_if_due()
 
     def end_episode(self) -> None:
-        """Make the open episode complete, for instance one that a crash left open."""
+        """Complete the open episode, also one that a crash left open."""
         if not self._writing().open_frames:
             raise FrameError("No episode is open: add a frame first.")
         self._writing().end_episode()
         self._flush_if_due()
 
     def discard_episode(self) -> None:
-        """Forget the open episode; episodes that left to make room for it do not come back."""
+        """Drop the open episode; episodes that left to make room for it do not come back."""
         self._writing().discard_episode()
 
     def sample(
@@ -232,37 +235,35 @@ class ReplayBuffer:
 
         Args:
             batch: How many to draw.
-            windows: Offsets around the drawn frame, by feature. A window that would leave the
-                episode repeats its first or last frame.
-            weights: A scalar feature to which the chance of each frame is proportional; all are
-                equally likely without it.
+            windows: Offsets around the drawn frame, by feature. Where a window leaves the episode,
+                its first or last frame is repeated.
+            weights: A scalar feature that the chance of each frame is proportional to; without it
+                all are equally likely.
             seed: The same seed draws the same frames from the same contents.
 
         Returns:
-            For every feature an array of the caller's own: ``(batch, …)``, or with a window
-            ``(batch, T, …)`` and, under ``"<feature>_is_pad"``, the mask ``(batch, T)``. Under
-            ``"row"`` where the drawn frames stand.
+            For every feature a copy ``(batch, …)``, or with a window ``(batch, T, …)`` and, under
+            ``"<feature>_is_pad"``, its mask ``(batch, T)``. Under ``"row"`` the rows of the drawn
+            frames, ``(batch,)``.
 
         Raises:
             EmptyBufferError: No episode is complete, or all weights are zero.
         """
         if batch < 0:
             raise FrameError(f"batch is {batch}: give the number of frames to draw.")
-        offsets = self._offsets(windows or {})
-        generator = self._generator_of(seed)
-        return draw_sample(self._store, batch, offsets, weights, generator)
+        offsets = window_offsets(self._spec, windows or {})
+        return draw_sample(self._ring, batch, offsets, weights, self._generator_of(seed))
 
     def episodes(self) -> Iterator[dict[str, NDArray[Any]]]:
         """Yield the complete episodes, oldest first, each as arrays ``(T, …)``.
 
-        Those are the episodes at the time of the call; one that leaves meanwhile is passed over.
+        These are the episodes at the time of the call; one that leaves meanwhile is skipped.
         """
-        store, starts = self._store, self._store.snapshot().starts.tolist()
-        for start, stop in pairwise(starts):
-            slots = np.arange(start, stop) % self.capacity
-            fetched = {name: column.fetch(slots) for name, column in store.columns.items()}
-            if start >= store.header().tail:
-                yield {name: store.columns[name].decode(value) for name, value in fetched.items()}
+        ring = self._ring
+        for start, stop in pairwise(ring.snapshot().starts.tolist()):
+            values = ring.read(start, stop)
+            if values is not None:
+                yield values
 
     def to_dataset(
         self,
@@ -271,50 +272,50 @@ class ReplayBuffer:
         fps: float | None = None,
         task: str | None = None,
         robot_type: str | None = None,
-        store: Store = "video",
+        store: CameraKind = "video",
         encoding: Encodings | None = None,
         nan_allowed: Collection[str] = (),
     ) -> int:
         """Write the complete episodes as a LeRobot v3.0 dataset, entirely or not at all.
 
-        Images are decoded; those declared ``uint8 (height, width, 3)`` become cameras too. An
-        episode that leaves the ring before it is written down is left out.
+        Features declared ``uint8 (height, width, 3)`` become cameras too. An episode that leaves
+        the ring before it is written is left out.
 
         Args:
             path: A folder that does not exist yet, or is empty.
             fps: Frames per second; needed if the buffer has no rate.
-            task: What the robot does in all frames, in words. Needed if the buffer has no tasks;
-                otherwise frames have those.
+            task: The task of all frames, in words. Needed if the buffer has no tasks of its own.
             robot_type: What the robot is called.
-            store: Whether cameras are stored as ``"video"``, or exactly as they are, in Parquet,
-                as ``"image"``. Grey ones are stored as images always.
-            encoding: How images become video; see `create_dataset`.
+            store: Whether cameras are stored as ``"video"`` or, without loss in Parquet, as
+                ``"image"``. Grey ones are always stored as images.
+            encoding: How images become video: see `create_dataset`.
             nan_allowed: Features whose values may be NaN or infinite.
 
         Returns:
             How many episodes the dataset has.
 
         Raises:
-            RecordingError: There is something at this path already.
+            RecordingError: The path already exists, and is not an empty folder.
             EmptyBufferError: No episode is complete.
-            FrameError: There is no rate or no task, or a value is NaN where it may not be.
-            MetadataError: A dataset cannot have one of the features.
+            FrameError: There is no rate or no task, or a value is NaN where that is not allowed.
+            MetadataError: A dataset cannot hold one of the features.
         """
-        export = Export(fps, task, robot_type, store, encoding, nan_allowed)
-        return write_dataset(self._store, Path(path).expanduser(), export)
+        options = RecordingOptions(encoding=encoding, nan_allowed=nan_allowed)
+        export = Export(fps, task, robot_type, store, options)
+        return write_dataset(self._ring, Path(path).expanduser(), export)
 
     def flush(self) -> None:
-        """Wait until complete episodes and changes made in place are on the disk."""
+        """Wait until complete episodes, and changes made in place, are on the disk."""
         writer = self._own_writer()
         if writer is None:
-            for column in self._store.columns.values():
-                column.flush()
+            for slots in self._ring.slots.values():
+                slots.flush()
         else:
             writer.flush()
             self._flushed_s = time.monotonic()
 
     def close(self) -> None:
-        """Flush what was added and let another process write; closing twice does nothing."""
+        """Flush what was added, and let another process write; closing twice does nothing."""
         writer = self._own_writer()
         if writer is not None:
             try:
@@ -336,7 +337,7 @@ class ReplayBuffer:
         self.__init__(state["path"], flush_every_s=state["flush_every_s"])
 
     @property
-    def _store(self) -> RingStore:
+    def _ring(self) -> Ring:
         if self._opened is None:
             raise ValueError(f"The replay buffer is closed: {str(self.path)!r}.")
         return self._opened
@@ -349,7 +350,7 @@ class ReplayBuffer:
     def _writing(self) -> RingWriter:
         writer = self._own_writer()
         if writer is None:
-            writer = self._writer = RingWriter(self._store)
+            writer = self._writer = RingWriter(self._ring)
         return writer
 
     def _flush_if_due(self) -> None:
@@ -361,14 +362,6 @@ class ReplayBuffer:
         if seed is not None:
             return np.random.default_rng(seed)
         if self._generator_pid != os.getpid():
-            # Forked children would all draw what their parent draws.
+            # Forked children would all draw the same frames as their parent.
             self._generator, self._generator_pid = np.random.default_rng(), os.getpid()
         return self._generator
-
-    def _offsets(self, windows: Mapping[str, Window]) -> dict[str, NDArray[np.int64]]:
-        for name, window in windows.items():
-            if name not in self.features:
-                raise FeatureNotFoundError(f"No feature {name!r}: there are {list(self.features)}.")
-            if window.seconds is not None and self.fps is None:
-                raise WindowError(f"{window} is in seconds: give the buffer an fps, or use frames.")
-        return {name: window.offsets(self.fps or 0) for name, window in windows.items()}

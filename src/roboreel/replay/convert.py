@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from roboreel.errors import EmptyBufferError, FrameError, MetadataError, RecordingError
+from roboreel.errors import EmptyBufferError, FrameError, MetadataError
 from roboreel.files import atomic_folder
 from roboreel.format.counters import COUNTERS, TASK_NUMBER
 from roboreel.record.compact import compact_dataset
-from roboreel.record.recorder import check_free, create_dataset
+from roboreel.record.folders import check_absent
+from roboreel.record.recorder import create_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.record.recorder import Encodings, Recorder, Store
-    from roboreel.replay.store import RingStore
+    from roboreel.image import Layout
+    from roboreel.record.options import CameraKind, RecordingOptions
+    from roboreel.record.recorder import Recorder
+    from roboreel.replay.ring import Ring
 
 __all__ = ["Export", "ReadableDataset", "chosen_values", "stored_features", "write_dataset"]
 
-# So many frames are decoded at once, however long an episode is.
+# Frames that are decoded at once, however long an episode is.
 _FRAMES_AT_ONCE = 32
-# Nobody moves while a buffer is written down: an encoder on a busy machine is waited for.
+# No robot waits while a buffer is written: give an encoder on a busy machine its time.
 _MAX_WAIT_S = 60.0
 
 
 class ReadableEpisode(Protocol):
-    """An episode that gives its values at once."""
+    """An episode whose values can be read at once."""
 
     def read(
-        self, features: Sequence[str] | None = None, *, layout: Literal["chw", "hwc"] = "chw"
+        self, features: Sequence[str] | None = None, *, layout: Layout = "chw"
     ) -> Mapping[str, Any]:
         """Return features as arrays ``(T, …)``, images in the given layout."""
 
@@ -74,7 +77,7 @@ def stored_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
 def chosen_values(
     features: Mapping[str, Feature], values: Mapping[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """Return the values of an episode for these features, zeros for those that it lacks."""
+    """Return the values of an episode for these features, zeros for features that it lacks."""
     length = len(next(iter(values.values())))
     return {
         name: values[name]
@@ -86,51 +89,43 @@ def chosen_values(
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """How a buffer becomes a dataset; what each means, `ReplayBuffer.to_dataset` tells."""
+    """How a buffer becomes a dataset: see `ReplayBuffer.to_dataset`."""
 
     fps: float | None = None
     task: str | None = None
     robot_type: str | None = None
-    store: Store = "video"
-    encoding: Encodings | None = None
-    nan_allowed: Collection[str] = field(default=())
+    camera_kind: CameraKind = "video"
+    options: RecordingOptions | None = None
 
 
-def write_dataset(store: RingStore, root: Path, export: Export) -> int:
-    """Write the complete episodes of a buffer as a dataset; return how many they were.
+def write_dataset(ring: Ring, root: Path, export: Export) -> int:
+    """Write the complete episodes of a buffer as a dataset; return how many there were.
 
-    The dataset is made under another name beside its own, and renamed when it is complete: it is
-    there entirely, or not at all.
+    The dataset is made under another name beside its own, and renamed when it is complete.
     """
-    check_free(root)
-    if root.exists() and any(root.iterdir()):
-        raise RecordingError(
-            "A process that died has left the beginnings of a dataset there: remove the folder, or "
-            f"choose a new one: {str(root)!r}."
-        )
-    fps, tasks = _rate(store, export), _Tasks.of(store, export)
-    # Known before anything is made: no reader opens a dataset without episodes.
-    _check_filled(len(store.snapshot()), store)
+    check_absent(root)
+    fps, tasks = _rate(ring, export), _Tasks.of(ring, export)
+    # Before anything is made: LeRobot opens no dataset without episodes.
+    _check_filled(len(ring.snapshot()), ring)
     with atomic_folder(root) as unfinished:
         with create_dataset(
             unfinished,
             fps=fps,
-            features=_declared(store.layout.features, export.store),
+            features=_declared(ring.spec.features, export.camera_kind),
             robot_type=export.robot_type,
-            encoding=export.encoding,
-            nan_allowed=export.nan_allowed,
+            options=export.options,
             max_wait_s=_MAX_WAIT_S,
             compact_on_close=False,
         ) as recorder:
-            _record(store, recorder, tasks)
-        _check_filled(recorder.num_episodes, store)
+            _record(ring, recorder, tasks)
+        _check_filled(recorder.num_episodes, ring)
         compact_dataset(unfinished)
     return recorder.num_episodes
 
 
-def _record(store: RingStore, recorder: Recorder, tasks: _Tasks) -> None:
-    for start, stop in pairwise(store.snapshot().starts.tolist()):
-        for frame, task in _frames(store, start, stop, tasks):
+def _record(ring: Ring, recorder: Recorder, tasks: _Tasks) -> None:
+    for start, stop in pairwise(ring.snapshot().starts.tolist()):
+        for frame, task in _frames(ring, start, stop, tasks):
             recorder.add_frame({n: frame[n] for n in frame if n not in COUNTERS}, task=task)
         if recorder.open_frames == stop - start:
             recorder.save_episode()
@@ -140,32 +135,31 @@ def _record(store: RingStore, recorder: Recorder, tasks: _Tasks) -> None:
 
 
 def _frames(
-    store: RingStore, start: int, stop: int, tasks: _Tasks
+    ring: Ring, start: int, stop: int, tasks: _Tasks
 ) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the frames of an episode and their tasks, as long as it has not left the ring."""
+    """Yield the frames of an episode and their tasks, until it leaves the ring."""
     for first in range(start, stop, _FRAMES_AT_ONCE):
-        places = np.arange(first, min(first + _FRAMES_AT_ONCE, stop)) % store.layout.capacity
-        fetched = {name: column.fetch(places) for name, column in store.columns.items()}
-        if start < store.header().tail:
+        end = min(first + _FRAMES_AT_ONCE, stop)
+        values = ring.read(first, end, episode_start=start)
+        if values is None:
             return
-        values = {name: store.columns[name].decode(fetched[name]) for name in fetched}
-        for i in range(len(places)):
+        for i in range(end - first):
             frame = {name: value[i] for name, value in values.items()}
             yield frame, tasks.text(frame)
 
 
-def _declared(features: Mapping[str, Feature], store: Store) -> dict[str, Feature]:
+def _declared(features: Mapping[str, Feature], camera_kind: CameraKind) -> dict[str, Feature]:
     """Return the features of a buffer as a dataset has them."""
     declared = {}
     for name, feature in features.items():
         if feature.numpy_dtype.kind == "c":
             raise MetadataError(
-                f"Feature {name!r} is {feature.dtype}, which no dataset holds: store the real and "
-                "the imaginary part as two numbers."
+                f"Feature {name!r} is {feature.dtype}, which a dataset cannot hold: store the real "
+                "and the imaginary part as two numbers."
             )
         if feature.is_camera or _is_colour(feature):
             # A video has three channels.
-            kind = store if feature.shape[2] == 3 else "image"
+            kind = camera_kind if feature.shape[2] == 3 else "image"
             feature = replace(feature, dtype=kind)
         declared[name] = feature
     return declared
@@ -175,8 +169,8 @@ def _is_colour(feature: Feature) -> bool:
     return feature.dtype == "uint8" and len(feature.shape) == 3 and feature.shape[2] == 3
 
 
-def _rate(store: RingStore, export: Export) -> float:
-    held = store.layout.fps
+def _rate(ring: Ring, export: Export) -> float:
+    held = ring.spec.fps
     rate = held if export.fps is None else export.fps
     if rate is None:
         raise FrameError("The buffer has no rate: give fps, in frames per second.")
@@ -185,9 +179,9 @@ def _rate(store: RingStore, export: Export) -> float:
     return rate
 
 
-def _check_filled(num_episodes: int, store: RingStore) -> None:
+def _check_filled(num_episodes: int, ring: Ring) -> None:
     if not num_episodes:
-        raise EmptyBufferError(f"No complete episode to write, in {str(store.root)!r}.")
+        raise EmptyBufferError(f"No complete episode to write, in {str(ring.root)!r}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +192,12 @@ class _Tasks:
     numbered: Mapping[int, str]
 
     @classmethod
-    def of(cls, store: RingStore, export: Export) -> _Tasks:
+    def of(cls, ring: Ring, export: Export) -> _Tasks:
         """Return the tasks of a buffer's frames."""
-        layout = store.layout
-        if export.task is None and not (layout.tasks and TASK_NUMBER in layout.features):
+        spec = ring.spec
+        if export.task is None and not (spec.tasks and TASK_NUMBER in spec.features):
             raise FrameError("The buffer knows no task: give task='…', in words.")
-        return cls(export.task, layout.tasks)
+        return cls(export.task, spec.tasks)
 
     def text(self, frame: Mapping[str, Any]) -> str:
         """Return the task of a frame."""
@@ -213,6 +207,6 @@ class _Tasks:
         if number not in self.numbered:
             raise FrameError(
                 f"A frame has task {number}, and the buffer knows {list(self.numbered)}: give "
-                "task='…', which then holds for all frames."
+                "task='…' for all frames."
             )
         return self.numbered[number]

@@ -1,4 +1,4 @@
-"""Where a ring stands, in a header that survives a crash at any instruction."""
+"""Where a ring stands: a header that survives a crash at any instruction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COPY_BYTES", "HEADER_BYTES", "Header", "HeaderReader", "copy_offset", "current_boot"]
 
-# One page for each copy: no write to a disk can harm both.
+# One page for each copy, so that no torn write can damage both.
 COPY_BYTES = 4096
 HEADER_BYTES = 2 * COPY_BYTES
 
@@ -32,7 +32,7 @@ class Header:
     """
 
     sequence: int
-    """Grows with every change; of two copies the greater one counts."""
+    """Grows with every change; the copy with the greater one is valid."""
     first_episode: int
     tail: int
     next_episode: int
@@ -43,9 +43,9 @@ class Header:
     synced_row: int
     """`open_start` as it was then."""
     reserved: int
-    """No row from this one on may have been written, whatever else was lost with the power."""
+    """No row from this one on has been written, even if the power failed since."""
     boot: bytes
-    """Since when the machine runs; after a new start only what was synced can be trusted."""
+    """Identifies the run of the machine; in a later run only what was synced can be trusted."""
 
     def pack(self) -> bytes:
         """Return the header as bytes with a checksum."""
@@ -54,7 +54,7 @@ class Header:
 
     @classmethod
     def unpack(cls, data: bytes) -> Header | None:
-        """Return the header in these bytes; None if they are not one, or only half written."""
+        """Return the header in these bytes; None if they are not one, or are half written."""
         if len(data) < _FORM.size + _CHECKSUM.size:
             return None
         body = data[: _FORM.size]
@@ -86,8 +86,8 @@ class HeaderReader:
     def newest(self) -> Header | None:
         """Return the newer of the two copies that are whole; None if neither is.
 
-        A writer may be replacing one copy at this moment. It never touches the newest one, so the
-        other is whole, unless two changes passed between the two looks: then look again.
+        A writer may be replacing a copy right now. It never touches the newest one, so that one is
+        whole, unless two changes happened between the two reads: then read again.
         """
         size = _FORM.size + _CHECKSUM.size
         for _ in range(100):
@@ -105,7 +105,7 @@ class HeaderReader:
 
 @cache
 def current_boot() -> bytes:
-    """Return what tells this run of the machine from the next; zeros where nothing does."""
+    """Return what identifies this run of the machine; zeros where the system does not tell."""
     try:
         text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         return bytes.fromhex(text.strip().replace("-", ""))

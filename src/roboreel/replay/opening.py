@@ -1,12 +1,12 @@
-"""A replay buffer is made if it is not there, and is the one asked for if it is."""
+"""Opening a replay buffer: it is made if it does not exist, and compared with what is asked for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from roboreel.errors import BufferMismatchError, MissingFileError
-from roboreel.replay.layout import Layout, describe_difference, read_layout
-from roboreel.replay.store import DESCRIPTION, create_files
+from roboreel.replay.ring import DESCRIPTION, create_files
+from roboreel.replay.spec import RingSpec, describe_difference, read_spec
 from roboreel.replay.writer import lock_for_writing
 
 if TYPE_CHECKING:
@@ -15,33 +15,34 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["open_layout"]
+__all__ = ["open_spec"]
 
-# Making a buffer takes milliseconds; whoever makes it at the same time is waited for.
+# Making a buffer takes milliseconds; wait for another process that is making it.
 _CREATION_TIMEOUT_S = 10.0
 
 
-def open_layout(
+def open_spec(
     root: Path,
     capacity: int | None,
     features: Mapping[str, Feature] | None,
     fps: float | None,
     tasks: Mapping[int, str] | None,
-) -> Layout:
-    """Return what the buffer in a folder is made of, after making it if need be.
+) -> RingSpec:
+    """Return what the buffer in a folder is made of; it is made if it does not exist.
 
     Raises:
-        MissingFileError: There is none, and too little is given to make one.
-        BufferMismatchError: There is one of other features, capacity, rate or tasks.
+        MissingFileError: It does not exist, and too little is given to make it.
+        BufferMismatchError: It has other features, or another capacity, rate or tasks.
     """
     if not (root / DESCRIPTION).exists():
         if capacity is None or features is None:
             raise MissingFileError(
-                f"No replay buffer there: give capacity and features to make one, in {str(root)!r}."
+                "There is no replay buffer: give capacity and features to make one, in "
+                f"{str(root)!r}."
             )
-        _create(root, Layout(capacity, dict(features), fps, dict(tasks or {})))
-    there = read_layout(root / DESCRIPTION)
-    asked = Layout(
+        _create(root, RingSpec(capacity, dict(features), fps, dict(tasks or {})))
+    there = read_spec(root / DESCRIPTION)
+    asked = RingSpec(
         there.capacity if capacity is None else capacity,
         there.features if features is None else features,
         fps,
@@ -50,15 +51,15 @@ def open_layout(
     difference = describe_difference(there, asked)
     if difference:
         raise BufferMismatchError(
-            f"The buffer there is another one: {difference}. Open it as it is, without capacity, "
+            f"The replay buffer is not the one asked for: {difference}. Open it without capacity, "
             f"features, fps and tasks, or choose another folder than {str(root)!r}."
         )
     return there
 
 
-def _create(root: Path, layout: Layout) -> None:
+def _create(root: Path, spec: RingSpec) -> None:
     root.mkdir(parents=True, exist_ok=True)
     with lock_for_writing(root, timeout_s=_CREATION_TIMEOUT_S):
         # Another process may have made it while this one waited.
         if not (root / DESCRIPTION).exists():
-            create_files(root, layout)
+            create_files(root, spec)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import EmptyBufferError, FrameError
-from roboreel.replay.ring import block_sums, draw_weighted, slot_spans
+from roboreel.errors import EmptyBufferError, FeatureNotFoundError, FrameError, WindowError
+from roboreel.replay.positions import block_sums, draw_weighted, slot_spans
 from roboreel.window import window_rows
 
 if TYPE_CHECKING:
@@ -15,75 +15,92 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.replay.store import RingStore, Snapshot
+    from roboreel.replay.ring import Ring, Snapshot
+    from roboreel.replay.spec import RingSpec
+    from roboreel.window import Window
 
-__all__ = ["draw_sample"]
+__all__ = ["draw_sample", "window_offsets"]
+
+
+def window_offsets(spec: RingSpec, windows: Mapping[str, Window]) -> dict[str, NDArray[np.int64]]:
+    """Return the offsets of windows in frames, by feature.
+
+    Raises:
+        FeatureNotFoundError: A feature that does not exist.
+        WindowError: A window is in seconds, and the buffer has no rate.
+    """
+    for name, window in windows.items():
+        if name not in spec.features:
+            raise FeatureNotFoundError(f"No feature {name!r}: there are {list(spec.features)}.")
+        if window.seconds is not None and spec.fps is None:
+            raise WindowError(f"{window} is in seconds: give the buffer an fps, or use frames.")
+    return {name: window.offsets(spec.fps or 0) for name, window in windows.items()}
 
 
 def draw_sample(
-    store: RingStore,
+    ring: Ring,
     batch: int,
     offsets: Mapping[str, NDArray[np.int64]],
     weights: str | None,
     generator: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Return frames drawn at random, and the windows around them; see `ReplayBuffer.sample`."""
-    snapshot = store.snapshot()
-    places = _draw(store, snapshot, batch, weights, generator)
-    drawn = _gather(store, snapshot, places, offsets)
-    if store.header().tail != snapshot.tail:
-        _draw_lost_again(store, drawn, places + snapshot.turn, offsets, weights, generator)
-    # Only now, since a picture that was half overwritten cannot be decoded.
-    for name in store.encoded:
-        drawn[name] = store.columns[name].decode(drawn[name])
+    snapshot = ring.snapshot()
+    places = _draw(ring, snapshot, batch, weights, generator)
+    drawn = _gather(ring, snapshot, places, offsets)
+    if ring.header().tail != snapshot.tail:
+        _draw_lost_again(ring, drawn, places + snapshot.turn, offsets, weights, generator)
+    # Not earlier: a picture that was half overwritten cannot be decoded.
+    for name in ring.encoded:
+        drawn[name] = ring.slots[name].decode(drawn[name])
     return drawn
 
 
 def _draw_lost_again(
-    store: RingStore,
+    ring: Ring,
     drawn: dict[str, NDArray[Any]],
     anchors: NDArray[np.int64],
     offsets: Mapping[str, NDArray[np.int64]],
     weights: str | None,
     generator: np.random.Generator,
 ) -> None:
-    """Replace what the writer took back while it was read; the rest stands.
+    """Replace the frames that were overwritten while they were read, and keep the others.
 
-    Episodes leave whole, so the anchor tells of its window too.
+    Episodes leave as a whole, so if the anchor is still there, its window is too.
     """
-    while (lost := anchors < store.header().tail).any():
-        snapshot = store.snapshot()
-        places = _draw(store, snapshot, int(lost.sum()), weights, generator)
-        for key, values in _gather(store, snapshot, places, offsets).items():
+    while (lost := anchors < ring.header().tail).any():
+        snapshot = ring.snapshot()
+        places = _draw(ring, snapshot, int(lost.sum()), weights, generator)
+        for key, values in _gather(ring, snapshot, places, offsets).items():
             drawn[key][lost] = values
         anchors[lost] = places + snapshot.turn
 
 
 def _gather(
-    store: RingStore,
+    ring: Ring,
     snapshot: Snapshot,
     places: NDArray[np.int64],
     offsets: Mapping[str, NDArray[np.int64]],
 ) -> dict[str, NDArray[Any]]:
     """Return the values at these places, not yet decoded, and the windows around them."""
-    capacity = store.layout.capacity
+    capacity = ring.spec.capacity
     slots = places if snapshot.stop <= capacity else places % capacity
     drawn: dict[str, NDArray[Any]] = {"row": slots}
-    for name, column in store.columns.items():
+    for name, held in ring.slots.items():
         if name not in offsets:
-            drawn[name] = column.fetch(places)
+            drawn[name] = held.fetch(places)
     if offsets:
         episodes = snapshot.starts.searchsorted(places + snapshot.turn, side="right")
         starts = snapshot.starts[episodes - 1] - snapshot.turn
         stops = snapshot.starts[episodes] - snapshot.turn
         for name, around in offsets.items():
             wanted, drawn[f"{name}_is_pad"] = window_rows(places, around, starts, stops)
-            drawn[name] = store.columns[name].fetch(wanted)
+            drawn[name] = ring.slots[name].fetch(wanted)
     return drawn
 
 
 def _draw(
-    store: RingStore,
+    ring: Ring,
     snapshot: Snapshot,
     count: int,
     weights: str | None,
@@ -92,21 +109,23 @@ def _draw(
     """Return the places that were drawn."""
     start, stop = snapshot.start, snapshot.stop
     if start == stop:
-        raise EmptyBufferError(f"No complete episode to draw from, in {str(store.root)!r}.")
+        raise EmptyBufferError(f"No complete episode to draw from, in {str(ring.root)!r}.")
     if weights is None:
         return generator.integers(start, stop, size=count)
-    spans = slot_spans(start, stop, store.layout.capacity)
-    parts = [store.array(weights)[first:end] for first, end in spans]
+    spans = slot_spans(start, stop, ring.spec.capacity)
+    parts = [ring.array(weights)[first:end] for first, end in spans]
     held = parts[0] if len(parts) == 1 else np.concatenate(parts)
     return start + draw_weighted(held, _checked_sums(held, weights), count, generator)
 
 
 def _checked_sums(weights: NDArray[Any], name: str) -> NDArray[np.float64]:
     if weights.ndim != 1 or weights.dtype.kind not in "iuf":
-        raise FrameError(f"{name!r} cannot weigh frames: a scalar number is needed.")
+        raise FrameError(f"{name!r} cannot be used as weights: a scalar number is needed.")
     sums = block_sums(weights)
     if weights.min() < 0 or not np.isfinite(sums).all():
-        raise FrameError(f"{name!r} cannot weigh frames: it holds negative numbers, NaN or inf.")
+        raise FrameError(
+            f"{name!r} cannot be used as weights: it holds negative numbers, NaN or infinity."
+        )
     if not sums.any():
-        raise EmptyBufferError(f"No frame to draw: {name!r} is zero for all of them.")
+        raise EmptyBufferError(f"No frame can be drawn: {name!r} is zero for all of them.")
     return sums

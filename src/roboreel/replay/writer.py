@@ -11,10 +11,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from roboreel.errors import BufferInUseError, FrameError
-from roboreel.replay.columns import write_at
 from roboreel.replay.header import copy_offset, current_boot
-from roboreel.replay.ring import slot_spans
-from roboreel.replay.store import EPISODES, HEADER, RingStore
+from roboreel.replay.positions import slot_spans
+from roboreel.replay.ring import EPISODES, HEADER, Ring
+from roboreel.replay.slots import write_at
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -25,31 +25,29 @@ if TYPE_CHECKING:
 
 __all__ = ["RingWriter", "lock_for_writing"]
 
-# After the first turn one sync of the header in so many parts of the ring.
+# After the first turn, the header is synced this many times per turn of the ring.
 _RESERVATIONS_PER_TURN = 64
 
 
 class RingWriter:
     """Adds frames to a ring, always in this order: announce, write, publish.
 
-    Announced is what will be overwritten, so that readers leave it alone; published is what is
-    complete. Between any two instructions the header tells the truth, so a killed process loses
-    only the frame or episode it was just adding.
+    It announces what will be overwritten, so that readers leave it alone, and publishes what is
+    complete. The header is true between any two instructions, so a process that is killed loses
+    only the frame or episode that it was adding.
     """
 
-    def __init__(self, store: RingStore) -> None:
-        self._store = store
-        self._capacity = store.layout.capacity
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._capacity = ring.spec.capacity
         self.pid = os.getpid()
         with ExitStack() as stack:
-            lock = lock_for_writing(store.root)
+            lock = lock_for_writing(ring.root)
             stack.callback(lock.release)
-            self._files = {
-                name: _open(column.path, stack) for name, column in store.columns.items()
-            }
-            self._header_file = _open(store.root / HEADER, stack)
-            self._starts_file = _open(store.root / EPISODES, stack)
-            self._header = store.header()
+            self._handles = {name: _open(slots.path, stack) for name, slots in ring.slots.items()}
+            self._header_file = _open(ring.root / HEADER, stack)
+            self._starts_file = _open(ring.root / EPISODES, stack)
+            self._header = ring.header()
             if self._header.boot != current_boot():
                 self._publish(durable=True, boot=current_boot())
             self._stack = stack.pop_all()
@@ -76,14 +74,14 @@ class RingWriter:
                 f"The episode would have {self.open_frames + count:,} frames: the buffer holds "
                 f"{self._capacity:,}. End it earlier, or make a buffer of larger capacity."
             )
-        columns = self._store.columns
-        encoded = {name: columns[name].encode(value) for name, value in values.items()}
+        slots = self._ring.slots
+        encoded = {name: slots[name].encode(value) for name, value in values.items()}
         head = self._header.head
         self._make_room(head + count)
         done = 0
         for start, stop in slot_spans(head, head + count, self._capacity):
             for name, value in encoded.items():
-                columns[name].write(self._files[name], start, value[done : done + stop - start])
+                slots[name].write(self._handles[name], start, value[done : done + stop - start])
             done += stop - start
         if end:
             self._publish_end(head + count)
@@ -100,8 +98,8 @@ class RingWriter:
 
     def flush(self) -> None:
         """Wait until all complete episodes are on the disk, and say so in the header."""
-        for name, file in self._files.items():
-            self._store.columns[name].flush()
+        for name, file in self._handles.items():
+            self._ring.slots[name].flush()
             os.fsync(file.fileno())
         os.fsync(self._starts_file.fileno())
         self._publish(
@@ -120,7 +118,7 @@ class RingWriter:
         first, tail = header.first_episode, header.tail
         while tail < oldest:
             first += 1
-            tail = self._store.start_of(first) if first < header.next_episode else header.open_start
+            tail = self._ring.start_of(first) if first < header.next_episode else header.open_start
         if head > header.reserved:
             ahead = -(-self._capacity // _RESERVATIONS_PER_TURN)
             self._publish(durable=True, first_episode=first, tail=tail, reserved=head + ahead)
@@ -143,19 +141,19 @@ class RingWriter:
 
 
 def lock_for_writing(root: Path, *, timeout_s: float = 0.0) -> BaseFileLock:
-    """Take the lock of a buffer's writer.
+    """Return the lock of a buffer's writer, acquired.
 
     Raises:
-        BufferInUseError: Another buffer object, here or in another process, has it.
+        BufferInUseError: Another buffer object, here or in another process, holds it.
     """
-    # Not bound to a thread: an actor may add from another one than the one that opened.
+    # Not bound to a thread: an actor may add from another thread than the one that opened.
     lock = FileLock(root / "writer.lock", thread_local=False)
     try:
         lock.acquire(timeout=timeout_s)
     except Timeout:
         raise BufferInUseError(
-            f"Only one process may add to a replay buffer, and another one does. Sampling and "
-            f"changing values in place work beside it. Close the other: {str(root)!r}."
+            "Another process adds to this replay buffer, and only one may: close it there. "
+            f"Sampling and changing values in place need no such right: {str(root)!r}."
         ) from None
     return lock
 

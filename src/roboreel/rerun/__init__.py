@@ -1,11 +1,10 @@
 """Episodes as Rerun recordings. Importing this package is opting in to the ``rerun`` extra."""
 
 try:
-    import rerun.chunk  # noqa: F401  # to see that it is there: since rerun-sdk 0.38
-    import xxhash  # noqa: F401
+    import rerun.chunk  # noqa: F401  # new in rerun-sdk 0.38
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "roboreel.rerun needs rerun-sdk 0.38 or newer, and xxhash. Install them with: "
+        "roboreel.rerun needs rerun-sdk 0.38 or newer. Install it with: "
         "pip install 'roboreel[rerun]'",
         name=error.name,
     ) from error

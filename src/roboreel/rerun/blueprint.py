@@ -1,4 +1,4 @@
-"""How the viewer lays out a dataset, unless its user says otherwise."""
+"""The viewer's default layout for a dataset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import rerun as rr
 import rerun.blueprint as rrb
 
-from roboreel.rerun.episode_blocks import NOT_SHOWN, entity_path
+from roboreel.rerun.entities import entity_path, shown_features
 
 if TYPE_CHECKING:
     from roboreel.schema import Feature, Manifest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["default_blueprint"]
 
 _MOST_SERIES = 32
-"""More lines than this in one plot are neither readable nor quick; the others can be switched on."""
+"""A plot of more lines is hard to read and slow. The others can be switched on."""
 
 
 def default_blueprint(manifest: Manifest) -> rrb.Blueprint:
@@ -24,8 +24,8 @@ def default_blueprint(manifest: Manifest) -> rrb.Blueprint:
     cameras = [rrb.Spatial2DView(origin=entity_path(name), name=name) for name in manifest.cameras]
     plots = {
         name: _plot(name, feature)
-        for name, feature in manifest.features.items()
-        if feature.kind == "number" and name not in NOT_SHOWN
+        for name, feature in shown_features(manifest.features).items()
+        if feature.kind == "number"
     }
     main = [view for name, view in plots.items() if _is_main(name)]
     others = [view for name, view in plots.items() if not _is_main(name)]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rerun as rr
+from rerun.chunk import LazyChunkStream
 
 from roboreel.files import atomic_file
-from roboreel.rerun.blocks import lend_chunks
 from roboreel.rerun.blueprint import default_blueprint
-from roboreel.rerun.episode_blocks import EpisodeBlocks
-from roboreel.rerun.recording import RecordingWriter
-from roboreel.rerun.source import Source
+from roboreel.rerun.episode_chunks import EpisodeChunks
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rerun.chunk import Chunk
 
     from roboreel.dataset import Dataset, Episode
 
@@ -29,19 +29,19 @@ BLUEPRINT_FILE = "blueprint.rbl"
 def log_episode(
     dataset: Dataset, episode: int, *, recording: rr.RecordingStream | None = None
 ) -> None:
-    """Send an episode to a recording; images and videos go as they are stored, undecoded.
+    """Send an episode to a recording. Images and videos are sent as stored, undecoded.
 
     Args:
         dataset: A dataset or a view.
         episode: The episode's number.
-        recording: Where to send it; the current one, as of ``rerun.init``, when not given.
+        recording: Where to send it. Default: the current recording, as set by ``rerun.init``.
 
     Raises:
         EpisodeNotFoundError: There is no such episode.
-        MissingFileError: A data or video file is not there.
+        MissingFileError: A data or video file is missing.
     """
     chosen = dataset.select([episode]).episodes[0]
-    with lend_chunks(EpisodeBlocks(Source(dataset.manifest)).of(chosen)) as chunks:
+    with lend_chunks(EpisodeChunks(dataset.frame_reader).of(chosen)) as chunks:
         rr.send_chunks(chunks, recording=recording)
     rr.send_blueprint(default_blueprint(dataset.manifest), make_active=False, recording=recording)
 
@@ -54,37 +54,42 @@ def export_episodes(
     on_episode: Callable[[int], object] = lambda _: None,
     on_problem: Callable[[str], object] = lambda _: None,
 ) -> list[Path]:
-    """Write every episode of a dataset or view to a recording of its own.
+    """Write each episode of a dataset or view to a recording of its own.
 
-    Files appear whole. Those that are there already are left alone, so that an export that was
-    interrupted goes on where it stopped. Memory does not grow with the number of episodes.
+    Files appear complete or not at all. Existing files are kept, so an interrupted export resumes
+    where it stopped. Memory does not grow with the number of episodes.
 
     Args:
-        dataset: What to export: ``dataset.select([0, 4, 7])`` for some episodes.
-        out: A folder, made if need be: ``episode_000004.rrd`` for each episode, and one
-            ``blueprint.rbl`` with the layout for all of them.
-        overwrite: Write files again that are there.
-        on_episode: Called with the number of episodes done, after each.
+        dataset: What to export; ``dataset.select([0, 4, 7])`` for some episodes.
+        out: A folder, created if needed. It receives ``episode_000004.rrd`` for each episode, and
+            one ``blueprint.rbl`` with the layout for all of them.
+        overwrite: Replace existing files.
+        on_episode: Called after each episode with the number of episodes done.
         on_problem: Called with a sentence for each thing that could not be shown.
 
     Returns:
         The recordings, in the order of the episodes.
 
     Raises:
-        MissingFileError: A data or video file is not there.
+        MissingFileError: A data or video file is missing.
     """
-    folder = Path(out)
-    source = Source(dataset.manifest)
-    # Once, not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
+    folder, made = Path(out), EpisodeChunks(dataset.frame_reader, on_problem)
+    # Not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
-        _write_blueprint(source, folder / BLUEPRINT_FILE)
-    made, writer = EpisodeBlocks(source), RecordingWriter(folder, source.name)
-    for done, episode in enumerate(dataset.episodes, start=1):
-        if overwrite or not writer.has(recording_id(episode)):
-            writer.write(partial(made.of, episode), recording_id(episode))
-        _tell(source, on_problem)
+        with atomic_file(folder / BLUEPRINT_FILE, sync=False) as temporary:
+            default_blueprint(dataset.manifest).save(made.name, temporary)
+    paths = [folder / f"{recording_id(episode)}.rrd" for episode in dataset.episodes]
+    for done, (episode, path) in enumerate(zip(dataset.episodes, paths, strict=True), start=1):
+        if overwrite or not path.exists():
+            with (
+                atomic_file(path, sync=False) as temporary,
+                lend_chunks(made.of(episode)) as chunks,
+            ):
+                LazyChunkStream.from_iter(chunks).write_rrd(
+                    temporary, application_id=made.name, recording_id=recording_id(episode)
+                )
         on_episode(done)
-    return [Path(writer.name_of(recording_id(episode))) for episode in dataset.episodes]
+    return paths
 
 
 def send_episodes(
@@ -94,44 +99,57 @@ def send_episodes(
     on_episode: Callable[[int], object] = lambda _: None,
     on_problem: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Send every episode of a dataset or view to a viewer, or to the server of one.
+    """Send each episode of a dataset or view to a viewer, or to a viewer's server.
 
     Args:
         dataset: What to send.
         address: Where the viewer listens, such as ``rerun+http://127.0.0.1:9876/proxy``.
-        on_episode: Called with the number of episodes done, after each.
+        on_episode: Called after each episode with the number of episodes done.
         on_problem: Called with a sentence for each thing that could not be shown.
 
     Raises:
-        MissingFileError: A data or video file is not there.
+        MissingFileError: A data or video file is missing.
     """
-    source, layout = Source(dataset.manifest), default_blueprint(dataset.manifest)
-    made = EpisodeBlocks(source)
+    made, layout = (
+        EpisodeChunks(dataset.frame_reader, on_problem),
+        default_blueprint(dataset.manifest),
+    )
     for done, episode in enumerate(dataset.episodes, start=1):
         recording = rr.RecordingStream(
-            source.name, recording_id=recording_id(episode), send_properties=False
+            made.name, recording_id=recording_id(episode), send_properties=False
         )
         recording.connect_grpc(address, default_blueprint=layout)
         with lend_chunks(made.of(episode)) as chunks:
             rr.send_chunks(chunks, recording=recording)
         recording.flush()
         recording.disconnect()
-        _tell(source, on_problem)
         on_episode(done)
 
 
-def _tell(source: Source, on_problem: Callable[[str], object]) -> None:
-    # Once each: what could not be written in our way was read a second time.
-    for problem in dict.fromkeys(source.problems):
-        on_problem(problem)
-    source.problems.clear()
-
-
 def recording_id(episode: Episode) -> str:
-    """Return the name of an episode's recording; sorted by name, episodes are in order."""
+    """Return the name of an episode's recording. Sorted by name, recordings are in order."""
     return f"episode_{episode.number:06d}"
 
 
-def _write_blueprint(source: Source, path: Path) -> None:
-    with atomic_file(path, sync=False) as temporary:
-        default_blueprint(source.manifest).save(source.name, temporary)
+@contextmanager
+def lend_chunks(chunks: Iterable[Chunk]) -> Iterator[Iterator[Chunk]]:
+    """Lend chunks to Rerun, and raise what making them raised: Rerun turns it into RuntimeError."""
+    raised: list[BaseException] = []
+
+    def lent() -> Iterator[Chunk]:
+        try:
+            yield from chunks
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield lent()
+    except RuntimeError as error:
+        if raised:
+            raise raised[0] from None
+        if str(error).startswith("KeyboardInterrupt"):  # It came between two chunks.
+            raise KeyboardInterrupt from None
+        raise

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.shards.buffers import Part, ValueReader, gather, value_reader
-from roboreel.shards.disk import DiskWatch, usual_row_ns
 from roboreel.shards.features import (
     Array,
     ClassLabel,

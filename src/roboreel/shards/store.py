@@ -10,9 +10,9 @@ import numpy as np
 
 from roboreel.errors import FeatureNotFoundError, MissingFileError, RowNotFoundError
 from roboreel.memory.heap import keep_freed_memory
+from roboreel.numbers import inside, whole_numbers
 from roboreel.shards.decode import decode_column, decode_value
 from roboreel.shards.features import FeatureType, arrow_schema, as_feature, features_of_schema
-from roboreel.shards.numbers import whole_numbers
 from roboreel.shards.origin import ForeignOrigin, GenerationOrigin, Origin, TableOrigin
 from roboreel.shards.publish import current_generation
 
@@ -139,7 +139,7 @@ class Store:
             return self._columns(rows)  # True would be row 1: refused there.
         row = asked + self._length if asked < 0 else asked
         if not 0 <= row < self._length:
-            raise self._no_row(asked)
+            return self._columns([asked])  # Refused there.
         if self._rows is not None:
             row = int(self._rows[row])
         values = self._table.row(row)
@@ -235,7 +235,7 @@ class Store:
             RowNotFoundError: A row does not exist.
             TypeError: The rows are not whole numbers: fractions, a mask.
         """
-        chosen = self._checked_rows(rows)
+        chosen = self._checked_rows(rows).copy()  # The caller's array may change later.
         if self._rows is not None:
             chosen = self._rows[chosen]
         chosen.flags.writeable = False
@@ -278,12 +278,7 @@ class Store:
         }
 
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
-        wanted = whole_numbers(rows, "Rows")
-        outside = (wanted < -self._length) | (wanted >= self._length)
-        if outside.any():
-            raise self._no_row(int(wanted[outside][0]))
-        wanted[wanted < 0] += self._length
-        return wanted
+        return inside(whole_numbers(rows, "row"), self._length, "row", where=f", in {self._origin}")
 
     def _checked_names(self, features: str | Iterable[str] | None) -> Items[str]:
         if features is None:
@@ -296,10 +291,6 @@ class Store:
                     f"There is no feature {name!r}: there are {there} in {self._origin}."
                 )
         return names
-
-    def _no_row(self, row: int) -> RowNotFoundError:
-        there = f"{self._length} rows, 0 to {self._length - 1}," if self._length else "no rows"
-        return RowNotFoundError(f"Row {row} does not exist: there are {there} in {self._origin}.")
 
 
 def _reopen(origin: Origin, rows: NDArray[np.int64] | None, decodes: bool) -> Store:

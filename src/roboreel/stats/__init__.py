@@ -1,4 +1,4 @@
-"""Statistics that can be added up, batch by batch and episode by episode."""
+"""Statistics of features, accumulated batch by batch, merged and compared."""
 
 from roboreel.stats.accumulate import Accumulator
 from roboreel.stats.image import ImageAccumulator, image_stats

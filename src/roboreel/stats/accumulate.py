@@ -1,4 +1,4 @@
-"""The statistics of a feature, gathered batch by batch."""
+"""The statistics of a feature, accumulated batch by batch."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _CHUNK_VALUES = 1 << 18
 
 
 class Accumulator:
-    """Gathers the statistics of one feature from any number of batches, in bounded memory.
+    """Accumulates the statistics of one feature over any number of batches, in bounded memory.
 
-    Mean, deviation, extremes and counts are those of all values, computed in float64. Quantiles
-    come from a `QuantileSketch`: exact up to its capacity, within its bound beyond.
+    Mean, deviation, extremes and counts are exact, in float64. Quantiles come from a
+    `QuantileSketch`: exact up to its capacity, and within its error bound beyond.
 
     Args:
-        shape: Shape of one value; a feature of shape ``(1,)`` may also be given as scalars.
-        capacity: Values of an element that are held exactly. By default 4,096, and less for
-            features of more than 512 elements, so that one level of the sketch takes 16 MB.
+        shape: Shape of one value; values of shape ``(1,)`` may also be given as scalars.
+        capacity: How many values per element the sketch holds exactly. By default 4,096, or fewer
+            for features of more than 512 elements, so that a level of the sketch takes 16 MB.
 
     Examples:
         >>> accumulator = Accumulator((2,))
@@ -52,11 +52,11 @@ class Accumulator:
         self._num_values = 0
 
     def update(self, values: ArrayLike) -> None:
-        """Take in values ``(N, *shape)`` of any numeric type; booleans count as 0 and 1.
+        """Add values ``(N, *shape)`` of any numeric type; booleans count as 0 and 1.
 
         Raises:
             TypeError: The values are not numbers.
-            ValueError: They have another shape.
+            ValueError: They have the wrong shape.
         """
         rows = self._as_rows(np.asarray(values))
         # In pieces, so that the float64 copies stay in the processor's cache.
@@ -65,16 +65,16 @@ class Accumulator:
             piece = rows[start : start + step].T.astype(np.float64, order="C")
             finite = np.isfinite(piece)
             self._moments = self._moments.plus(Moments.of(piece, finite))
-            # Above all finite values, where it changes no rank among them.
+            # Above all finite values, where they change no rank.
             piece[~finite] = np.inf
             self.sketch.insert(piece)
         self._num_values += len(rows)
 
     def merge(self, other: Accumulator) -> None:
-        """Take in all that another accumulator has taken in, and leave that one as it was.
+        """Add all values of another accumulator, which stays unchanged.
 
         Raises:
-            ValueError: The other one has another shape or capacity.
+            ValueError: The accumulators differ in shape or capacity.
         """
         if other.shape != self.shape:
             raise ValueError(f"Cannot add statistics of shape {other.shape} to {self.shape}.")
@@ -83,7 +83,7 @@ class Accumulator:
         self._num_values += other._num_values
 
     def finish(self) -> FeatureStats:
-        """Return the statistics of all that was taken in so far; more may follow."""
+        """Return the statistics of all values so far; more may follow."""
         moments = self._moments
         quantiles = self.sketch.quantiles(
             list(QUANTILES.values()), count=moments.count, ceiling=moments.max
@@ -95,23 +95,23 @@ class Accumulator:
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that was taken in, as arrays from which `from_state` goes on."""
+        """Return the state as arrays, from which `from_state` continues."""
         moments = {field.name: getattr(self._moments, field.name) for field in fields(Moments)}
         levels = {f"level{i}": values for i, values in enumerate(self.sketch.levels())}
         return {**moments, **levels, "num_values": np.array(self._num_values)}
 
     @classmethod
     def from_state(cls, shape: tuple[int, ...], state: Mapping[str, NDArray[Any]]) -> Accumulator:
-        """Return an accumulator that has taken in what another one had.
+        """Return an accumulator in the state of another one.
 
         Raises:
-            KeyError: Something is missing in the state.
-            ValueError: It is of another shape.
+            KeyError: The state is incomplete.
+            ValueError: The state belongs to another shape.
         """
         accumulator = cls(shape)
         moments = Moments(**{field.name: state[field.name] for field in fields(Moments)})
         if moments.count.shape != (accumulator.sketch.size,):
-            raise ValueError(f"The state is of {moments.count.shape} elements, not of {shape}.")
+            raise ValueError(f"The state has {moments.count.shape} elements, not {shape}.")
         accumulator._moments = moments
         accumulator._num_values = int(state["num_values"])
         for level in range(len(state)):
@@ -126,7 +126,6 @@ class Accumulator:
         scalars = self.shape == (1,) and values.ndim == 1
         if values.ndim == 0 or (values.shape[1:] != self.shape and not scalars):
             raise ValueError(
-                f"Values of shape (N, {', '.join(map(str, self.shape))}) are expected, "
-                f"and {values.shape} are given."
+                f"Values must have shape (N, {', '.join(map(str, self.shape))}), not {values.shape}."
             )
         return values.reshape(len(values), math.prod(self.shape))

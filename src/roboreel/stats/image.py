@@ -1,4 +1,4 @@
-"""The statistics of a camera, gathered image by image."""
+"""The statistics of a camera, accumulated image by image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ImageAccumulator", "image_stats"]
 
 
 class ImageAccumulator:
-    """Gathers the statistics of a camera, exactly: from how often each brightness occurs.
+    """Accumulates the exact statistics of a camera, from histograms of brightness.
 
     Args:
         num_channels: Channels of an image.
@@ -30,26 +30,24 @@ class ImageAccumulator:
         self._histogram = np.zeros((num_channels, 256), np.int64)
 
     def update(self, images: NDArray[np.uint8]) -> None:
-        """Take in images ``(N, C, H, W)``, uint8.
+        """Add images ``(N, C, H, W)``, uint8.
 
         Raises:
             TypeError: The images are not uint8.
-            ValueError: They have another shape or number of channels.
+            ValueError: They have the wrong shape or number of channels.
         """
         if images.dtype != np.uint8:
             raise TypeError(f"Image statistics need uint8 images, not {images.dtype}.")
         channels = len(self._histogram)
         if images.ndim != 4 or images.shape[1] != channels:
-            raise ValueError(
-                f"Images of shape (N, {channels}, H, W) are expected, and {images.shape} are given."
-            )
+            raise ValueError(f"Images must have shape (N, {channels}, H, W), not {images.shape}.")
         for image in images:
             for channel, pixels in enumerate(image):
                 self._histogram[channel] += np.bincount(pixels.ravel(), minlength=256)
         self.num_images += len(images)
 
     def merge(self, other: ImageAccumulator) -> None:
-        """Take in all that another accumulator has taken in."""
+        """Add all images of another accumulator."""
         if other._histogram.shape != self._histogram.shape:
             raise ValueError(
                 f"Cannot add images of {len(other._histogram)} channels "
@@ -59,27 +57,27 @@ class ImageAccumulator:
         self.num_images += other.num_images
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that was taken in, as arrays from which `from_state` goes on."""
+        """Return the state as arrays, from which `from_state` continues."""
         return {"histogram": self._histogram.copy(), "num_images": np.array(self.num_images)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, NDArray[Any]]) -> ImageAccumulator:
-        """Return an accumulator that has taken in what another one had.
+        """Return an accumulator in the state of another one.
 
         Raises:
-            KeyError: Something is missing in the state.
-            ValueError: It is not a histogram of brightness.
+            KeyError: The state is incomplete.
+            ValueError: The state is not a histogram of brightness.
         """
         histogram = np.array(state["histogram"], np.int64)
         if histogram.ndim != 2 or histogram.shape[1] != 256:
-            raise ValueError(f"Not counts of 256 steps per channel: {histogram.shape}.")
+            raise ValueError(f"A histogram must have shape (C, 256), not {histogram.shape}.")
         accumulator = cls(len(histogram))
         accumulator._histogram = histogram
         accumulator.num_images = int(state["num_images"])
         return accumulator
 
     def finish(self) -> FeatureStats:
-        """Return the statistics per channel, of shape ``(C, 1, 1)``, with 255 as 1.0."""
+        """Return the statistics per channel, of shape ``(C, 1, 1)``; 255 counts as 1.0."""
         brightness = np.arange(256) / 255.0
         channels = [_channel_stats(brightness, histogram) for histogram in self._histogram]
         shape = (len(channels), 1, 1)
@@ -103,8 +101,7 @@ class ImageAccumulator:
 def image_stats(images: NDArray[np.uint8]) -> FeatureStats:
     """Return the statistics of images ``(N, C, H, W)`` per channel, of shape ``(C, 1, 1)``.
 
-    Values are between 0 and 1. Exact, quantiles too: sums are of integers in 64 bits, where sums
-    in uint8 overflow and give a wrong deviation.
+    Values are between 0 and 1. All statistics are exact, quantiles too.
     """
     accumulator = ImageAccumulator(images.shape[1] if images.ndim == 4 else 3)
     accumulator.update(images)

@@ -1,4 +1,4 @@
-"""Counts, extremes, mean and spread: what adds up exactly."""
+"""Counts, extremes, mean and spread, which merge exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Moments", "merge_stats"]
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What adds up exactly, per element ``(D,)``; zeros and infinities where nothing was seen."""
+    """Moments per element, ``(D,)``; zeros and infinities where there were no values."""
 
     count: NDArray[np.int64]
     min: NDArray[np.float64]
@@ -31,14 +31,14 @@ class Moments:
 
     @staticmethod
     def nothing(size: int) -> Moments:
-        """Return the moments of no values at all."""
+        """Return the moments of no values."""
         return Moments.of(np.empty((size, 0)), np.empty((size, 0), bool))
 
     @staticmethod
     def of(values: NDArray[np.float64], finite: NDArray[np.bool_]) -> Moments:
-        """Return the moments of those values ``(D, N)`` that are marked as finite."""
+        """Return the moments of the values ``(D, N)`` that are marked as finite."""
         count = finite.sum(axis=1)
-        # Squares of values beyond 1e154 leave float64: the deviation is then not finite.
+        # Squares of values beyond 1e154 overflow: the deviation is then not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             mean = values.sum(axis=1, where=finite, initial=0.0) / np.maximum(count, 1)
             distance = np.subtract(values, mean[:, None], where=finite, out=np.zeros_like(values))
@@ -53,7 +53,7 @@ class Moments:
 
     @staticmethod
     def from_stats(stats: FeatureStats) -> Moments:
-        """Return the moments that a summary was made from."""
+        """Return the moments behind a summary."""
         count = stats.count.reshape(-1)
         seen = count > 0
         return Moments(
@@ -65,7 +65,7 @@ class Moments:
         )
 
     def plus(self, other: Moments) -> Moments:
-        """Join two groups: the distance between their means adds to the spread of both."""
+        """Return the moments of both groups together."""
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -85,7 +85,7 @@ class Moments:
         quantiles: Mapping[str, NDArray[np.float64]],
         nan_count: NDArray[np.int64],
     ) -> FeatureStats:
-        """Return the summary, in the shape of the feature and with NaN where nothing was seen."""
+        """Return the summary, in the feature's shape, with NaN where there were no values."""
 
         def shaped(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.where(self.count > 0, values, np.nan).reshape(shape)
@@ -102,12 +102,11 @@ class Moments:
 
 
 def merge_stats(parts: Sequence[FeatureStats]) -> FeatureStats:
-    """Return the statistics of all parts together, from their summaries alone.
+    """Return the statistics of all parts together, from their summaries.
 
-    Counts, extremes, mean and deviation are those of all values. Quantiles cannot be had from
-    quantiles: they are the parts' own, weighted by count, as LeRobot does, and they lie too close
-    together wherever the parts differ. Merge accumulators for true ones. Only quantiles that all
-    parts have are kept.
+    Counts, extremes, mean and deviation are exact. Quantiles are not: they are averages of the
+    parts' quantiles, weighted by count, as in LeRobot, and lie too close together where the parts
+    differ. Merge accumulators for exact ones. Only quantiles that all parts have are kept.
 
     Raises:
         ValueError: There are no parts, or their shapes differ.

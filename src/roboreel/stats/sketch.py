@@ -1,4 +1,4 @@
-"""Quantiles of more values than one wants to hold."""
+"""Quantiles of more values than fit in memory."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
 __all__ = ["CAPACITY", "QuantileSketch", "values_at"]
 
 CAPACITY = 4096
-"""Values that a level of a sketch holds unless told otherwise."""
+"""Values per level of a sketch, by default."""
 
 
 class QuantileSketch:
-    """A small summary of many values from which any quantile can be told, for D elements at once.
+    """A small summary of many values that gives any quantile, for D elements at once.
 
-    Values stand in levels; one on level h stands for 2^h of them. A full level is sorted, every
-    second value moves up a level, and the others are forgotten: that shifts the rank of any value
-    by at most 2^h. Which half stays is decided by the values themselves, so that the same data
-    gives the same sketch everywhere, and yet the shifts of many levels do not add up one way.
+    A value on level h stands for 2^h values. When a level is full it is sorted, every second value
+    moves up a level, and the others are dropped, which shifts any rank by at most 2^h. Which half
+    stays depends on the values alone, so the same data gives the same sketch everywhere, and shifts
+    do not add up in one direction.
 
     Args:
-        size: Elements, D.
-        capacity: Values held per level; even. As many values are held exactly.
+        size: Number of elements, D.
+        capacity: Values per level, an even number. Up to this many values, quantiles are exact.
     """
 
     def __init__(self, size: int, capacity: int = CAPACITY) -> None:
         if capacity < 2 or capacity % 2:
-            raise ValueError(f"A sketch's capacity is an even number, 2 or more; not {capacity}.")
+            raise ValueError(f"The capacity must be an even number, 2 or more, not {capacity}.")
         self.size = size
         self.capacity = capacity
         self._levels: list[NDArray[np.float64]] = []
         self._filled: list[int] = []
 
     def rank_error(self, num_values: int) -> int:
-        """Return how far a quantile's rank can be off after that many values, at the very worst.
+        """Return the largest possible error of a quantile's rank after that many values.
 
-        About ``log2(num_values / capacity) / capacity`` as a fraction: with 4,096 it is 0.2 % of a
-        million values. What is seen is several times less.
+        As a fraction it is about ``log2(num_values / capacity) / capacity``: with 4,096, 0.2 % of a
+        million values. Typical errors are several times smaller.
         """
         bound, weight = 0, 1
         while num_values > self.capacity * weight:
@@ -51,7 +51,7 @@ class QuantileSketch:
         return bound
 
     def insert(self, values: NDArray[np.float64], level: int = 0) -> None:
-        """Take in values ``(D, N)``, none of them NaN, each standing for ``2**level``."""
+        """Add values ``(D, N)`` without NaN, each of which stands for ``2**level`` values."""
         while level >= len(self._levels):
             self._levels.append(np.empty((self.size, self.capacity)))
             self._filled.append(0)
@@ -68,12 +68,12 @@ class QuantileSketch:
             taken += piece.shape[1]
 
     def levels(self) -> list[NDArray[np.float64]]:
-        """Return copies of the values on each level, ``(D, N)``."""
+        """Return copies of the values on each level, each ``(D, N)``."""
         parts = zip(self._levels, self._filled, strict=True)
         return [held[:, :filled].copy() for held, filled in parts]
 
     def merge(self, other: QuantileSketch) -> None:
-        """Take in another sketch; the error bound is that of all values together."""
+        """Add all values of another sketch; the error bound is that of all values together."""
         if (other.size, other.capacity) != (self.size, self.capacity):
             raise ValueError(
                 f"Cannot merge a sketch of {other.size} elements and capacity {other.capacity} "
@@ -89,12 +89,12 @@ class QuantileSketch:
         count: NDArray[np.int64],
         ceiling: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return the values at some fractions of each element's lowest values.
+        """Return the quantiles of each element's finite values.
 
         Args:
-            fractions: Between 0 and 1, F of them.
-            count: How many of an element's lowest values matter, ``(D,)``; beyond lies infinity.
-            ceiling: The highest of those, ``(D,)``.
+            fractions: F numbers between 0 and 1.
+            count: How many values of an element are finite, ``(D,)``; the others are infinite.
+            ceiling: The highest finite value, ``(D,)``.
 
         Returns:
             ``(F, D)``, interpolated as NumPy does; meaningless where the count is 0.
@@ -118,7 +118,7 @@ def values_at(
     weights: NDArray[np.int64],
     count: int,
 ) -> NDArray[np.float64]:
-    """Return the values at fractions of ``count`` values, of which each entry stands for some."""
+    """Return the quantiles of ``count`` values, of which each entry stands for some."""
     place = np.asarray(fractions) * max(count - 1, 0)
     below = np.floor(place).astype(np.int64)
     last_rank = np.cumsum(weights)
@@ -126,7 +126,7 @@ def values_at(
         values[np.minimum(np.searchsorted(last_rank, rank, side="right"), len(values) - 1)]
         for rank in (below, below + 1)
     )
-    # Where an element has no finite value there is nothing but infinity to interpolate.
+    # An element without finite values has only infinity to interpolate.
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(low + (high - low) * (place - below))
 

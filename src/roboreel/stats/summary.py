@@ -1,4 +1,4 @@
-"""The summary of a feature's values, as datasets store it."""
+"""The statistics of a feature, as datasets store them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 __all__ = ["QUANTILES", "FeatureStats"]
 
 QUANTILES: Mapping[str, float] = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
-"""The quantiles that a dataset's statistics hold, by name."""
+"""The quantiles in a dataset's statistics, by name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureStats:
     """How the values of one feature are distributed, element by element.
 
-    All statistics are over the finite values. An element that never had one is NaN everywhere.
-    Every field takes the shape of ``mean``, so that a single count may be given for all elements.
+    Only finite values count. An element without finite values is NaN in all statistics. Every field
+    is broadcast to the shape of ``mean``, so a single count may be given for all elements.
     """
 
     min: NDArray[np.float64]
     max: NDArray[np.float64]
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
-    """Standard deviation of the population: divided by ``count``, not by ``count - 1``."""
+    """Population standard deviation: divided by ``count``, not by ``count - 1``."""
     count: NDArray[np.int64]
-    """Finite values of each element; for cameras, images."""
+    """Finite values of each element; images, for cameras."""
     quantiles: Mapping[str, NDArray[np.float64]]
-    """By their names in `QUANTILES`; empty where a dataset has none."""
+    """By the names in `QUANTILES`; empty if a dataset has none."""
     nan_count: NDArray[np.int64] = field(default_factory=lambda: np.zeros((), np.int64))
-    """Values of each element that were NaN or infinite, and left out."""
+    """Values of each element that were NaN or infinite, and do not count."""
 
     def __post_init__(self) -> None:
         shape = np.shape(self.mean)
@@ -74,5 +74,5 @@ class FeatureStats:
 
 def _broadcast(values: ArrayLike, shape: tuple[int, ...], dtype: type) -> NDArray[np.generic]:
     array: NDArray[np.generic] = np.asarray(values, dtype=dtype)
-    # A single number serves all elements, whatever brackets it came in.
+    # A single number, in any shape, serves all elements.
     return np.broadcast_to(array.reshape(()) if array.size == 1 else array, shape).copy()

@@ -1,1 +1,1 @@
-"""Tables on disk as arrays."""
+"""Tables on disk as arrays, and back."""

@@ -1,6 +1,6 @@
 """Arrow's numbers as NumPy's.
 
-By the buffers: pyarrow's own conversions need pandas, or import it where it is installed, which
+Converted from the buffers: pyarrow's own conversions import pandas where it is installed, which
 takes longer than most reads.
 """
 
@@ -14,27 +14,31 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["is_number", "numpy_type", "plain_numbers"]
+__all__ = ["is_numeric", "numpy_type", "plain_numbers"]
 
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
-def is_number(kind: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
-    """Return whether an Arrow type is one of numbers or booleans."""
+def is_numeric(arrow_type: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
+    """Return whether values of an Arrow type are numbers or booleans."""
     types = pa.types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+    return bool(
+        types.is_integer(arrow_type)
+        or types.is_floating(arrow_type)
+        or types.is_boolean(arrow_type)
+    )
 
 
-def numpy_type(kind: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
-    """Return the NumPy dtype of an Arrow type of numbers or booleans."""
-    name = str(kind)
+def numpy_type(arrow_type: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
+    """Return the NumPy dtype for an Arrow type of numbers or booleans."""
+    name = str(arrow_type)
     return np.dtype(_OTHER_NAMES.get(name, name))
 
 
 def plain_numbers(array: Any) -> NDArray[Any]:  # noqa: ANN401
-    """Return an Arrow array or column of numbers or booleans, none of them null.
+    """Return an Arrow array or column of numbers or booleans without nulls as a NumPy array.
 
-    The memory may be shared.
+    It may share the Arrow memory.
     """
     if isinstance(array, pa.ChunkedArray):
         parts = [plain_numbers(chunk) for chunk in array.chunks]

@@ -1,4 +1,4 @@
-"""Arrow columns as dense arrays."""
+"""Arrow columns of numbers as dense NumPy arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
-from roboreel.storage.arrow_types import is_number, plain_numbers
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ __all__ = ["dense_numbers", "plain_array"]
 
 
 def plain_array(column: Any) -> Any:  # noqa: ANN401  # pyarrow is untyped
-    """Return a column as one Arrow array of storage types: extension types are taken off."""
+    """Return a column as one Arrow array, of the storage type if its type is an extension."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
         array = pa.array([], column.type)
@@ -29,12 +29,12 @@ def plain_array(column: Any) -> Any:  # noqa: ANN401  # pyarrow is untyped
 
 
 def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> NDArray[Any]:  # noqa: ANN401
-    """Return a column of numbers, or of lists of them to any depth, as ``(N, …)``.
+    """Return a column of numbers, or of nested lists of numbers, as an array ``(N, …)``.
 
     Args:
         name: The feature's name, for errors.
         column: An Arrow column: scalars, fixed-size lists, lists or large lists, nested or not.
-        feature: What the metadata says of it.
+        feature: The feature as the metadata declares it.
         place: Where the column comes from, for errors.
 
     Raises:
@@ -49,16 +49,16 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
         shape.append(_common_length(name, array, feature, place))
         array = _items(array)
     _check_nulls(name, array, place)
-    if not is_number(array.type):
+    if not is_numeric(array.type):
         raise CorruptFileError(
-            f"{name!r} holds {array.type} values where {feature.dtype} is declared, in {place}."
+            f"{name!r} holds {array.type} values, but {feature.dtype} is declared, in {place}."
         )
     if count and _without_ones(shape) != _without_ones(feature.value_shape):
         raise CorruptFileError(_describe_shape(name, tuple(shape), feature, place))
     if pa.types.is_floating(array.type) and feature.numpy_dtype.kind != "f":
         raise CorruptFileError(
-            f"{name!r} holds {array.type} values, which would lose their fractions as the "
-            f"{feature.dtype} that meta/info.json declares, in {place}."
+            f"{name!r} holds {array.type} values, which would lose their fractions as "
+            f"{feature.dtype}, the dtype that meta/info.json declares, in {place}."
         )
     values: NDArray[Any] = np.asarray(plain_numbers(array), feature.numpy_dtype)
     return values.reshape(count, *feature.value_shape)
@@ -68,14 +68,16 @@ def _without_ones(shape: Sequence[int]) -> list[int]:
     return [size for size in shape if size != 1]
 
 
-def _is_list(kind: Any) -> bool:  # noqa: ANN401
+def _is_list(arrow_type: Any) -> bool:  # noqa: ANN401
     return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        pa.types.is_list(arrow_type)
+        or pa.types.is_large_list(arrow_type)
+        or pa.types.is_fixed_size_list(arrow_type)
     )
 
 
 def _items(array: Any) -> Any:  # noqa: ANN401
-    """Return what is in the lists of an array, one after another; none of them is null."""
+    """Return the items of all lists of an array, flattened; no list is null."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.values.slice(array.offset * size, len(array) * size)
@@ -94,7 +96,7 @@ def _common_length(name: str, array: Any, feature: Feature, place: str) -> int: 
     shortest, longest = int(lengths.min()), int(lengths.max())
     if shortest != longest:
         raise CorruptFileError(
-            f"{name!r} has values of different lengths, {shortest} to {longest}: shape "
+            f"{name!r} has values of different lengths, {shortest} to {longest}, but shape "
             f"{feature.shape} is declared in meta/info.json, in {place}."
         )
     return longest
@@ -104,13 +106,13 @@ def _check_nulls(name: str, array: Any, place: str) -> None:  # noqa: ANN401
     if array.null_count:
         first = int(plain_numbers(array.is_null()).argmax())
         raise MissingValueError(
-            f"{name!r} has {array.null_count} nulls, the first at element {first}, where every "
-            f"frame needs a value, in {place}."
+            f"{name!r} has {array.null_count} nulls, the first at element {first}, but every frame "
+            f"needs a value, in {place}."
         )
 
 
 def _describe_shape(name: str, shape: tuple[int, ...], feature: Feature, place: str) -> str:
     return (
-        f"{name!r} has another shape: {feature.shape} is declared in meta/info.json, "
+        f"{name!r} has the wrong shape: {feature.shape} is declared in meta/info.json, "
         f"{shape or (1,)} is stored, in {place}."
     )

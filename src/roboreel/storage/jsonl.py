@@ -15,20 +15,12 @@ from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-__all__ = ["read_episode_lines", "read_lines"]
-
-_EPISODE_SCHEMA = pa.schema(
-    [
-        ("episode_index", pa.int64()),
-        ("tasks", pa.list_(pa.string())),
-        ("length", pa.int64()),
-    ]
-)
+__all__ = ["read_line_columns", "read_lines"]
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -60,48 +52,56 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, value
 
 
-def read_episode_lines(path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64], TextLists]:
-    """Return numbers, lengths and tasks of the episodes that a file lists, in its order.
+def read_line_columns(
+    path: Path, *, integers: Sequence[str], text_lists: Sequence[str]
+) -> tuple[dict[str, NDArray[np.int64]], dict[str, TextLists]]:
+    """Return some keys of a file's objects as columns, in the order of the lines.
+
+    Args:
+        path: The file.
+        integers: Keys whose values are whole numbers; every object must have them.
+        text_lists: Keys whose values are lists of texts; a missing one is an empty list.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: A line cannot be understood; the error names the line.
     """
+    schema = pa.schema(
+        [(key, pa.int64()) for key in integers]
+        + [(key, pa.list_(pa.string())) for key in text_lists]
+    )
     try:
         table = pa_json.read_json(
             path,
             read_options=pa_json.ReadOptions(use_threads=False),
             parse_options=pa_json.ParseOptions(
-                explicit_schema=_EPISODE_SCHEMA, unexpected_field_behavior="ignore"
+                explicit_schema=schema, unexpected_field_behavior="ignore"
             ),
         )
-        tasks = TextLists.from_arrow(table.column("tasks"))
+        texts = {key: TextLists.from_arrow(table.column(key)) for key in text_lists}
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         # Arrow is 20 times faster, but knows neither oddities nor line numbers.
-        return _read_episode_lines_slowly(path)
-    if table.column("episode_index").null_count or table.column("length").null_count:
-        return _read_episode_lines_slowly(path)
-    return (
-        plain_numbers(table.column("episode_index")),
-        plain_numbers(table.column("length")),
-        tasks,
-    )
+        return _read_slowly(path, integers, text_lists)
+    if any(table.column(key).null_count for key in integers):
+        return _read_slowly(path, integers, text_lists)
+    return {key: plain_numbers(table.column(key)) for key in integers}, texts
 
 
-def _read_episode_lines_slowly(
-    path: Path,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], TextLists]:
-    numbers, lengths, tasks = [], [], []
-    for line, episode in read_lines(path):
-        numbers.append(_integer(episode, "episode_index", line, path))
-        lengths.append(_integer(episode, "length", line, path))
-        listed = episode.get("tasks") or []
-        texts = listed if isinstance(listed, list) else [listed]
-        tasks.append([str(text) for text in texts])
+def _read_slowly(
+    path: Path, integers: Sequence[str], text_lists: Sequence[str]
+) -> tuple[dict[str, NDArray[np.int64]], dict[str, TextLists]]:
+    numbers: dict[str, list[int]] = {key: [] for key in integers}
+    texts: dict[str, list[list[str]]] = {key: [] for key in text_lists}
+    for line, values in read_lines(path):
+        for key in integers:
+            numbers[key].append(_integer(values, key, line, path))
+        for key in text_lists:
+            listed = values.get(key) or []
+            several = listed if isinstance(listed, list) else [listed]
+            texts[key].append([str(text) for text in several])
     return (
-        np.asarray(numbers, dtype=np.int64),
-        np.asarray(lengths, dtype=np.int64),
-        TextLists.from_lists(tasks),
+        {key: np.asarray(column, dtype=np.int64) for key, column in numbers.items()},
+        {key: TextLists.from_lists(column) for key, column in texts.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""Parquet files in and out, their columns as arrays."""
+"""Parquet files read as columns, and written."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
 from roboreel.spans.whole import arrow_file
-from roboreel.storage.arrow_types import is_number, plain_numbers
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
+from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
@@ -32,16 +33,19 @@ __all__ = [
     "write_parquet",
 ]
 
+_GROUP_ROWS = 1000
+"""Rows per row group in tables of metadata."""
+
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[ParquetTable]:
-    """Open a Parquet file for reading whole columns.
+    """Yield a Parquet file, open for reading whole columns.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a readable Parquet file.
     """
-    with _named_errors(path):
+    with parquet_errors(path):
         file = pq.ParquetFile(arrow_file(path))
     try:
         yield ParquetTable(path, file)
@@ -50,7 +54,7 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
 
 
 class ParquetTable:
-    """An open Parquet file, whose columns are read when asked for."""
+    """An open Parquet file, whose columns are read on demand."""
 
     def __init__(self, path: Path, file: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
         self._path = path
@@ -60,35 +64,34 @@ class ParquetTable:
         self._held: dict[str, Any] = {}
 
     def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
-        """Return columns of numbers; a null is ``null`` among integers and NaN among floats."""
+        """Return columns of numbers; nulls become ``null`` among integers and NaN among floats."""
         table = self._read(list(names))
         for field in table.schema:
-            if not is_number(field.type):
+            if not is_numeric(field.type):
                 raise CorruptFileError(
-                    f"Column {field.name!r} holds {field.type} where numbers were expected: "
-                    f"{str(self._path)!r}."
+                    f"Column {field.name!r} holds {field.type}, not numbers: {str(self._path)!r}."
                 )
         return {name: _numbers(table.column(name), null) for name in table.column_names}
 
     def texts(self, name: str) -> list[str]:
-        """Return a column of strings; a null is an empty string."""
+        """Return a column of strings; nulls become empty strings."""
         column = self._read([name]).column(name)
-        with _named_errors(self._path):
+        with parquet_errors(self._path):
             return ["" if text is None else str(text) for text in column.to_pylist()]
 
     def text_lists(self, name: str) -> TextLists:
         """Return a column of lists of strings."""
         column = self._read([name]).column(name)
-        with _named_errors(self._path):
+        with parquet_errors(self._path):
             return TextLists.from_arrow(column)
 
     def arrays(self, names: Iterable[str]) -> dict[str, list[Any]]:
-        """Return columns of short lists as nested Python lists; slow, for metadata alone."""
+        """Return columns of lists as nested Python lists; slow, for metadata only."""
         table = self._read(list(names))
         return {name: table.column(name).to_pylist() for name in table.column_names}
 
     def prefetch(self, names: Iterable[str]) -> None:
-        """Read columns together, to be asked for one after another: a visit to each row group."""
+        """Read columns together, before they are asked for one by one: one visit per row group."""
         wanted = [name for name in names if name in self.column_names]
         table = self._read(wanted)
         self._held = {name: table.select([name]) for name in wanted}
@@ -100,10 +103,10 @@ class ParquetTable:
         missing = sorted(set(names) - set(self.column_names))
         if missing:
             raise CorruptFileError(
-                f"Column {missing[0]!r} is not there: the file has {len(self.column_names)} "
+                f"Column {missing[0]!r} does not exist: there are {len(self.column_names)} "
                 f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
             )
-        with _named_errors(self._path):
+        with parquet_errors(self._path):
             return self._file.read(columns=names, use_threads=False)
 
 
@@ -119,13 +122,13 @@ def write_parquet(
     """Write a Parquet file by atomic rename, one row group per table.
 
     Args:
-        path: Where the file shall appear.
-        tables: Tables of one schema, written as they come, so that memory holds one at a time.
+        path: The file to write.
+        tables: Tables of one schema. Each is written as it comes, so that memory holds one.
         schema: Their schema.
-        plain: Leaf columns to store as they are, neither compressed nor in a dictionary: encoded
-            pictures, which do not shrink and which are then one range of the file each.
-        metadata: Further metadata of the schema.
-        sync: Whether the file must be on the disk when this returns.
+        plain: Leaf columns to store without compression and dictionary: encoded pictures, which do
+            not shrink, and of which each is then one range of the file.
+        metadata: Added to the metadata of the schema.
+        sync: Whether to wait until the file is on the disk.
 
     Returns:
         How many rows were written.
@@ -140,7 +143,7 @@ def write_parquet(
             schema,
             compression={leaf: "NONE" if leaf in plain else "SNAPPY" for leaf in leaves},
             use_dictionary=[leaf for leaf in leaves if leaf not in plain],
-            # The least and the greatest picture would be stored once more.
+            # For pictures, these would store the least and the greatest picture again.
             write_statistics=[leaf for leaf in leaves if leaf not in plain],
         ) as writer,
     ):
@@ -155,7 +158,6 @@ def write_columns(
     path: Path,
     columns: Mapping[str, NDArray[Any] | TextLists | Sequence[Any]],
     *,
-    rows_per_group: int = 1000,
     metadata: Mapping[str, str] | None = None,
     like: Path | None = None,
     sync: bool = True,
@@ -163,29 +165,26 @@ def write_columns(
     """Write a table of metadata by atomic rename.
 
     Args:
-        path: Where the file shall appear.
+        path: The file to write.
         columns: Arrays of one dimension, lists of texts, or plain lists of numbers and texts.
-        rows_per_group: Rows of a row group.
         metadata: Metadata of the schema.
-        like: A file whose columns to have: others are left out, and what is missing or of a type
-            that does not become theirs is null.
-        sync: Whether the file must be on the disk when this returns.
+        like: A file whose columns to write: others are left out, and columns that are missing or
+            cannot be cast to its types are null.
+        sync: Whether to wait until the file is on the disk.
     """
     table = pa.table({name: _arrow_column(column) for name, column in columns.items()})
     if like is not None:
-        with _named_errors(like):
+        with parquet_errors(like):
             table = _conform(table, pq.read_schema(arrow_file(like)).remove_metadata())
-    starts = range(0, max(1, table.num_rows), rows_per_group)
-    groups = [table.slice(start, rows_per_group) for start in starts]
-    write_parquet(path, groups, table.schema, metadata=metadata, sync=sync)
+    write_parquet(path, _row_groups(table), table.schema, metadata=metadata, sync=sync)
 
 
 def join_parquet(paths: Sequence[Path], out: Path) -> int:
-    """Write the row groups of several files, one after the other, into one; nothing is synced.
+    """Write the row groups of several files into one, without syncing it.
 
     Args:
-        paths: Files of the same columns.
-        out: Where to write.
+        paths: Files with the same columns.
+        out: The file to write.
 
     Returns:
         How many rows were written.
@@ -202,12 +201,12 @@ def join_parquet(paths: Sequence[Path], out: Path) -> int:
 
 
 def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray[Any]]) -> None:
-    """Write several small tables into one, with new values in some columns; nothing is synced.
+    """Write several small tables into one, with new values in some columns, without syncing it.
 
     Args:
-        paths: Files of the same columns.
-        out: Where to write.
-        replaced: By column, one value for every row of the result.
+        paths: Files with the same columns.
+        out: The file to write.
+        replaced: By column, a value for each row of the result.
     """
     tables = []
     for path in paths:
@@ -219,25 +218,29 @@ def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray
         place = schema.get_field_index(name)
         column = pa.array(values).cast(schema.field(place).type)
         table = table.set_column(place, schema.field(place), column)
-    groups = [table.slice(start, 1000) for start in range(0, max(1, table.num_rows), 1000)]
-    write_parquet(out, groups, schema, sync=False)
+    write_parquet(out, _row_groups(table), schema, sync=False)
 
 
 def column_key(path: Path) -> tuple[tuple[str, str], ...]:
-    """Return what is equal for files whose columns have the same names and types, in any order."""
-    with _named_errors(path):
+    """Return a key that is equal for files with the same column names and types, in any order."""
+    with parquet_errors(path):
         schema = pq.read_schema(arrow_file(path))
     return tuple(sorted((field.name, str(field.type)) for field in schema))
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    with _named_errors(path), pq.ParquetFile(arrow_file(path)) as file:
+    with parquet_errors(path), pq.ParquetFile(arrow_file(path)) as file:
         yield file
 
 
+def _row_groups(table: pa.Table) -> Iterator[pa.Table]:
+    starts = range(0, max(1, table.num_rows), _GROUP_ROWS)
+    return (table.slice(start, _GROUP_ROWS) for start in starts)
+
+
 def _plain_leaves(file: Any) -> list[str]:  # noqa: ANN401  # pyarrow is untyped
-    """Return the columns that a file stores as they are, so that a copy does so too."""
+    """Return the columns that a file stores uncompressed, so that a copy does too."""
     metadata = file.metadata
     if metadata.num_row_groups == 0:
         return []
@@ -262,7 +265,7 @@ def _arrow_column(column: NDArray[Any] | TextLists | Sequence[Any]) -> Any:  # n
 
 @lru_cache(maxsize=64)
 def _leaf_names(serialized: bytes) -> list[str]:
-    # Only a written footer spells the leaves as the writer's options want them.
+    # Only a written file has the leaf names that the writer's options take.
     schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     buffer = pa.BufferOutputStream()
     with pq.ParquetWriter(buffer, schema) as writer:
@@ -281,16 +284,3 @@ def _chunk_numbers(chunk: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # py
         missing = np.nan if pa.types.is_floating(chunk.type) else null
         return np.array([missing if value is None else value for value in chunk.to_pylist()])
     return plain_numbers(chunk)
-
-
-@contextmanager
-def _named_errors(path: Path) -> Iterator[None]:
-    """Give the errors of pyarrow the name of the file and a type of ours."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise MissingFileError(f"There is no file {str(path)!r}.") from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptFileError(
-            f"Not a readable Parquet file ({str(error).splitlines()[0]}): {str(path)!r}."
-        ) from error

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import default_collate
 
 from roboreel.errors import DatasetError, SampleError
+from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.order.anchors import Anchors
 from roboreel.sample_spec import spec_of
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.image import Layout
-    from roboreel.loading.sampling import Source
+    from roboreel.loading.source import Source
     from roboreel.sample_spec import SampleSpec, Windows
 
 __all__ = ["SampleDataset", "as_tensors"]
@@ -31,7 +32,8 @@ Sample = dict[str, Any]
 class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """The samples of a dataset, a view or a mixture, as tensors: map style, for any DataLoader.
 
-    It may be pickled and forked, also after it was read from; a pickle has a path and a selection.
+    ``samples[5]`` is one sample; ``samples[0:8]`` and ``samples[[3, 1]]`` are batches, as `read`
+    returns them. It may be pickled and forked at any time; a pickle holds a path and a selection.
 
     Args:
         dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
@@ -43,6 +45,11 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         layout: Order of the axes of images, ``"chw"`` (the default) or ``"hwc"``.
         drop_n_last_frames: Frames at the end of each episode that anchor no sample.
         transform: Called with every single sample, in the thread or process that read it.
+
+    Raises:
+        TypeError: The dataset is not one, or a spec is given together with parts of one.
+        WindowError: The offsets of a window are not integers, or there are none.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -56,6 +63,11 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         drop_n_last_frames: int = 0,
         transform: Callable[[Sample], Sample] | None = None,
     ) -> None:
+        if not hasattr(dataset, "episode_bounds"):
+            raise TypeError(
+                f"Samples come from a roboreel.Dataset or a roboreel.Mixture, not from a "
+                f"{type(dataset).__name__}. Open one with roboreel.open_dataset(path)."
+            )
         self.dataset = dataset
         self.spec = spec_of(features, windows, image_size, layout)
         self.transform = transform
@@ -72,18 +84,22 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         names = known if spec.features is None else (*spec.features, *spec.windows)
         return any(name in known and known[name].is_camera for name in names)
 
-    def __getitem__(self, sample: int) -> Sample:
-        return self.__getitems__([sample])[0]
+    def __repr__(self) -> str:
+        return f"SampleDataset({self.dataset!r}, {len(self)} samples, {self.spec!r})"
 
-    def __getitems__(self, samples: Sequence[int]) -> list[Sample]:
+    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[np.int64]) -> Sample:
+        picked = positions(key, len(self), "sample")
+        return self.__getitems__([picked])[0] if isinstance(picked, int) else self.read(picked)
+
+    def __getitems__(self, samples: Sequence[int] | NDArray[np.int64]) -> list[Sample]:
         """Return several samples that were read at once; a DataLoader calls this."""
-        batch = self._read(np.asarray(samples, np.int64))
-        singles = _split(batch, len(samples))
+        numbers = self._numbers(samples)
+        singles = _split(self._read(numbers), len(numbers))
         if self.transform is None:
             return singles
         return [
             self._transformed(number, single)
-            for number, single in zip(samples, singles, strict=True)
+            for number, single in zip(numbers.tolist(), singles, strict=True)
         ]
 
     def read(self, samples: Sequence[int] | NDArray[np.int64]) -> Sample:
@@ -92,10 +108,12 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         Raises:
             DatasetError: A sample cannot be read; the message begins with its number.
         """
-        numbers = np.asarray(samples, np.int64).reshape(-1)
         if self.transform is None:
-            return self._read(numbers)
-        return _collate(self.__getitems__(numbers.tolist()))
+            return self._read(self._numbers(samples))
+        return _collate(self.__getitems__(samples))
+
+    def _numbers(self, samples: object) -> NDArray[np.int64]:
+        return inside(whole_numbers(samples, "sample"), len(self), "sample")
 
     def _read(self, samples: NDArray[np.int64]) -> Sample:
         try:
@@ -104,12 +122,10 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
             raise self._naming(samples, error) from error
 
     def _read_unnamed(self, samples: NDArray[np.int64]) -> Sample:
-        count = len(self)
-        numbers = np.where(samples < 0, samples + count, samples)
-        return as_tensors(self.dataset.read(self.anchors.rows(numbers), self.spec))
+        return as_tensors(self.dataset.read(self.anchors.rows(samples), self.spec))
 
     def _naming(self, samples: NDArray[np.int64], error: DatasetError) -> DatasetError:
-        """Return the error with the number of the sample it is about, which it did not know."""
+        """Return the error with the number of the sample that it is about."""
         for sample in samples.tolist() if len(samples) > 1 else ():
             try:
                 self._read_unnamed(np.asarray([sample], np.int64))

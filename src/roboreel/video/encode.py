@@ -80,10 +80,6 @@ class VideoWriter:
         """How many images have been written."""
         return self._images
 
-    def info(self) -> dict[str, Any]:
-        """Return what LeRobot's metadata says about this video."""
-        return self.encoding.info(self.size, self.fps)
-
     def write(self, image: NDArray[Any]) -> None:
         """Encode the next image. The array can be reused afterwards.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from roboreel.errors import EncodingError
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Depth
 
-__all__ = ["ENCODERS", "Codec", "Encoding", "frame_rate"]
+__all__ = ["CODECS", "ENCODERS", "Codec", "Encoding", "frame_rate"]
 
 Codec = Literal["av1", "h264", "hevc"]
 
@@ -54,6 +54,8 @@ _SHORT_DISTANCE, _SHORT_PARAMS = 2, "hierarchical-levels=2"
 # Lossy codes are wrong by up to a metre where a near object ends.
 _DEPTH_PARAMS = "lossless=1"
 
+CODECS = tuple(_ENCODERS)
+"""The codecs that images can be encoded in."""
 ENCODERS = tuple(encoder.name for encoder in _ENCODERS.values())
 """FFmpeg's names of the encoders that we use."""
 
@@ -133,34 +135,6 @@ class Encoding:
         if params is not None and params in given:
             given[params] = f"{options[params]}:{given[params]}"
         return given
-
-    def info(self, size: tuple[int, int], fps: float | Fraction) -> dict[str, Any]:
-        """Return what LeRobot's metadata says of such a video.
-
-        Args:
-            size: ``(height, width)``.
-            fps: Images per second.
-        """
-        rate = frame_rate(fps)
-        info: dict[str, Any] = {
-            "video.height": size[0],
-            "video.width": size[1],
-            "video.codec": self.codec,
-            "video.pix_fmt": self.pix_fmt,
-            "video.is_depth_map": self.depth is not None,
-            "video.fps": int(rate) if rate.denominator == 1 else float(rate),
-            "video.channels": 3 if self.depth is None else 1,
-            "has_audio": False,
-        }
-        if self.depth is not None:
-            info |= {
-                "video.depth_min": self.depth.min_m,
-                "video.depth_max": self.depth.max_m,
-                "video.shift": self.depth.shift,
-                "video.use_log": self.depth.log,
-                "depth_unit": "m",
-            }
-        return info
 
 
 def frame_rate(fps: float | Fraction) -> Fraction:

@@ -1,1 +1,1 @@
-"""Where pictures lie inside Parquet files, and how they are read there."""
+"""Byte strings, such as pictures, read from where they lie inside Parquet files."""

@@ -1,116 +1,123 @@
-"""Random access to byte strings, such as pictures, where they lie inside a Parquet file."""
+"""Random access to the byte strings of a Parquet column."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from time import perf_counter
-from typing import TYPE_CHECKING
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError, FeatureNotFoundError, RowNotFoundError
+from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError
 from roboreel.memory.budget import Budget, process_budget
+from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.memory.heap import keep_freed_memory
 from roboreel.spans.mapped import MappedFile
-from roboreel.storage.extents.footer import BYTE_ARRAY, read_footer
+from roboreel.storage.extents.chunks import find_chunks, read_metadata
 from roboreel.storage.extents.index import ChunkIndex, Rung, index_chunk
 from roboreel.storage.extents.page_reader import read_blocks
 from roboreel.storage.extents.pages import UnfamiliarError, unpack
 from roboreel.storage.extents.row_group import WholeColumn, read_whole_column
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from numpy.typing import NDArray
     from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
+    from roboreel.storage.extents.chunks import ColumnChunks
     from roboreel.storage.extents.pages import Page
 
 __all__ = ["ByteColumn"]
 
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
-_CHECK_EVERY_S = 0.01
-"""Asking for the size of the file takes as long as a tenth of a read."""
-_SLOW_S_PER_BYTE = 0.5e-9
-_SLOW_S_PER_VALUE = 40e-6
-"""A value that takes longer than these two allow did not come from memory."""
+_CHECK_EVERY_NS = 10_000_000
+"""Asking for the size of the file takes a tenth as long as a read."""
 
 
 class ByteColumn:
-    """One column of byte strings inside a Parquet file: any row's bytes, straight from the file.
+    """A column of byte strings in a Parquet file: any row's bytes, straight from the file.
 
-    Where the values of a row group lie is found on first use and held under the budget, about
-    16 to 30 bytes a value. A value is then read in the cheapest way that its page allows: see
-    `Rung`; what is written in a way that we do not know, pyarrow reads by the row group.
+    A row group is indexed on first use, and the index is held under the budget: 16 to 30 bytes a
+    value. Each value is then read in the cheapest way that its page allows: see `Rung`. Row groups
+    in encodings that we do not parse are read whole by pyarrow.
 
-    Safe to use from several threads and after a fork. A pickle holds the path, not the file, and
-    uses the process's budget where it is opened again.
+    Safe to use from several threads and after a fork. A pickle holds the path; unpickling opens the
+    file again, with the process's budget.
 
     Args:
         path: A Parquet file.
         column: Names from the top of the schema down to the column, such as
             ``("observation.images.front", "bytes")``.
-        budget: What holds the indexes and the unpacked pages.
+        budget: Holds the indexes and the unpacked pages.
+        metadata: Returns the file's metadata as pyarrow parsed it, for callers that have it. By
+            default it is read from the file.
 
     Raises:
         MissingFileError: There is no such file.
-        CorruptFileError: The file is not Parquet, is cut off, encrypted, or does not add up.
+        CorruptFileError: The file is not Parquet, truncated, encrypted or inconsistent.
         FeatureNotFoundError: There is no such column.
     """
 
-    def __init__(self, path: Path, column: tuple[str, ...], *, budget: Budget) -> None:
+    def __init__(
+        self,
+        path: Path,
+        column: tuple[str, ...],
+        *,
+        budget: Budget,
+        metadata: Callable[[], Any] | None = None,
+    ) -> None:
         keep_freed_memory()
         self.path = path
         self.column = column
         self._budget = budget
-        self._file: MappedFile | None = MappedFile(path)
-        try:
-            self._footer = read_footer(self._file, column)
-        except FeatureNotFoundError as error:
-            raise FeatureNotFoundError(f"{error} File: {str(path)!r}.") from error
-        except CorruptFileError as error:
-            raise CorruptFileError(f"{error} File: {str(path)!r}.") from error
-        self._identity = self._file.identity
-        self._first_rows = [chunk.first_row for chunk in self._footer.chunks]
+        file = MappedFile(path)
+        self._file: MappedFile | None = file
+        self._identity = file.identity
         key = (str(path), self._identity, column)
-        self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
-        self._next_check_s = 0.0
-        self._is_cold = True  # a file just opened is not often in memory
-
-    @property
-    def num_rows(self) -> int:
+        self._chunks = budget.load(
+            ("chunks", key),
+            lambda: self._find_chunks(file, metadata),
+            lambda chunks: chunks.size_bytes,
+            owner="extents",
+        )
+        self.num_rows = self._chunks.bounds[-1]
         """Rows of the file."""
-        return self._footer.num_rows
+        self._first_rows = self._chunks.bounds[:-1]
+        self._keys = [("extents", key, group) for group in range(len(self._first_rows))]
+        self._next_check_ns = 0
+        self._disk = DiskWatch(waits=True)  # a file just opened is rarely in memory
 
     def read(self, rows: Sequence[int] | NDArray[np.int64]) -> list[bytes | None]:
         """Return the bytes of some rows.
 
         Args:
-            rows: Rows of the file, in any order; repeats are fine.
+            rows: Rows of the file, in any order, repeated or not.
 
         Returns:
             The bytes in the order of ``rows``, owned by the caller; None for a null.
 
         Raises:
-            RowNotFoundError: A row outside the file.
-            CorruptFileError: The file is not what it should be.
+            RowNotFoundError: A row is outside the file.
+            CorruptFileError: The file is damaged, or has changed.
             DatasetError: A page or row group does not fit in the budget.
         """
         wanted: list[int] = rows.tolist() if isinstance(rows, np.ndarray) else list(rows)
         values: list[bytes | None] = [None] * len(wanted)
-        # In the order of the file, so that a page is unpacked once for all that need it.
+        # In file order, so that a page is unpacked once for all rows in it.
         order = [0] if len(wanted) == 1 else sorted(range(len(wanted)), key=wanted.__getitem__)
         file = self._open()
-        now = perf_counter()
-        if now > self._next_check_s:
+        now_ns = perf_counter_ns()
+        if now_ns > self._next_check_ns:
             file.check_size()
-            self._next_check_s = now + _CHECK_EVERY_S
+            self._next_check_ns = now_ns + _CHECK_EVERY_NS
         try:
             for position in order[:1]:
                 values[position] = self._read_first(file, wanted[position])
-            if self._is_cold and len(order) > 1:
+            if self._disk.waits and len(order) > 1:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
                 values[position] = self._read_one(file, wanted[position])
@@ -121,10 +128,10 @@ class ByteColumn:
         return values
 
     def view(self, rows: range) -> list[bytes | memoryview | None]:
-        """Return the bytes of adjacent rows, as views of the file where they can be.
+        """Return the bytes of adjacent rows, as views of the file where possible.
 
-        The system is asked to fetch them. A view is to be used at once: should the file become
-        shorter, touching it ends the process. Raises what `read` does.
+        They are prefetched. Use views at once: if the file is truncated, touching one ends the
+        process. Raises what `read` does.
         """
         file = self._open()
         file.check_size()
@@ -137,7 +144,7 @@ class ByteColumn:
             raise self._named(error) from error
 
     def rungs(self) -> dict[str, int]:
-        """Return how many values are read in which way, over the row groups indexed by now."""
+        """Return how many values are on each rung, over the row groups indexed so far."""
         counts: dict[str, int] = {}
         for key in self._keys:
             index = self._budget.get(key)
@@ -149,7 +156,7 @@ class ByteColumn:
         return counts
 
     def close(self) -> None:
-        """Let go of the file, once no thread reads from it; another read would open it again."""
+        """Close the file once no thread reads from it; the next read opens it again."""
         self._file = None
 
     def __enter__(self) -> Self:
@@ -157,7 +164,7 @@ class ByteColumn:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -169,31 +176,34 @@ class ByteColumn:
     def __repr__(self) -> str:
         return f"ByteColumn({str(self.path)!r}, {'.'.join(self.column)!r}, rows={self.num_rows})"
 
+    def _find_chunks(self, file: MappedFile, metadata: Callable[[], Any] | None) -> ColumnChunks:
+        with parquet_errors(self.path):
+            known = read_metadata(file) if metadata is None else metadata()
+            return find_chunks(file, known, self.column)
+
     def _open(self) -> MappedFile:
         file = self._file
         if file is None:
             file = MappedFile(self.path)
             if file.identity != self._identity:
                 raise CorruptFileError(
-                    f"The file has changed since it was opened. Open the dataset again: "
+                    "The file has changed since it was opened. Open the dataset again: "
                     f"{str(self.path)!r}."
                 )
             self._file = file
         return file
 
     def _read_first(self, file: MappedFile, row: int) -> bytes | None:
-        """Return a value, and learn from it whether the file is in memory.
+        """Return a value, and note whether it waited for the disk.
 
-        Asking for a whole batch beforehand makes cold reads 15 times as fast and more (see
-        `MappedFile`), but costs 2 µs a value: so it is done only where the first was slow.
+        Prefetching a batch makes cold reads 15 times as fast or more (see `MappedFile`), but costs
+        2 µs a value, so a batch is prefetched only if its first value was slow.
         """
-        if self._is_cold:
+        if self._disk.waits:
             file.prefetch(self._ranges([row]))
-        started = perf_counter()
+        started_ns = perf_counter_ns()
         value = self._read_one(file, row)
-        elapsed_s = perf_counter() - started
-        size_bytes = 0 if value is None else len(value)
-        self._is_cold = elapsed_s > _SLOW_S_PER_VALUE + _SLOW_S_PER_BYTE * size_bytes
+        self._disk.note(perf_counter_ns() - started_ns, usual_row_ns(len(value or b"")))
         return value
 
     def _read_one(self, file: MappedFile, row: int) -> bytes | None:
@@ -218,10 +228,9 @@ class ByteColumn:
         return self._read_one(file, row)
 
     def _find(self, file: MappedFile, row: int) -> tuple[ChunkIndex | WholeColumn, int]:
-        if not 0 <= row < self._footer.num_rows:
+        if not 0 <= row < self.num_rows:
             raise RowNotFoundError(
-                f"Row {row} does not exist: there are {self._footer.num_rows} rows "
-                f"in {str(self.path)!r}."
+                f"Row {row} does not exist: there are {self.num_rows} rows in {str(self.path)!r}."
             )
         group = bisect_right(self._first_rows, row) - 1
         index = self._budget.get(self._keys[group])
@@ -230,15 +239,15 @@ class ByteColumn:
         return index, row - self._first_rows[group]
 
     def _index(self, file: MappedFile, group: int) -> ChunkIndex | WholeColumn:
-        chunk = self._footer.chunks[group]
+        column = self._chunks
         index: ChunkIndex | WholeColumn
         try:
-            if self._footer.physical_type != BYTE_ARRAY:
+            if column.chunks is None:
                 raise UnfamiliarError
             index = index_chunk(
                 file,
-                chunk,
-                max_level=self._footer.max_level,
+                column.chunks[group],
+                max_level=column.max_level,
                 load_whole=lambda page: self._load_page(file, page),
                 limit_bytes=self._budget.limit_bytes,
             )
@@ -246,9 +255,10 @@ class ByteColumn:
         except UnfamiliarError:
             index = read_whole_column(self.path, self.column, group, self._budget.limit_bytes)
             owner = "row groups"
-            if len(index) != chunk.num_rows:
+            num_rows = column.bounds[group + 1] - column.bounds[group]
+            if len(index) != num_rows:
                 raise CorruptFileError(
-                    f"A row group has {chunk.num_rows} rows, but {len(index)} values."
+                    f"A row group has {num_rows} rows, but {len(index)} values."
                 ) from None
         self._budget.put(self._keys[group], index, index.size_bytes, owner=owner)
         return index
@@ -274,7 +284,7 @@ class ByteColumn:
         )
 
     def _ranges(self, rows: list[int]) -> Iterator[tuple[int, int]]:
-        """Yield what of the file some rows need, as far as it is known without reading."""
+        """Yield the ranges of the file that rows need, as far as the indexes held now tell."""
         for row in rows:
             group = bisect_right(self._first_rows, row) - 1
             index = self._budget.get(self._keys[group]) if group >= 0 else None
@@ -289,17 +299,17 @@ class ByteColumn:
                 yield index.piece_offset.item(place), length
 
     def _stretch(self, rows: range) -> Iterable[tuple[int, int]]:
-        """Return what of the file adjacent rows need: mostly one range, found by its ends.
+        """Return the ranges of the file that adjacent rows need: nearly always one.
 
-        All of the row group, if where its values lie is still to be found.
+        If the row group is not indexed yet, its whole chunk.
         """
         if not rows or not 0 <= rows[0] < self.num_rows:
             return []
         group = bisect_right(self._first_rows, rows[0]) - 1
         index = self._budget.get(self._keys[group])
         if index is None:
-            chunk = self._footer.chunks[group]
-            return [(chunk.start, chunk.stop - chunk.start)]
+            chunks = (self._chunks.chunks or ())[group : group + 1]
+            return [(chunk.start, chunk.stop - chunk.start) for chunk in chunks]
         first, last = (row - self._first_rows[group] for row in (rows[0], rows[-1]))
         if not isinstance(index, ChunkIndex) or last >= len(index.values.rung):
             return self._ranges(list(rows))
@@ -307,15 +317,15 @@ class ByteColumn:
         start, stop = values.place.item(first), values.place.item(last) + values.length.item(last)
         needed_bytes = int(values.length[first : last + 1].sum())
         is_extent = values.rung.item(first) == values.rung.item(last) == _EXTENT
-        # Otherwise, not one after the other: what of it is in a dictionary, or null.
+        # Nulls and repeated values from a dictionary do not lie one after another.
         if is_extent and needed_bytes <= stop - start <= 2 * needed_bytes:
             return [(start, stop - start)]
         return self._ranges(list(rows))
 
     def _named(self, error: DatasetError) -> DatasetError:
-        """Return an error that says where it was."""
-        kind = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
-        return kind(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
+        """Return an error with the names of the column and the file."""
+        error_type = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
+        return error_type(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
 
 
 def _pieces(index: ChunkIndex, piece: int, length: int) -> list[tuple[int, int]]:

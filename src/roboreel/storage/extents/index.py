@@ -1,4 +1,4 @@
-"""Where each value of a column chunk lies, as arrays."""
+"""The index of a column chunk: where each value lies, as arrays."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.spans.mapped import MappedFile
-    from roboreel.storage.extents.footer import Chunk
+    from roboreel.storage.extents.chunks import Chunk
     from roboreel.storage.extents.literals import LiteralMap
     from roboreel.storage.extents.pages import Page
 
 __all__ = ["ChunkIndex", "Rung", "index_chunk"]
 
 _MOST_PIECES = 64
-"""A value in more pieces than this is unpacked by the block."""
+"""A value in more pieces than this is unpacked block by block."""
 _BYTES_PER_VALUE = 13
 
 
 class Rung(IntEnum):
-    """How a value is read, from the cheapest way to the dearest."""
+    """How a value is read, from the cheapest to the most expensive way."""
 
     NULL = 0
     EXTENT = 1
-    """One stretch of the file."""
+    """One range of the file."""
     JOINED = 2
-    """A few stretches of the file, one after another."""
+    """A few ranges of the file, joined."""
     BLOCK = 3
     """The 64 KB Snappy blocks that hold it are unpacked."""
     PAGE = 4
@@ -66,16 +66,16 @@ class ChunkIndex:
 
     values: Values
     piece_offset: NDArray[np.int64]
-    """Stretches of the file that joined values consist of."""
+    """Ranges of the file that joined values consist of."""
     piece_length: NDArray[np.int32]
     pages: tuple[Page, ...]
-    """The pages that values on the rungs block and page lie in."""
+    """The pages of the values on the rungs block and page."""
     page_starts: tuple[int, ...]
     page_blocks: tuple[NDArray[np.int64] | None, ...]
 
     @property
     def size_bytes(self) -> int:
-        """Memory that the index takes."""
+        """Memory that the index takes, roughly."""
         blocks = sum(blocks.nbytes for blocks in self.page_blocks if blocks is not None)
         pieces = self.piece_offset.nbytes + self.piece_length.nbytes
         return len(self.values.rung) * _BYTES_PER_VALUE + pieces + blocks + 300 * len(self.pages)
@@ -99,12 +99,13 @@ def index_chunk(
     Args:
         file: The Parquet file.
         chunk: The chunk to index.
-        max_level: Definition level of a value that is there.
-        load_whole: Unpacks a page, or returns it if it is held.
+        max_level: Definition level of a value that is not null.
+        load_whole: Returns a page unpacked.
         limit_bytes: The most that the index may take.
 
     Raises:
-        CorruptFileError: The chunk does not add up.
+        CorruptFileError: The chunk is damaged.
+        DatasetError: The index does not fit in the memory budget.
         UnfamiliarError: The chunk is written in a way that we leave to pyarrow.
     """
     if chunk.num_rows * _BYTES_PER_VALUE > limit_bytes:

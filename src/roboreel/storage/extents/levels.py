@@ -1,4 +1,4 @@
-"""Parquet's hybrid of runs and bit-packed groups, as arrays."""
+"""Parquet's run-length and bit-packing hybrid, as arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.storage.extents.varint import decode_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,24 +18,29 @@ _WIDEST = 32
 
 
 def decode_hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
-    """Return the numbers that a run-length and bit-packing hybrid holds.
+    """Return the numbers in a run-length and bit-packing hybrid.
 
     Args:
-        data: The runs, without a length before them; what follows the last value is ignored.
+        data: The runs, without a length before them; bytes after the last value are ignored.
         width: Bits of a number, 0 to 32.
-        count: How many numbers to return. The caller has bounded it.
+        count: How many numbers to return; the caller has checked that this is reasonable.
 
     Raises:
-        CorruptFileError: The runs end too early, or the width is impossible.
+        CorruptFileError: The runs end too early, or the width is out of range.
     """
     if not 0 <= width <= _WIDEST:
-        raise CorruptFileError(f"Numbers of {width} bits are impossible.")
+        raise CorruptFileError(f"A bit width is {width}: 0 to {_WIDEST} are possible.")
     numbers = np.zeros(count, np.int64)
     if width == 0:
         return numbers
     filled = position = 0
     while filled < count:
-        header, position = _varint(data, position)
+        try:
+            header, position = decode_varint(data, position)
+        except IndexError as error:
+            raise CorruptFileError(
+                "The levels or dictionary positions of a page end before its last value."
+            ) from error
         length = header >> 1
         if header & 1:
             taken = min(length * 8, count - filled)
@@ -47,28 +53,13 @@ def decode_hybrid(data: bytes, width: int, count: int) -> NDArray[np.int64]:
             numbers[filled : filled + taken] = int.from_bytes(value, "little")
             position += (width + 7) // 8
         if length == 0 or position > len(data) + width:
-            raise CorruptFileError("A run of levels or dictionary positions is empty or cut off.")
+            raise CorruptFileError("A run of levels or dictionary positions is empty or truncated.")
         filled += taken
     return numbers
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(data):
-            raise CorruptFileError(
-                "The levels or dictionary positions of a page end before its last value."
-            )
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise CorruptFileError("The length of a run has more than five bytes.")
-
-
 def _unpack(packed: bytes, width: int, count: int) -> NDArray[np.int64]:
     if len(packed) * 8 < count * width:
-        raise CorruptFileError("Bit-packed levels or dictionary positions are cut off.")
+        raise CorruptFileError("Bit-packed levels or dictionary positions are truncated.")
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=count * width, bitorder="little")
     return bits.reshape(count, width) @ (1 << np.arange(width, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Where the unpacked bytes of a page stand verbatim in the file."""
+"""Parts of a compressed page that the file holds verbatim."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_BYTES", "LiteralMap"]
 
 BLOCK_BYTES = 1 << 16
-"""Snappy starts afresh after so many bytes: a copy never reaches into an earlier block."""
+"""Snappy's block size: a copy never refers to an earlier block."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiteralMap:
-    """The stretches of a page's unpacked bytes that the file holds as they are.
+    """The runs of a page's unpacked bytes that the file holds verbatim.
 
-    Positions count unpacked bytes from the start of the page; offsets count from the start of the
-    file.
+    Positions are in the unpacked page, offsets in the file.
     """
 
     run_start: NDArray[np.int64]
@@ -31,16 +30,16 @@ class LiteralMap:
     run_offset: NDArray[np.int64]
     run_length: NDArray[np.int64]
     blocks: NDArray[np.int64] | None = None
-    """For Snappy, the offset of each 64 KB block's first tag, and of the end."""
+    """For Snappy, the offset of each 64 KB block's first tag, and the end of the last block."""
 
     @classmethod
     def of_runs(cls, runs: Sequence[int], blocks: NDArray[np.int64] | None = None) -> LiteralMap:
-        """Return a map from start, offset and length of each run, one after another."""
+        """Return a map from the start, offset and length of every run, in one flat sequence."""
         start, offset, length = np.asarray(runs, np.int64).reshape(-1, 3).T.copy()
         return cls(start, offset, length, blocks)
 
     def offset_of(self, position: int, length: int) -> int | None:
-        """Return where these bytes stand in the file, if they stand there in one piece."""
+        """Return the offset of these bytes in the file; None if they are not in a single run."""
         run = int(self.run_start.searchsorted(position, "right")) - 1
         if run < 0:
             return None
@@ -52,7 +51,7 @@ class LiteralMap:
     def runs_of(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the first and last run of each span, and whether runs cover it without a gap."""
+        """Return the first and the last run of each span, and whether runs cover all of it."""
         if len(self.run_start) == 0:
             none = np.zeros(len(starts), np.int64)
             return none, none, none.astype(np.bool_)

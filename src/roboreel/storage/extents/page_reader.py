@@ -1,4 +1,4 @@
-"""Parts of a page's unpacked bytes, with as little unpacking as its compression allows."""
+"""Parts of a page's unpacked bytes, unpacking as little as its compression allows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
 from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED, ZSTD, unpack_bytes
-from roboreel.storage.extents.snappy import preamble, scan_snappy
+from roboreel.storage.extents.snappy import scan_snappy
+from roboreel.storage.extents.varint import encode_varint
 from roboreel.storage.extents.zstd import scan_zstd
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["PageReader", "read_blocks"]
 
 _CHEAP_PAGE_BYTES = 4 * 1024**2
-"""Up to here a page with dense tags is unpacked whole: scanning takes 16 s a GB, once, and
-unpacking far less, but for every read that finds the page gone from the budget."""
+"""Smaller pages with dense tags are unpacked whole. Scanning takes 16 s per GB, once; unpacking is
+much faster, but is repeated whenever the budget has evicted the page."""
 _SPARSE_TAG_BYTES = 1024
-"""Unpacked bytes for each tag, on average, from which on scanning is always worth it."""
+"""From this many unpacked bytes per tag, on average, scanning is always worth it."""
 
 
 class PageReader:
-    """Reads a page while it is being indexed; the whole page is unpacked only if need be."""
+    """Reads a page while it is indexed; unpacks all of it only if necessary."""
 
     def __init__(self, file: MappedFile, page: Page, load_whole: Callable[[Page], bytes]) -> None:
         self.page = page
@@ -37,7 +38,7 @@ class PageReader:
         self._load_whole = load_whole
         self._recent = (0, b"")
         self.is_verbatim = page.codec == UNCOMPRESSED
-        """Whether the file holds the page as it is."""
+        """Whether the file holds the page uncompressed."""
         self.literals = None if self.is_verbatim else self._map_literals()
 
     @property
@@ -46,7 +47,7 @@ class PageReader:
         return None if self.literals is None else self.literals.blocks
 
     def read(self, position: int, length: int) -> bytes:
-        """Return some of the page's unpacked bytes."""
+        """Return ``length`` unpacked bytes of the page, from ``position`` on."""
         if position < 0 or length < 0 or position + length > self.page.unpacked_bytes:
             raise CorruptFileError(
                 f"A value of {length} bytes at {position} does not fit in its page "
@@ -63,7 +64,7 @@ class PageReader:
         return self._load_whole(self.page)[position : position + length]
 
     def _read_in_blocks(self, blocks: NDArray[np.int64], position: int, length: int) -> bytes:
-        # Short reads walk along the page: the blocks just unpacked nearly always serve the next.
+        # Short reads go through the page in order: the last block nearly always serves the next.
         base, unpacked = self._recent
         if not base <= position <= position + length <= base + len(unpacked):
             base = position - position % BLOCK_BYTES
@@ -95,16 +96,16 @@ class PageReader:
 def read_blocks(
     file: MappedFile, page: Page, blocks: NDArray[np.int64], position: int, length: int
 ) -> bytes | None:
-    """Return bytes of a Snappy page from the 64 KB blocks that hold them.
+    """Return bytes of a Snappy page, unpacking only the 64 KB blocks that hold them.
 
     Returns:
-        None if a block needs an earlier one, which the usual compressors never do.
+        None if a block refers to an earlier one, which no usual compressor writes.
     """
     first, last = position // BLOCK_BYTES, (position + length - 1) // BLOCK_BYTES
     start, stop = blocks.item(first), blocks.item(last + 1)
     base = first * BLOCK_BYTES
     unpacked_bytes = min((last + 1) * BLOCK_BYTES, page.unpacked_bytes) - base
-    packed = preamble(unpacked_bytes) + file.read(start, stop - start)
+    packed = encode_varint(unpacked_bytes) + file.read(start, stop - start)
     try:
         unpacked = unpack_bytes(packed, unpacked_bytes, SNAPPY)
     except CorruptFileError:

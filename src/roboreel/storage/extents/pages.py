@@ -1,4 +1,4 @@
-"""The pages of a column chunk: their headers, and their bytes unpacked."""
+"""The pages of a column chunk: their headers and their unpacked bytes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, DatasetError
-from roboreel.storage.extents.thrift import BOOL, INT, CompactReader, TruncatedError, whole_structs
+from roboreel.storage.extents.thrift import BOOL, INT, TruncatedError, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from roboreel.spans.mapped import MappedFile
-    from roboreel.storage.extents.footer import Chunk
+    from roboreel.storage.extents.chunks import Chunk
 
 __all__ = [
     "SNAPPY",
@@ -30,7 +30,7 @@ __all__ = [
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
 _CODEC_NAMES = {SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd", LZ4_RAW: "lz4_raw"}
 _HIGHEST_RATIO = {UNCOMPRESSED: 1, SNAPPY: 22, GZIP: 1040, LZ4_RAW: 256}
-"""Unpacked bytes that one packed byte can stand for; Brotli and Zstandard have no such limit."""
+"""The most unpacked bytes per packed byte; Brotli and Zstandard have no such limit."""
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
@@ -38,7 +38,7 @@ _PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
 _FIRST_HEADER_BYTES = 256
 _LAST_HEADER_BYTES = 16 * 1024**2
 
-# What we keep of Parquet's structs, by the field numbers of its specification.
+# What we read of Parquet's PageHeader, by the field numbers of its specification.
 _PAGE_HEADER = {
     1: INT,
     2: INT,
@@ -61,9 +61,9 @@ class Page:
     num_values: int
     """Nulls included."""
     has_positions: bool
-    """Whether it holds positions in the dictionary rather than byte strings."""
+    """Whether the values are positions in the dictionary, not byte strings."""
     level_offset: int | None
-    """Offset in the file of the definition levels; None where they stand inside the page."""
+    """Offset of the definition levels in the file; None if they are inside the page."""
     level_bytes: int
     offset: int
     """Offset of the packed bytes in the file."""
@@ -78,38 +78,40 @@ class Page:
 
 
 def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
-    """Yield the pages of a chunk in order, until they hold a value for each of its rows.
+    """Yield the pages of a chunk in order, until all its rows have a value.
 
     Raises:
-        CorruptFileError: A header does not add up.
-        UnfamiliarError: A page has an encoding or a compression that pyarrow must read.
+        CorruptFileError: A header is damaged.
+        UnfamiliarError: A page has an encoding or a compression that we leave to pyarrow.
     """
     if chunk.codec not in _CODEC_NAMES and chunk.codec != UNCOMPRESSED:
         raise UnfamiliarError
     offset = chunk.start
     values_left = chunk.num_rows
-    pages_left = chunk.num_rows + 64  # empty pages are allowed, but not without end
+    pages_left = chunk.num_rows + 64  # empty pages are allowed, but not endlessly many
     while values_left:
         pages_left -= 1
         if offset >= chunk.stop or pages_left < 0:
-            raise CorruptFileError(f"The pages hold {values_left} values too few.")
+            raise CorruptFileError(f"The pages of a chunk lack {values_left} values.")
         header, body = _read_header(file, offset, chunk.stop)
         packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
         offset = body + packed_bytes
         if packed_bytes < 0 or not 0 <= unpacked_bytes < 2**31 or offset > chunk.stop:
             raise CorruptFileError(
-                f"A page of {packed_bytes} bytes at offset {body}, unpacked {unpacked_bytes}, "
-                "does not fit in its chunk."
+                f"A page at offset {body} does not fit in its chunk: {packed_bytes} bytes, "
+                f"{unpacked_bytes} unpacked."
             )
         page = _page_of(header, body, chunk.codec)
         if page is None:
             continue
         if page.codec == UNCOMPRESSED and page.unpacked_bytes > page.packed_bytes:
-            raise CorruptFileError("A page that is not compressed is cut off.")
+            raise CorruptFileError("An uncompressed page is truncated.")
         if not page.is_dictionary:
             values_left -= page.num_values
         if page.num_values < 0 or values_left < 0:
-            raise CorruptFileError(f"A page holds {page.num_values} values, more than its rows.")
+            raise CorruptFileError(
+                f"A page holds {page.num_values} values, more than rows are left."
+            )
         yield page
 
 
@@ -117,7 +119,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
     """Return all unpacked bytes of a page.
 
     Raises:
-        CorruptFileError: They are not what the header says.
+        CorruptFileError: The page is damaged, or its header is wrong.
         DatasetError: They do not fit in the memory budget.
     """
     if page.unpacked_bytes == 0:
@@ -129,7 +131,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
         )
     if page.unpacked_bytes > limit_bytes:
         raise DatasetError(
-            f"A page unpacks to {page.unpacked_bytes} bytes, and the memory budget is "
+            f"A page unpacks to {page.unpacked_bytes} bytes, but the memory budget is "
             f"{limit_bytes} bytes. Open the dataset with a larger memory=."
         )
     if page.codec == UNCOMPRESSED:
@@ -139,7 +141,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
 
 
 def unpack_bytes(packed: memoryview | bytes, unpacked_bytes: int, codec: int) -> bytes:
-    """Return what packed bytes unpack to; the caller has bounded the size."""
+    """Return packed bytes unpacked; the caller has checked that the size is reasonable."""
     name = _CODEC_NAMES[codec]
     try:
         unpacked = _unpack_exactly(packed, unpacked_bytes, codec)
@@ -151,8 +153,8 @@ def unpack_bytes(packed: memoryview | bytes, unpacked_bytes: int, codec: int) ->
 
 
 def _unpack_exactly(packed: memoryview | bytes, unpacked_bytes: int, codec: int) -> bytes | None:
-    # pa.decompress leaves what the stream does not fill as it found it in memory. Snappy streams
-    # tell their length, and Zstandard checks it; the other codecs are held to it here.
+    # If the stream is shorter, pa.decompress leaves uninitialized memory at the end. Snappy and
+    # Zstandard check the length themselves; the other codecs are checked here.
     name = _CODEC_NAMES[codec]
     unpacked: bytes
     if codec in (GZIP, BROTLI):
@@ -172,34 +174,34 @@ def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
 
 
 def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, Any], int]:
-    # Statistics inside a header can be long; nearly none are.
+    # Statistics can make a header long, but they rarely do.
     size = _FIRST_HEADER_BYTES
     while True:
         size = min(size, stop - offset)
-        reader = CompactReader(file.read(offset, size))
         try:
-            with whole_structs():
-                return reader.struct(_PAGE_HEADER), offset + reader.position
+            header, length = read_struct(file.read(offset, size), 0, _PAGE_HEADER)
         except TruncatedError:
             if size in (stop - offset, _LAST_HEADER_BYTES):
                 raise
             size *= 16
+        else:
+            return header, offset + length
 
 
 def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:
-    kind, unpacked_bytes, packed_bytes = header.get(1), header[2], header[3]
+    page_type, unpacked_bytes, packed_bytes = header.get(1), header[2], header[3]
     level_offset, level_bytes = None, 0
-    if kind == _DICTIONARY and 7 in header:
+    if page_type == _DICTIONARY and 7 in header:
         details = header[7]
         if details.get(2) not in (_PLAIN, _PLAIN_DICTIONARY):
             raise UnfamiliarError
         encoding = _PLAIN
-    elif kind == _DATA and 5 in header:
+    elif page_type == _DATA and 5 in header:
         details = header[5]
         encoding = details.get(2)
         if details.get(3) != _RLE:
             raise UnfamiliarError
-    elif kind == _DATA_V2 and 8 in header:
+    elif page_type == _DATA_V2 and 8 in header:
         details = header[8]
         encoding = details.get(4)
         level_offset, level_bytes = body, details.get(5, 0)
@@ -213,7 +215,7 @@ def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:
     if encoding not in (_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY):
         raise UnfamiliarError
     return Page(
-        is_dictionary=kind == _DICTIONARY,
+        is_dictionary=page_type == _DICTIONARY,
         num_values=details.get(1, -1),
         has_positions=encoding != _PLAIN,
         level_offset=level_offset,

@@ -1,4 +1,4 @@
-"""Byte strings in Parquet's plain encoding: each stands after its length."""
+"""Byte strings in Parquet's plain encoding: each follows its length."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LENGTH = struct.Struct("<I")
 def walk_lengths(
     read: Callable[[int, int], bytes], position: int, stop: int, count: int
 ) -> NDArray[np.int64]:
-    """Return the lengths of byte strings that stand one after another, each after its length.
+    """Return the lengths of byte strings, each of which follows its length.
 
     Args:
         read: Returns bytes of the page: ``read(position, length)``.
-        position: Where the first length stands.
+        position: Position of the first length.
         stop: End of the page.
         count: How many byte strings there are.
     """
@@ -38,7 +38,7 @@ def walk_lengths(
     inside = 0  # position of the next length, counted from the start of the window
     for _ in range(count):
         if inside > limit:
-            # Long values are jumped over; among short ones the window grows.
+            # Long values are skipped; among short ones the window grows.
             near = inside < len(window) + _FIRST_WINDOW_BYTES
             window_bytes = min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else 4
             origin += inside

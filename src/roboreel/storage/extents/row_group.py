@@ -1,4 +1,4 @@
-"""A column of one row group as pyarrow reads it, for what we do not read ourselves."""
+"""A column of one row group, read by pyarrow, for encodings that we do not parse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["WholeColumn", "read_whole_column"]
 
 _BATCH_ROWS = 64
-"""Rows read before their size is compared with the limit."""
+"""Rows that are read before their size is compared with the limit."""
 
 
 class WholeColumn:
@@ -56,8 +56,8 @@ def read_whole_column(
                 held_bytes += chunks[-1].nbytes
                 if held_bytes > limit_bytes:
                     raise DatasetError(
-                        f"The column takes more than the memory budget of {limit_bytes} bytes "
-                        "in one row group. Open the dataset with a larger memory=."
+                        f"A row group of the column is larger than the memory budget of "
+                        f"{limit_bytes} bytes. Open the dataset with a larger memory=."
                     )
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
         if isinstance(error, DatasetError):
@@ -72,5 +72,5 @@ def _leaf(batch: pa.RecordBatch, column: tuple[str, ...]) -> pa.Array:
         place = values.type.get_field_index(name)
         if place < 0:
             raise KeyError(name)
-        values = values.flatten()[place]  # null where the struct is
+        values = values.flatten()[place]  # unlike field(), null where the struct is null
     return values.cast(pa.large_binary())

@@ -1,4 +1,4 @@
-"""Where the bytes of a Snappy stream lie, found from its tags without unpacking it."""
+"""Where the bytes of a Snappy stream lie, from its tags, without unpacking it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
+from roboreel.storage.extents.varint import encode_varint
 
 if TYPE_CHECKING:
     from roboreel.spans.mapped import MappedFile
 
-__all__ = ["preamble", "scan_snappy"]
+__all__ = ["scan_snappy"]
 
 _FIRST_WINDOW_BYTES = 512
 _LAST_WINDOW_BYTES = 1 << 20
@@ -23,58 +24,43 @@ _LONGEST_TAG_BYTES = 5
 def _tag_tables() -> tuple[tuple[int, ...], tuple[int, ...]]:
     packed, unpacked = [], []
     for tag in range(256):
-        kind, upper = tag & 3, tag >> 2
-        if kind == 0:  # a literal; 60 and more say how many bytes of length follow
+        tag_type, upper = tag & 3, tag >> 2
+        if tag_type == 0:  # a literal; 60 and more say how many bytes of length follow
             packed.append(upper + 2 if upper < 60 else 0)
             unpacked.append(upper + 1)
         else:  # a copy, with its distance in 1, 2 or 4 bytes
-            packed.append((2, 3, 5)[kind - 1])
-            unpacked.append((upper & 7) + 4 if kind == 1 else upper + 1)
+            packed.append((2, 3, 5)[tag_type - 1])
+            unpacked.append((upper & 7) + 4 if tag_type == 1 else upper + 1)
     return tuple(packed), tuple(unpacked)
 
 
 _PACKED_BYTES, _UNPACKED_BYTES = _tag_tables()
 
 
-def preamble(length: int) -> bytes:
-    """Return what stands before the tags of a stream: its unpacked length.
-
-    Examples:
-        >>> preamble(300).hex()
-        'ac02'
-    """
-    encoded = bytearray()
-    while length > 127:
-        encoded.append(length & 127 | 128)
-        length >>= 7
-    encoded.append(length)
-    return bytes(encoded)
-
-
 def scan_snappy(
     file: MappedFile, start: int, stop: int, unpacked_bytes: int, *, most_tags: int
 ) -> LiteralMap | None:
-    """Return where the literals and blocks of a stream lie.
+    """Return the literals and blocks of a stream.
 
-    Literals of fewer than 61 bytes are left out: they come in compressible data, beside copies.
+    Literals of fewer than 61 bytes are left out: they occur in compressible data, next to copies.
 
     Args:
         file: The file that holds the stream.
         start: Offset of the stream.
         stop: Offset of its end.
         unpacked_bytes: Length of the unpacked bytes.
-        most_tags: Give up after so many tags.
+        most_tags: Give up after this many tags.
 
     Returns:
-        None if there are more tags than that.
+        None if there are more tags.
 
     Raises:
         CorruptFileError: The tags do not add up to the unpacked bytes.
     """
-    expected = preamble(unpacked_bytes)
+    expected = encode_varint(unpacked_bytes)
     if file.read(start, min(len(expected), stop - start)) != expected:
         raise CorruptFileError(
-            f"A Snappy page does not begin with its unpacked length, {unpacked_bytes} bytes."
+            f"A Snappy page does not start with its unpacked length, {unpacked_bytes} bytes."
         )
     scan = _scan_tags(file, start + len(expected), stop, unpacked_bytes, most_tags)
     if scan is None:
@@ -86,7 +72,7 @@ def scan_snappy(
 def _scan_tags(
     file: MappedFile, start: int, stop: int, unpacked_bytes: int, most_tags: int
 ) -> tuple[array[int], list[int] | None] | None:
-    # One loop without calls: raw pixels have a tag every few bytes, which takes 16 s a GB.
+    # One loop without calls: raw pixels have a tag every few bytes. Even so, 16 s per GB.
     packed_sizes, unpacked_sizes = _PACKED_BYTES, _UNPACKED_BYTES
     runs = array("q")
     blocks: list[int] | None = [start]
@@ -96,7 +82,7 @@ def _scan_tags(
     tags_left = most_tags
     while unpacked < unpacked_bytes:
         if position > limit:
-            # Literals are jumped over, so only the tags are fetched; dense tags widen the window.
+            # Literals are skipped, so that only tags are fetched; dense tags widen the window.
             near = position < len(window) + _FIRST_WINDOW_BYTES
             window_bytes = (
                 min(window_bytes * 2, _LAST_WINDOW_BYTES) if near else _FIRST_WINDOW_BYTES
@@ -137,5 +123,5 @@ def _fetch(file: MappedFile, offset: int, stop: int, size: int) -> bytes:
         raise CorruptFileError("The tags of a Snappy page end before its last byte.")
     if offset + size < stop:
         return file.read(offset, size)
-    # The last tag may be short. Read as tags, these zeros spoil the sum, which is compared.
+    # Padded, since the last tag may be short. Zeros read as tags would break the final sum.
     return file.read(offset, stop - offset) + b"\0" * _LONGEST_TAG_BYTES

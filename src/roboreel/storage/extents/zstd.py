@@ -1,4 +1,4 @@
-"""Where a Zstandard frame holds bytes as they are, in its raw blocks."""
+"""The raw blocks of a Zstandard frame, which hold bytes verbatim."""
 
 from __future__ import annotations
 
@@ -19,44 +19,47 @@ _PROBE_BYTES = 32
 
 
 def scan_zstd(file: MappedFile, start: int, stop: int, unpacked: bytes) -> LiteralMap:
-    """Return where parts of a page that is packed as one frame stand in the file.
+    """Return where the file holds parts of a page verbatim.
 
-    The length that a compressed block unpacks to is not written down. So the raw blocks after one
-    are looked for in the unpacked page, and every run is compared with it byte by byte.
+    A frame does not say how long its compressed blocks are when unpacked. So raw blocks are looked
+    up in the unpacked page, and compared with it byte by byte.
 
     Args:
         file: The file that holds the frame.
         start: Offset of the frame.
         stop: Offset of its end.
-        unpacked: All of the page.
+        unpacked: The whole page, unpacked.
+
+    Raises:
+        CorruptFileError: The bytes are not a Zstandard frame.
     """
     offset = start + _header_bytes(file.read(start, min(18, stop - start)))
     runs: list[int] = []
-    lowest = highest = 0  # the next block starts between these positions of the unpacked page
+    lowest = highest = 0  # the next block starts between these positions in the unpacked page
     last = False
     while not last:
         if offset + 3 > stop:
             raise CorruptFileError("A Zstandard page ends before its last block.")
         header = int.from_bytes(file.read(offset, 3), "little")
-        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        last, block_type, size = bool(header & 1), header >> 1 & 3, header >> 3
         offset += 3
-        if kind == _RAW:
+        if block_type == _RAW:
             block = file.read(offset, size)
             position = _find(unpacked, block, lowest, highest)
             if position is not None and size:
                 runs += (position, offset, size)
                 lowest, highest = position, position
-        if kind == _COMPRESSED:
+        if block_type == _COMPRESSED:
             highest += _LARGEST_BLOCK_BYTES
         else:
             lowest, highest = lowest + size, highest + size
-        offset += 1 if kind == _REPEATED else size
+        offset += 1 if block_type == _REPEATED else size
     return LiteralMap.of_runs(runs)
 
 
 def _header_bytes(header: bytes) -> int:
     if header[:4] != _MAGIC or len(header) < 5:
-        raise CorruptFileError("A Zstandard page does not begin as a frame does.")
+        raise CorruptFileError("A Zstandard page does not start with a frame header.")
     flags = header[4]
     single = flags >> 5 & 1
     size_bytes = (single, 2, 4, 8)[flags >> 6]

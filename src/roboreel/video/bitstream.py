@@ -1,7 +1,8 @@
-"""Packets as MP4 stores them → packets as a bare stream carries them. Pure: bytes in, bytes out.
+"""Packets as MP4 stores them → packets of a bare stream. Pure: bytes in, bytes out.
 
-MP4 keeps what a decoder must know first in a record of its own, the configuration. A stream has
-no such place: it repeats the parameter sets before each keyframe.
+MP4 keeps the parameter sets in a configuration record. A stream has no such record: it repeats
+them before each keyframe. FFmpeg's filters (``h264_mp4toannexb`` and so on) take three to five times
+as long, and write other bytes than Rerun does: see docs/design/2026-11-rerun-export.md.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ _HEVC_SETS = (32, 33, 34)  # video, sequence and picture parameter sets
 
 
 def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
-    """Return the function that makes a stream's packet of an MP4 file's packet.
+    """Return the function that turns an MP4 file's packet into a stream's packet.
 
-    It takes the packet and whether that is a keyframe. None for codecs without a stream form that
-    Rerun knows.
+    It takes a packet and whether that is a keyframe. None for codecs other than AV1, VP9, H.264
+    and HEVC.
 
     Raises:
-        CorruptFileError: The codec's configuration is cut off.
+        CorruptFileError: The codec's configuration record is truncated.
     """
     if coding.codec in ("av1", "libdav1d"):
-        header = coding.extradata[4:]  # The first four bytes of av1C describe it; the rest is it.
+        header = coding.extradata[4:]  # av1C is four bytes, then the sequence header.
         return lambda packet, keyframe: _pack_av1(packet, keyframe, header)
     if coding.codec == "vp9":
         return lambda packet, _: packet
     if coding.codec not in ("h264", "hevc"):
         return None
     if coding.extradata[:1] != b"\x01":
-        return lambda packet, _: packet  # Not MP4's form: start codes are there already.
+        return lambda packet, _: packet  # Not MP4's form: the packets have start codes already.
     try:
         length_size, sets = (_avc_record if coding.codec == "h264" else _hevc_record)(
             coding.extradata
         )
     except IndexError as error:
         raise CorruptFileError(
-            f"The configuration record of the {coding.codec} video is cut off."
+            f"The configuration record of the {coding.codec} video is truncated."
         ) from error
     is_sps = _is_avc_sps if coding.codec == "h264" else _is_hevc_sps
     joined = b"".join(_START_CODE + item for item in sets)
@@ -64,12 +65,12 @@ def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
 
 
 def _obu_types(packet: bytes) -> Iterator[int]:
-    """Yield the type of each unit of an AV1 packet."""
+    """Yield the type of each OBU of an AV1 packet."""
     position = 0
     while position < len(packet):
         head = packet[position]
         yield head >> 3 & 15
-        if not head & 2:  # No length: it reaches to the end.
+        if not head & 2:  # No length: it extends to the end.
             return
         position += 2 if head & 4 else 1
         length, shift = 0, 0
@@ -96,7 +97,7 @@ def _pack_units(
         start = position + length_size
         position = start + int.from_bytes(packet[position:start], "big")
         if position > len(packet):
-            raise CorruptFileError("A unit of an image is longer than the image.")
+            raise CorruptFileError("A NAL unit is longer than the packet it is in.")
         if position > start:
             parts += (_START_CODE, packet[start:position])
             needs_sets = needs_sets and not is_sps(packet[start])
@@ -104,7 +105,7 @@ def _pack_units(
 
 
 def _avc_record(record: bytes) -> tuple[int, list[bytes]]:
-    """Return how many bytes a unit's length has, and the parameter sets; of ``avcC``."""
+    """Return the size of a NAL unit's length field and the parameter sets of an ``avcC`` record."""
     sets: list[bytes] = []
     position = 5
     for mask in (31, 255):  # sequence parameter sets, then picture parameter sets
@@ -114,14 +115,14 @@ def _avc_record(record: bytes) -> tuple[int, list[bytes]]:
 
 
 def _hevc_record(record: bytes) -> tuple[int, list[bytes]]:
-    """Return how many bytes a unit's length has, and the parameter sets; of ``hvcC``."""
+    """Return the size of a NAL unit's length field and the parameter sets of an ``hvcC`` record."""
     sets: list[bytes] = []
     position = 23
     for _ in range(record[22]):
         kind, count = record[position] & 63, record[position + 1] << 8 | record[position + 2]
         found: list[bytes] = []
         position = _read_sets(record, position + 3, count, found)
-        # x265 also leaves two kilobytes of its settings here, which no decoder needs.
+        # x265 also stores two kilobytes of its settings here, which no decoder needs.
         sets += found if kind in _HEVC_SETS else []
     return (record[21] & 3) + 1, sets
 

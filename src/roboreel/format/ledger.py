@@ -1,29 +1,27 @@
-"""What a dataset holds so far, and where the next episode goes: arithmetic only."""
+"""What a v3.0 dataset holds so far, and where the next episode goes: arithmetic only."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.format.lerobot_v3 import episode_files
-from roboreel.format.write_v3 import CHUNKS_SIZE, DATA_PATH, VIDEO_PATH
-from roboreel.schema import ClipTable, EpisodeTable, FileSet, Manifest
+from roboreel.format.places import NOWHERE, file_at, following, last_place, new_files, place_of
+from roboreel.schema import ClipTable, EpisodeTable, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path, PurePath
+    from pathlib import Path
 
+    from roboreel.format.places import Place
     from roboreel.schema import Feature
 
-    Place = tuple[int, int]
+__all__ = ["RECORDED_VERSION", "Ledger", "describe_episode", "empty_manifest", "number_tasks"]
 
-__all__ = ["Ledger", "describe_episode", "empty_manifest", "following", "number_tasks", "place_of"]
-
-_NUMBERS = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet$")
-_NOWHERE = (0, -1)
+RECORDED_VERSION = "v3.0"
+"""The version that can grow: the others have one episode to a file, and are not written to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +46,26 @@ class Ledger:
             about=replace(manifest, episodes=_no_episodes(manifest.video_files), problems=()),
             num_episodes=int(episodes.number[-1]) + 1 if len(episodes) else 0,
             num_rows=episodes.num_rows,
-            last_data=_last(manifest.data_files),
-            last_videos={camera: _last(files) for camera, files in manifest.video_files.items()},
-            last_episodes=_last_episodes(manifest.root),
+            last_data=last_place(manifest.data_files),
+            last_videos={
+                camera: last_place(files) for camera, files in manifest.video_files.items()
+            },
+            last_episodes=max(map(place_of, episode_files(manifest.root)), default=NOWHERE),
         )
 
-    def after(self, manifest: Manifest, episodes_file: Place) -> Ledger:
-        """Return the ledger that follows once an episode is saved, of which ``manifest`` tells."""
+    def after(self, episode: Manifest) -> Ledger:
+        """Return the ledger that follows once an episode is saved: see `describe_episode`."""
         return replace(
             self,
-            about=replace(self.about, tasks=manifest.tasks, splits=manifest.splits),
+            about=replace(self.about, tasks=episode.tasks, splits=episode.splits),
             num_episodes=self.num_episodes + 1,
-            num_rows=self.num_rows + manifest.episodes.num_rows,
-            last_data=_last(manifest.data_files),
-            last_videos={camera: _last(files) for camera, files in manifest.video_files.items()},
-            last_episodes=episodes_file,
+            num_rows=self.num_rows + episode.episodes.num_rows,
+            last_data=last_place(episode.data_files),
+            last_videos={
+                camera: last_place(files) for camera, files in episode.video_files.items()
+            },
+            last_episodes=following(self.last_episodes),
         )
-
-
-def following(place: Place) -> Place:
-    """Return the chunk and file number after one.
-
-    Examples:
-        >>> following((0, 7)), following((0, 999))
-        ((0, 8), (1, 0))
-    """
-    chunk, file = place
-    return (chunk, file + 1) if file + 1 < CHUNKS_SIZE else (chunk + 1, 0)
-
-
-def place_of(path: PurePath) -> Place:
-    """Return the chunk and file number that a file of the episode table has in its name."""
-    match = _NUMBERS.search(path.as_posix())
-    return _NOWHERE if match is None else (int(match[1]), int(match[2]))
 
 
 def number_tasks(known: Mapping[int, str], texts: Sequence[str]) -> dict[int, str]:
@@ -104,7 +89,7 @@ def describe_episode(ledger: Ledger, length: int, tasks: Sequence[str]) -> Manif
     about = ledger.about
     clip = ClipTable(np.zeros(1, np.int64), np.zeros(1), np.full(1, length / about.fps))
     video_files = {
-        camera: _file(files.template, following(ledger.last_videos[camera]), files.constants)
+        camera: file_at(following(ledger.last_videos[camera]), files)
         for camera, files in about.video_files.items()
     }
     count = ledger.num_episodes
@@ -123,7 +108,7 @@ def describe_episode(ledger: Ledger, length: int, tasks: Sequence[str]) -> Manif
             task_codes=np.arange(len(tasks)),
             task_texts=tuple(tasks),
         ),
-        data_files=_file(about.data_files.template, following(ledger.last_data), {}),
+        data_files=file_at(following(ledger.last_data), about.data_files),
         video_files=video_files,
         splits={"train": f"0:{count + 1}"} if grown else about.splits,
     )
@@ -134,15 +119,16 @@ def empty_manifest(
 ) -> Manifest:
     """Return the manifest of a dataset without episodes."""
     cameras = [name for name, feature in features.items() if feature.dtype == "video"]
+    files = new_files(RECORDED_VERSION, 0, cameras=cameras, episodes_per_file=1)
     return Manifest(
         root=root,
-        version="v3.0",
+        version=RECORDED_VERSION,
         fps=fps,
         features=features,
         tasks={},
         episodes=_no_episodes(cameras),
-        data_files=_no_files(DATA_PATH, {}),
-        video_files={name: _no_files(VIDEO_PATH, {"video_key": name}) for name in cameras},
+        data_files=files.data,
+        video_files=files.videos,
         robot_type=robot_type,
         splits={"train": "0:0"},
     )
@@ -162,23 +148,3 @@ def _no_episodes(cameras: Iterable[str]) -> EpisodeTable:
         task_codes=none,
         task_texts=(),
     )
-
-
-def _no_files(template: str, constants: Mapping[str, str]) -> FileSet:
-    none = np.empty(0, np.int64)
-    return FileSet(template, {"chunk_index": none, "file_index": none}, constants)
-
-
-def _file(template: str, place: Place, constants: Mapping[str, str]) -> FileSet:
-    chunk, file = np.array([place[0]]), np.array([place[1]])
-    return FileSet(template, {"chunk_index": chunk, "file_index": file}, constants)
-
-
-def _last(files: FileSet) -> Place:
-    columns = files.columns
-    places = zip(columns["chunk_index"].tolist(), columns["file_index"].tolist(), strict=True)
-    return max(places, default=_NOWHERE)
-
-
-def _last_episodes(root: Path) -> Place:
-    return max((place_of(path) for path in episode_files(root)), default=_NOWHERE)

@@ -1,4 +1,4 @@
-"""Where a file keeps a column."""
+"""Where a file keeps a column, and what its pages hold."""
 
 from pathlib import Path
 
@@ -9,9 +9,8 @@ import pytest
 from roboreel.errors import CorruptFileError, DatasetError
 from roboreel.memory.budget import Budget
 from roboreel.spans.mapped import MappedFile
-from roboreel.storage.extents import footer
 from roboreel.storage.extents.byte_column import ByteColumn
-from roboreel.storage.extents.footer import Chunk, read_footer
+from roboreel.storage.extents.chunks import Chunk, ColumnChunks, find_chunks, read_metadata
 from roboreel.storage.extents.index import index_chunk
 from roboreel.storage.extents.pages import Page, unpack, unpack_bytes
 
@@ -22,27 +21,44 @@ def write(path: Path, name: str = "b", **columns: object) -> MappedFile:
     return MappedFile(path)
 
 
+def chunks_of(file: MappedFile, *column: str) -> ColumnChunks:
+    return find_chunks(file, read_metadata(file), column)
+
+
+def check_against_pyarrow(file: MappedFile, *column: str) -> None:
+    found = chunks_of(file, *column)
+    metadata = pq.read_metadata(file.path)
+    paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+    leaf = paths.index(".".join(column))
+    assert found.max_level == metadata.schema.column(leaf).max_definition_level
+    assert found.bounds == (0, 7, 14, 21, 28, 30)
+    assert found.chunks is not None
+    assert len(found.chunks) == metadata.num_row_groups
+    for group, chunk in enumerate(found.chunks):
+        stored = metadata.row_group(group).column(leaf)
+        start = stored.dictionary_page_offset or stored.data_page_offset
+        assert (chunk.start, chunk.stop) == (start, start + stored.total_compressed_size)
+        assert (chunk.num_rows, chunk.codec) == (metadata.row_group(group).num_rows, 1)
+
+
 @pytest.mark.parametrize("name", ["b", "n" * 127, "n" * 128, "n" * 300, "ü"])
 def test_chunks_lie_where_pyarrow_says(tmp_path, name):
-    file = write(tmp_path / "a.parquet", name)
-    found = read_footer(file, (name,))
-    metadata = pq.read_metadata(tmp_path / "a.parquet")
-    assert found.num_rows == 30
-    assert found.max_level == 1
-    for group, chunk in enumerate(found.chunks):
-        column = metadata.row_group(group).column(1)
-        start = column.dictionary_page_offset or column.data_page_offset
-        assert (chunk.start, chunk.stop) == (start, start + column.total_compressed_size)
-        assert (chunk.first_row, chunk.num_rows) == (7 * group, metadata.row_group(group).num_rows)
+    check_against_pyarrow(write(tmp_path / "a.parquet", name), name)
 
 
-def test_finding_chunks_by_name_equals_walking_over_all_columns(tmp_path, monkeypatch):
+def test_chunks_of_columns_that_share_a_name_are_told_apart(tmp_path):
     file = write(tmp_path / "a.parquet", c=[{"b": b"x"}] * 30, d=[[b"b"]] * 30)
     for column in (("b",), ("c", "b")):
-        by_name = read_footer(file, column)
-        with monkeypatch.context() as patch:
-            patch.setattr(footer, "_chunks_by_name", lambda *_: None)
-            assert read_footer(file, column) == by_name
+        check_against_pyarrow(file, *column)
+
+
+def test_a_column_in_many_structs_is_found(tmp_path):
+    names = [f"level {depth}" for depth in range(16)]
+    value: object = b"x"
+    for name in reversed(names[1:]):
+        value = {name: value}
+    columns: dict[str, object] = {names[0]: [value] * 30}
+    check_against_pyarrow(write(tmp_path / "a.parquet", "b", **columns), *names)
 
 
 def test_a_text_that_looks_like_the_name_does_not_mislead(tmp_path):
@@ -53,18 +69,29 @@ def test_a_text_that_looks_like_the_name_does_not_mislead(tmp_path):
     assert file.read(0, file.size_bytes).count(looks_like) > 5
 
 
-def test_a_footer_longer_than_the_first_read_is_read_whole(tmp_path):
+def test_an_unknown_compression_is_an_error_and_not_the_end_of_the_process(tmp_path):
+    path = tmp_path / "a.parquet"
+    file = write(path)
+    snappy, unknown = (b"\x19\x18\x01b\x15" + bytes([codec << 1]) for codec in (1, 9))
+    data = file.read(0, file.size_bytes)
+    assert data.count(snappy) == 5
+    path.write_bytes(data.replace(snappy, unknown))
+    with pytest.raises(CorruptFileError, match=r"codec.*a\.parquet"):
+        ByteColumn(path, ("b",), budget=Budget()).read([0])
+
+
+def test_a_column_among_many_is_found(tmp_path):
     wide = {f"column {number}": list(range(30)) for number in range(300)}
     file = write(tmp_path / "a.parquet", "b", **wide)
-    assert read_footer(file, ("b",)).num_rows == 30
+    check_against_pyarrow(file, "b")
 
 
 def test_a_footer_longer_than_the_file_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     write(path)
     path.write_bytes(path.read_bytes()[:-8] + b"\xff\xff\xff\x7fPAR1")
-    with pytest.raises(CorruptFileError, match="footer would be 2147483647 bytes"):
-        read_footer(MappedFile(path), ("b",))
+    with pytest.raises(CorruptFileError, match=r"2147483647.*a\.parquet"):
+        ByteColumn(path, ("b",), budget=Budget())
 
 
 def page(file: MappedFile, codec: int, unpacked_bytes: int) -> Page:
@@ -97,7 +124,7 @@ def test_a_page_that_would_burst_the_budget_is_refused(tmp_path, codec):
 
 def test_more_rows_than_the_budget_can_index_are_refused(tmp_path):
     file = write(tmp_path / "a.parquet")
-    chunk = Chunk(0, 2**40, 4, 40, 1, 40)
+    chunk = Chunk(2**40, 4, 40, 1)
     with pytest.raises(DatasetError, match="too many for the memory budget"):
         index_chunk(file, chunk, max_level=1, load_whole=lambda _: b"", limit_bytes=2**30)
 

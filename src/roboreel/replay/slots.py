@@ -1,4 +1,4 @@
-"""One mapped file per feature: slots of equal size."""
+"""The values of one feature of a ring: a mapped file of slots of equal size."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["Column", "JpegColumn", "NumberColumn", "open_column", "write_at"]
+__all__ = ["JpegSlots", "NumberSlots", "Slots", "open_slots", "write_at"]
 
 _LENGTH = np.dtype("<u4")
 
 
-class Column(Protocol):
-    """The values of one feature in a ring."""
+class Slots(Protocol):
+    """The values of one feature, a slot for each frame."""
 
     path: Path
 
@@ -34,14 +34,14 @@ class Column(Protocol):
     def write(self, file: FileIO, slot: int, encoded: list[bytes] | NDArray[Any]) -> None:
         """Write values into consecutive slots.
 
-        By a write call and not by the map: on a full disk this raises, where touching a mapped page
-        would end the process.
+        By a write call, not through the map: on a full disk this raises, while touching a mapped
+        page would kill the process.
         """
 
     def fetch(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a copy of what stands there now, in the shape of ``places``, not yet decoded.
+        """Return a copy of what is there now, in the shape of ``places``, not yet decoded.
 
-        After the last slot places go on with the first.
+        Places beyond the last slot go on with the first.
         """
 
     def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
@@ -51,7 +51,7 @@ class Column(Protocol):
         """Wait until what was changed through the map is on the disk."""
 
 
-class NumberColumn:
+class NumberSlots:
     """Numbers, and images as they are: an array of all slots."""
 
     def __init__(self, path: Path, feature: Feature, capacity: int) -> None:
@@ -74,7 +74,7 @@ class NumberColumn:
         return self.values.take(places, axis=0, mode="wrap")
 
     def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
-        """Return what was fetched: it is already what was meant."""
+        """Return what was fetched: it needs no decoding."""
         return fetched
 
     def flush(self) -> None:
@@ -82,7 +82,7 @@ class NumberColumn:
         self._map.flush()
 
 
-class JpegColumn:
+class JpegSlots:
     """Images as JPEG, each in its own slot: a length, then the picture."""
 
     def __init__(self, path: Path, feature: Feature, capacity: int, slot_bytes: int) -> None:
@@ -98,7 +98,7 @@ class JpegColumn:
             picture = encode_jpeg(image)
             if len(picture) + _LENGTH.itemsize > self._slot_bytes:
                 raise FrameError(
-                    f"An image became {len(picture):,} bytes as JPEG and its slot has "
+                    f"An image takes {len(picture):,} bytes as JPEG, and its slot has "
                     f"{self._slot_bytes:,}: declare the feature as 'uint8' to store it as it is."
                 )
             encoded.append(np.array(len(picture), _LENGTH).tobytes() + picture)
@@ -120,7 +120,7 @@ class JpegColumn:
         return pictures[inverse.reshape(places.shape)]
 
     def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
-        """Return the images; a picture that stands in several places is decoded once."""
+        """Return the images; a picture that is needed in several places is decoded once."""
         images = np.empty((*fetched.shape, *self._shape), np.uint8)
         flat = images.reshape(-1, *self._shape)
         decoded: dict[int, int] = {}
@@ -135,7 +135,10 @@ class JpegColumn:
         except CorruptFileError as error:
             raise CorruptFileError(f"{error} In {str(self.path)!r}.") from error
         if image.shape != self._shape:
-            raise CorruptFileError(f"An image of shape {image.shape}, in {str(self.path)!r}.")
+            raise CorruptFileError(
+                f"An image has the shape {image.shape}, and {self._shape} is declared: "
+                f"{str(self.path)!r}."
+            )
         return image
 
     def flush(self) -> None:
@@ -143,11 +146,11 @@ class JpegColumn:
         self._slots.flush()
 
 
-def open_column(path: Path, feature: Feature, capacity: int, slot_bytes: int) -> Column:
+def open_slots(path: Path, feature: Feature, capacity: int, slot_bytes: int) -> Slots:
     """Map the file of one feature."""
     if feature.is_camera:
-        return JpegColumn(path, feature, capacity, slot_bytes)
-    return NumberColumn(path, feature, capacity)
+        return JpegSlots(path, feature, capacity, slot_bytes)
+    return NumberSlots(path, feature, capacity)
 
 
 def write_at(file: FileIO, offset: int, data: bytes | memoryview) -> None:

@@ -25,13 +25,17 @@ class DiskWatch:
 
     From the disk, prefetched pages arrive together instead of one by one, in a fraction of the
     time. From memory, prefetching would double the cost of a row.
+
+    Args:
+        waits: Whether the first read should be prefetched.
     """
 
-    __slots__ = ("_blocks", "waits")
+    __slots__ = ("_fetched", "waits")
 
-    def __init__(self) -> None:
-        self.waits = False
-        self._blocks = 0
+    def __init__(self, *, waits: bool = False) -> None:
+        self.waits = waits
+        """Whether the last read waited for the disk."""
+        self._fetched = 0
 
     def note(self, taken_ns: int, rows_ns: int) -> None:
         """Record how long a read took, and how long it may take from memory."""
@@ -39,13 +43,18 @@ class DiskWatch:
             self.waits = False
             return
         # Was it the disk or a busy machine? Asking takes a microsecond, so only slow reads ask.
-        blocks = _blocks_read()
-        self.waits = blocks != self._blocks
-        self._blocks = blocks
+        fetched = _fetched()
+        self.waits = fetched != self._fetched
+        self._fetched = fetched
 
 
-def _blocks_read() -> int:
-    """Return how many disk blocks this process has read so far; 0 where that is not known."""
+def _fetched() -> int:
+    """Return a number that grows with what this process fetches from disks; 0 if not known.
+
+    Prefetched pages count as blocks, others as faults; some network file systems count faults
+    alone.
+    """
     if sys.platform == "win32":
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_inblock + usage.ru_majflt

@@ -1,4 +1,4 @@
-"""What a replay buffer on disk is made of: its features, its capacity, its files."""
+"""What a replay buffer is made of: its features, its capacity, its files."""
 
 from __future__ import annotations
 
@@ -19,19 +19,33 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Layout", "check_free_space", "describe_difference", "read_layout", "write_layout"]
+__all__ = [
+    "FOLDER",
+    "RingSpec",
+    "check_free_space",
+    "describe_difference",
+    "read_spec",
+    "write_spec",
+]
+
+FOLDER = "columns"
+"""Where the files of the features lie, below the buffer's folder."""
 
 _FORMAT = "roboreel replay buffer"
 _VERSION = 1
 _PAGE_BYTES = 4096
 _MAX_CAPACITY = 2**40
-# What JPEG leaves of an image, for the estimate of disk space: at quality 95 a sixth or less.
+# For the estimate of disk space: at quality 95 a JPEG takes a sixth of the pixels' bytes, or less.
 _JPEG_SHARE = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """What a replay buffer is made of; checks itself."""
+class RingSpec:
+    """What a replay buffer is made of.
+
+    Raises:
+        FrameError: A value is out of range, or a feature cannot be stored.
+    """
 
     capacity: int
     """Slots for frames."""
@@ -62,16 +76,16 @@ class Layout:
     def files(self) -> dict[str, str]:
         """The file of each feature, below the buffer's folder."""
         return {
-            # The number keeps names apart that differ in case alone.
-            name: f"columns/{number:03d}-{quote(name, safe='')[:80]}.bin"
+            # The number keeps apart names that differ only in case.
+            name: f"{FOLDER}/{number:03d}-{quote(name, safe='')[:80]}.bin"
             for number, name in enumerate(self.features)
         }
 
     def slot_bytes(self, name: str) -> int:
         """Return the size of one slot of a feature.
 
-        A JPEG slot has room for the worst image; its pages that are never written take no space on
-        the disk, which is why it is made of whole pages.
+        A JPEG slot has room for the worst image. It is made of whole pages, since pages that are
+        never written take no space on the disk.
         """
         feature = self.features[name]
         size = int(np.prod(feature.value_shape, dtype=np.int64)) * feature.numpy_dtype.itemsize
@@ -81,8 +95,8 @@ class Layout:
 def _check_feature(name: str, feature: Feature) -> None:
     if feature.dtype == "video":
         raise FrameError(
-            f"{name!r} is a video: frames of a replay buffer are overwritten one by one. "
-            "Declare it as 'image' (stored as JPEG) or as 'uint8' (stored as it is)."
+            f"{name!r} is a video, but frames of a replay buffer are overwritten one by one: "
+            "declare it as 'image' (stored as JPEG) or as 'uint8' (stored as it is)."
         )
     if feature.is_text:
         raise FrameError(f"{name!r} is {feature.dtype}: store a number that stands for the text.")
@@ -95,7 +109,9 @@ def _check_feature(name: str, feature: Feature) -> None:
     try:
         dtype = feature.numpy_dtype
     except TypeError:
-        raise FrameError(f"{name!r} has dtype {feature.dtype!r}, which NumPy lacks.") from None
+        raise FrameError(
+            f"{name!r} has the dtype {feature.dtype!r}, which NumPy does not know."
+        ) from None
     if dtype.kind not in "biufc" or any(size < 1 for size in feature.shape):
         raise FrameError(f"{name!r} cannot be stored: {feature.dtype} of shape {feature.shape}.")
 
@@ -108,7 +124,7 @@ def _check_tasks(tasks: Mapping[Any, Any], features: Mapping[str, Feature]) -> N
             raise FrameError(f"Task {number!r} is {text!r}: give texts by number.")
 
 
-def describe_difference(there: Layout, asked: Layout) -> str:
+def describe_difference(there: RingSpec, asked: RingSpec) -> str:
     """Return what differs between the buffer on disk and the one asked for; empty if nothing."""
     parts = []
     if there.capacity != asked.capacity:
@@ -118,7 +134,7 @@ def describe_difference(there: Layout, asked: Layout) -> str:
     if asked.tasks and dict(there.tasks) != dict(asked.tasks):
         parts.append(f"tasks are {dict(there.tasks)}, not {dict(asked.tasks)}")
     for name in there.features.keys() | asked.features.keys():
-        left, right = (_spelled(layout.features.get(name)) for layout in (there, asked))
+        left, right = (_spelled(spec.features.get(name)) for spec in (there, asked))
         if left != right:
             parts.append(f"{name!r} is {left}, not {right}")
     return "; ".join(sorted(parts))
@@ -128,28 +144,28 @@ def _spelled(feature: Feature | None) -> str:
     return "absent" if feature is None else f"{feature.dtype} {feature.shape}"
 
 
-def write_layout(layout: Layout, path: Path) -> None:
-    """Write the description; it is written last, so its presence says that the buffer is whole."""
+def write_spec(spec: RingSpec, path: Path) -> None:
+    """Write the description of a buffer; it comes last, so its presence means that all is there."""
     features = {
         name: {"dtype": f.dtype, "shape": list(f.shape), "names": f.names and list(f.names)}
-        for name, f in layout.features.items()
+        for name, f in spec.features.items()
     }
     description = {
         "format": _FORMAT,
         "version": _VERSION,
-        "capacity": layout.capacity,
-        "fps": layout.fps,
-        "tasks": {str(number): text for number, text in layout.tasks.items()},
+        "capacity": spec.capacity,
+        "fps": spec.fps,
+        "tasks": {str(number): text for number, text in spec.tasks.items()},
         "features": features,
     }
     write_atomically(path, json.dumps(description, indent=2) + "\n")
 
 
-def read_layout(path: Path) -> Layout:
+def read_spec(path: Path) -> RingSpec:
     """Read the description of a buffer.
 
     Raises:
-        MetadataError: The file is not such a description, or of a newer version.
+        MetadataError: The file is not one, or is of another version.
     """
     try:
         described = json.loads(path.read_bytes())
@@ -159,25 +175,30 @@ def read_layout(path: Path) -> Layout:
             for name, f in described["features"].items()
         }
         tasks = {int(number): text for number, text in described.get("tasks", {}).items()}
-        layout = Layout(described["capacity"], features, described["fps"], tasks)
+        spec = RingSpec(described["capacity"], features, described["fps"], tasks)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MetadataError(f"Not a replay buffer ({error}): {str(path)!r}.") from error
     if not known:
-        raise MetadataError(f"A replay buffer of another version: {str(path)!r}.")
-    return layout
+        raise MetadataError(
+            f"The replay buffer is of another version than {_VERSION}: {str(path)!r}."
+        )
+    return spec
 
 
-def check_free_space(layout: Layout, folder: Path) -> None:
-    """Refuse a buffer that the disk cannot hold once it is full.
+def check_free_space(spec: RingSpec, folder: Path) -> None:
+    """Raise if the disk could not hold the buffer once it is full.
 
     The files start empty and grow with the frames. JPEG features are counted at a sixth of their
     pixels.
+
+    Raises:
+        BufferMismatchError: Too little is free.
     """
-    share = {name: _JPEG_SHARE if f.is_camera else 1 for name, f in layout.features.items()}
-    frame_bytes = sum(layout.slot_bytes(name) // share[name] for name in layout.features)
-    needed, free = layout.capacity * frame_bytes, shutil.disk_usage(folder).free
+    share = {name: _JPEG_SHARE if f.is_camera else 1 for name, f in spec.features.items()}
+    frame_bytes = sum(spec.slot_bytes(name) // share[name] for name in spec.features)
+    needed, free = spec.capacity * frame_bytes, shutil.disk_usage(folder).free
     if needed > free:
         raise BufferMismatchError(
-            f"{layout.capacity:,} frames need about {needed / 1e9:,.1f} GB and {free / 1e9:,.1f} GB "
+            f"{spec.capacity:,} frames need about {needed / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB "
             f"are free: about {free // frame_bytes:,} frames would fit, in {str(folder)!r}."
         )

@@ -1,0 +1,102 @@
+"""Writing a LeRobot v3.0 dataset that grows by an episode at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import UnsupportedVersionError
+from roboreel.format.info import write_info
+from roboreel.format.ledger import RECORDED_VERSION
+from roboreel.format.paths import INFO_PATH, STATS_PATH, TASKS_PATH
+from roboreel.format.places import NOWHERE, episodes_path, following
+from roboreel.format.write_data import write_data_file
+from roboreel.format.write_v3 import write_episodes, write_stats, write_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from roboreel.format.ledger import Ledger
+    from roboreel.schema import Manifest
+    from roboreel.stats import FeatureStats
+
+    Stage = Callable[[str], Path]
+    """Takes a path below the dataset's folder, and returns where to write that file for now."""
+
+__all__ = ["append_episode", "check_appendable", "start_dataset"]
+
+
+def check_appendable(manifest: Manifest) -> None:
+    """Raise if a dataset is of a version that does not grow.
+
+    Raises:
+        UnsupportedVersionError: It is.
+    """
+    if manifest.version != RECORDED_VERSION:
+        raise UnsupportedVersionError(
+            f"Only {RECORDED_VERSION} is recorded, recovered and compacted: this dataset is {manifest.version}, "
+            f"{str(manifest.root)!r}."
+        )
+
+
+def start_dataset(manifest: Manifest, stage: Stage) -> None:
+    """Write the metadata of a dataset without episodes; nothing is synced.
+
+    Args:
+        manifest: The dataset.
+        stage: Where to write each file; called in the order in which they are to appear.
+    """
+    write_tasks(stage(TASKS_PATH), {}, sync=False)
+    write_info(stage(INFO_PATH), manifest, sync=False)
+
+
+def append_episode(
+    ledger: Ledger,
+    episode: Manifest,
+    columns: Mapping[str, Any],
+    *,
+    stats: Mapping[str, FeatureStats],
+    episode_stats: Mapping[str, FeatureStats],
+    stage: Stage,
+) -> Ledger:
+    """Write the data and metadata of the next episode; nothing is synced.
+
+    Every file is new, except three small ones that are replaced. If they appear in the order in
+    which they are staged, whoever opens the dataset in between finds it whole, with the episode or
+    without:
+
+    1. The videos, which the caller has staged before: only the episode table leads to them.
+    2. The data file: LeRobot reads all data files there are, and looks at the first
+       ``total_frames`` rows; these come after.
+    3. Tasks and statistics: one more task, and statistics that are ahead by an episode.
+    4. A file of the episode table: readers that count its rows now see the episode, all of it.
+    5. ``info.json``: readers that count by it see the episode too.
+
+    Args:
+        ledger: What the dataset holds so far.
+        episode: What `describe_episode` says of the new one.
+        columns: Its columns, as `frame_table` takes them.
+        stats: Statistics of the whole dataset, the episode among it.
+        episode_stats: Statistics of the episode.
+        stage: Where to write each file; called in the order in which they are to appear.
+
+    Returns:
+        What the dataset holds then.
+    """
+    write_data_file(stage(episode.data_files[0]), [columns], episode.features, sync=False)
+    if episode.tasks != ledger.about.tasks:
+        write_tasks(stage(TASKS_PATH), episode.tasks, sync=False)
+    write_stats(stage(STATS_PATH), stats, sync=False)
+    place, last = following(ledger.last_episodes), ledger.last_episodes
+    write_episodes(
+        stage(episodes_path(place)),
+        episode,
+        place=place,
+        episode_stats=[episode_stats],
+        like=None if last == NOWHERE else episode.root / episodes_path(last),
+        sync=False,
+    )
+    saved = ledger.after(episode)
+    counts = (saved.num_episodes, saved.num_rows)
+    write_info(stage(INFO_PATH), episode, counts=counts, sync=False)
+    return saved

@@ -1,0 +1,42 @@
+"""JSON files of the metadata, in and out."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import MetadataError
+from roboreel.files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+__all__ = ["read_json", "write_json", "write_json_lines"]
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
+    """Return what a JSON file holds.
+
+    Raises:
+        MetadataError: It is not JSON; the error names file and line.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise MetadataError(
+            f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
+        ) from error
+    except (ValueError, RecursionError, OSError) as error:
+        raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
+
+
+def write_json(path: Path, value: Mapping[str, Any], *, sync: bool = True) -> None:
+    """Write an object by atomic rename, indented as LeRobot does."""
+    write_atomically(path, json.dumps(value, indent=4, ensure_ascii=False), sync=sync)
+
+
+def write_json_lines(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
+    """Write one object per line, by atomic rename."""
+    lines = (json.dumps(value, ensure_ascii=False) for value in values)
+    write_atomically(path, "".join(f"{line}\n" for line in lines))

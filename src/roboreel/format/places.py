@@ -1,0 +1,114 @@
+"""Chunk and file numbers: how new files are named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.format.limits import FILES_PER_CHUNK
+from roboreel.schema import FileSet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import PurePath
+
+    from numpy.typing import NDArray
+
+    Place = tuple[int, int]
+
+__all__ = [
+    "DATA_PATH",
+    "NOWHERE",
+    "VIDEO_PATH",
+    "NewFiles",
+    "Place",
+    "episodes_path",
+    "file_at",
+    "following",
+    "last_place",
+    "new_files",
+    "place_of",
+]
+
+DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+NOWHERE: Place = (0, -1)
+"""The place before the first file."""
+
+_EPISODES_PATH = "meta/episodes/chunk-{:03d}/file-{:03d}.parquet"
+_NUMBERS = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet$")
+_DATA_PATH_V2 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet"
+_VIDEO_PATH_V2 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
+
+
+def following(place: Place) -> Place:
+    """Return the chunk and file number after a place.
+
+    Examples:
+        >>> following((0, 7)), following((0, 999))
+        ((0, 8), (1, 0))
+    """
+    chunk, file = place
+    return (chunk, file + 1) if file + 1 < FILES_PER_CHUNK else (chunk + 1, 0)
+
+
+def episodes_path(place: Place) -> str:
+    """Return the path of a file of the episode table."""
+    return _EPISODES_PATH.format(*place)
+
+
+def place_of(path: PurePath) -> Place:
+    """Return the chunk and file number in the name of a file of the episode table."""
+    match = _NUMBERS.search(path.as_posix())
+    return NOWHERE if match is None else (int(match[1]), int(match[2]))
+
+
+def last_place(files: FileSet) -> Place:
+    """Return the chunk and file number of the last of these v3.0 files."""
+    columns = files.columns
+    places = zip(columns["chunk_index"].tolist(), columns["file_index"].tolist(), strict=True)
+    return max(places, default=NOWHERE)
+
+
+def file_at(place: Place, like: FileSet) -> FileSet:
+    """Return the one v3.0 file at a place, of the kind of others."""
+    chunk, file = np.array([place[0]]), np.array([place[1]])
+    return FileSet(like.template, {"chunk_index": chunk, "file_index": file}, like.constants)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewFiles:
+    """The files of a dataset that is written in one go."""
+
+    file: NDArray[np.int64]
+    """Which data file, and which file of each camera, an episode is in, ``(E,)``."""
+    data: FileSet
+    videos: Mapping[str, FileSet]
+    """By camera that is stored as video."""
+
+
+def new_files(
+    version: str, num_episodes: int, *, cameras: Sequence[str], episodes_per_file: int
+) -> NewFiles:
+    """Return the files of a new dataset, named as its version names them.
+
+    Args:
+        version: LeRobot's name of the layout: ``v2.0``, ``v2.1`` or ``v3.0``.
+        num_episodes: How many episodes there will be.
+        cameras: The cameras that are stored as video.
+        episodes_per_file: Episodes to a file; v2.0 and v2.1 have one to a file always.
+    """
+    grouped = version.startswith("v3")
+    file = np.arange(num_episodes, dtype=np.int64) // (episodes_per_file if grouped else 1)
+    number = np.arange(file[-1] + 1 if num_episodes else 0, dtype=np.int64)
+    if grouped:
+        fields = {"chunk_index": number // FILES_PER_CHUNK, "file_index": number % FILES_PER_CHUNK}
+        data_path, video_path = DATA_PATH, VIDEO_PATH
+    else:
+        fields = {"episode_chunk": number // FILES_PER_CHUNK, "episode_index": number}
+        data_path, video_path = _DATA_PATH_V2, _VIDEO_PATH_V2
+    videos = {camera: FileSet(video_path, fields, {"video_key": camera}) for camera in cameras}
+    return NewFiles(file, FileSet(data_path, fields), videos)

@@ -1,0 +1,154 @@
+"""Which video file shows an episode, which stretch of it, and which packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import MissingFileError, MissingImageError
+from roboreel.video.clip import Clip, images_of
+from roboreel.video.reader import ClipRequest, open_packets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import Manifest
+    from roboreel.video.packet_table import PacketTable
+    from roboreel.video.reader import VideoReader
+
+__all__ = ["Clips", "EpisodeClip"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodeClip:
+    """The packets that show an episode."""
+
+    request: ClipRequest
+    table: PacketTable
+    """All packets of the file."""
+    packets: NDArray[np.int64]
+    """The packet of each frame that has an image, ``(N,)``."""
+
+    @property
+    def path(self) -> Path:
+        """The video file."""
+        return self.request.path
+
+    @property
+    def frames(self) -> NDArray[np.int64]:
+        """Frames of the episode that have an image, ``(N,)``, ascending; nearly always all."""
+        return self.request.frames
+
+    @property
+    def keyframes(self) -> NDArray[np.bool_]:
+        """Whether decoding can start at the packet of each frame, ``(N,)``."""
+        return self.table.keyframe[self.packets]
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether the packets alone, one for each frame, decode to the episode's images.
+
+        They do if they begin at a keyframe and are shown in decoding order.
+        """
+        shown = self.table.pts[self.packets]
+        return bool(
+            self.keyframes[0] and (np.diff(self.packets) == 1).all() and (np.diff(shown) > 0).all()
+        )
+
+    def read_packets(self) -> Iterator[bytes]:
+        """Yield the packet of each frame of a clip that can stream; no other byte is read."""
+        start, stop = int(self.packets[0]), int(self.packets[-1]) + 1
+        with open_packets(self.path, self.table) as reader:
+            for _, data in reader.read(start, stop):
+                yield bytes(data)
+
+
+class Clips:
+    """The clips of a dataset: for each episode and camera, the part of a video file."""
+
+    def __init__(self, manifest: Manifest, videos: VideoReader) -> None:
+        self._manifest = manifest
+        self._videos = videos
+
+    def request(
+        self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]
+    ) -> ClipRequest:
+        """Return the request for some images of an episode.
+
+        Args:
+            camera: A camera that is stored as video.
+            episode: The episode's position.
+            frames: Frames of the episode, ``(N,)``.
+            slots: Where in a batch each image goes, ``(N,)``.
+
+        Raises:
+            MissingFileError: The metadata names no video file.
+        """
+        manifest, episodes = self._manifest, self._manifest.episodes
+        clips, number = episodes.clips[camera], int(episodes.number[episode])
+        file = int(clips.file[episode])
+        if file < 0:
+            raise MissingFileError(
+                f"The metadata names no video of {camera!r} for episode {number}, in "
+                f"{str(manifest.root)!r}."
+            )
+        clip = Clip(
+            float(clips.start_s[episode]),
+            float(clips.stop_s[episode]),
+            int(episodes.length[episode]),
+            manifest.fps,
+        )
+        path = _path(manifest.root, manifest.video_files[camera][file])
+        return ClipRequest(path, clip, frames, slots, episode=number, camera=camera)
+
+    def find(self, camera: str, episode: int) -> EpisodeClip:
+        """Return the clip of the episode at a position; frames without an image are left out.
+
+        Raises:
+            MissingFileError: There is no video file.
+            MissingImageError: The file has no image of the episode at all.
+        """
+        every = np.arange(int(self._manifest.episodes.length[episode]))
+        request = self.request(camera, episode, every, every)
+        table = self._videos.table(request.path)
+        frames, images = _frames_with_images(request.clip, table)
+        if not len(frames):
+            raise MissingImageError(
+                f"The video has no image of episode {request.episode}, camera {camera!r}. Leave "
+                f"the episode out with select(), or restore its video {str(request.path)!r}."
+            )
+        request = replace(request, frames=frames, slots=frames)
+        return EpisodeClip(request, table, table.shown[images].astype(np.int64))
+
+
+@lru_cache(maxsize=4096)
+def _path(root: Path, name: str) -> Path:
+    # Batches and episodes share files. Making a path is slow, and fills Python's table of names.
+    return root / name
+
+
+def _frames_with_images(
+    clip: Clip, table: PacketTable
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    frames = np.arange(clip.length)
+    try:
+        return frames, images_of(frames, clip, table.ticks, table.time_base)
+    except MissingImageError:
+        # Some images are missing: keep the others.
+        images = [_image_of(frame, clip, table) for frame in frames.tolist()]
+    there = [frame for frame, image in enumerate(images) if image is not None]
+    found = [image for image in images if image is not None]
+    return np.array(there, dtype=np.int64), np.array(found, dtype=np.int64)
+
+
+def _image_of(frame: int, clip: Clip, table: PacketTable) -> int | None:
+    try:
+        return int(images_of(np.array([frame]), clip, table.ticks, table.time_base)[0])
+    except MissingImageError:
+        return None

@@ -1,0 +1,48 @@
+"""The one entry to what a dataset stores: values, pictures and clips."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roboreel.frames.clips import Clips
+from roboreel.frames.columns import Columns
+from roboreel.frames.frame_files import FrameFiles
+from roboreel.frames.picture_columns import PictureColumns
+from roboreel.memory.budget import process_budget
+from roboreel.video.reader import VideoReader
+
+if TYPE_CHECKING:
+    from roboreel.memory.budget import Budget
+    from roboreel.schema import Manifest
+
+__all__ = ["FrameReader"]
+
+
+class FrameReader:
+    """Reads the data and video files of one dataset. No file is opened before it is needed.
+
+    Args:
+        manifest: The dataset.
+        budget: Holds what was read. Default: the process's budget.
+        decode_threads: How many threads decode video at the same time. Default: one per core.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        budget: Budget | None = None,
+        *,
+        decode_threads: int | None = None,
+    ) -> None:
+        budget = budget or process_budget()
+        self.manifest = manifest
+        self.files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+        """Which rows lie in which data file."""
+        self.columns = Columns(self.files, manifest.features, budget)
+        """Numbers and texts, by row."""
+        self.pictures = PictureColumns(self.files, budget)
+        """Encoded pictures, by row."""
+        self.videos = VideoReader(budget=budget, threads=decode_threads)
+        """Images of video, by clip."""
+        self.clips = Clips(manifest, self.videos)
+        """The part of a video file that shows an episode."""

@@ -1,0 +1,33 @@
+"""Where training samples come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from roboreel.sample_spec import SampleSpec
+    from roboreel.schema import Feature
+
+__all__ = ["Source"]
+
+
+class Source(Protocol):
+    """Where samples come from: a `Dataset`, a view of one, or a `Mixture` of several."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """What every sample has, by name."""
+
+    @property
+    def episode_bounds(self) -> NDArray[np.int64]:
+        """Samples of the i-th episode are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
+
+    def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
+        """Return a batch of samples as a dict of arrays."""

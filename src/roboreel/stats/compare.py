@@ -1,0 +1,76 @@
+"""Whether stored statistics agree with those of the values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from roboreel.stats.summary import FeatureStats
+
+__all__ = ["compare_stats"]
+
+_COMPARED = ("min", "max", "mean", "std")
+# Some store float32, and everyone sums in another order.
+_TOLERANCE = 1e-3
+
+
+def compare_stats(name: str, stored: FeatureStats | None, computed: FeatureStats) -> list[str]:
+    """Return what is wrong with the stored statistics of a feature, one sentence each.
+
+    Two habits of LeRobot are not errors. It summarizes features with several axes over all but the
+    last axis; such statistics are compared with values summarized likewise. And its quantiles are
+    averages over episodes, so only their range is checked.
+
+    Args:
+        name: The feature's name, for the sentences.
+        stored: The statistics in the metadata; None if there are none.
+        computed: The statistics of the values themselves.
+    """
+    if stored is None:
+        return [f"{name!r} has no statistics."]
+    expected = {key: getattr(computed, key) for key in _COMPARED}
+    if stored.mean.size != computed.mean.size:
+        if computed.mean.ndim < 2 or stored.mean.size != computed.shape[-1]:
+            return [
+                f"{name!r} has statistics of shape {stored.shape}, but values {computed.shape}."
+            ]
+        expected = _over_last_axis(computed)
+    # Rounding is judged by the range of the values.
+    scale = np.nanmax(np.abs([computed.min, computed.max]), initial=0.0) + 1e-6
+    problems = []
+    for key, right in expected.items():
+        found, wanted = getattr(stored, key).reshape(-1), right.reshape(-1)
+        close = np.isclose(found, wanted, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True)
+        wrong = np.flatnonzero(~close)
+        if len(wrong):
+            problems.append(
+                f"{name!r}: {key} is {found[wrong[0]]:.6g} in the metadata and "
+                f"{wanted[wrong[0]]:.6g} in the values, at element {wrong[0]} "
+                f"({len(wrong)} of {len(found)} differ)."
+            )
+    return problems + _quantiles_out_of_range(name, stored)
+
+
+def _over_last_axis(stats: FeatureStats) -> dict[str, NDArray[np.float64]]:
+    """Return statistics over all axes but the last, from those of each element."""
+    axes = tuple(range(stats.mean.ndim - 1))
+    mean = stats.mean.mean(axis=axes)
+    variance = (stats.std**2 + (stats.mean - mean) ** 2).mean(axis=axes)
+    return {
+        "min": stats.min.min(axis=axes),
+        "max": stats.max.max(axis=axes),
+        "mean": mean,
+        "std": np.sqrt(variance),
+    }
+
+
+def _quantiles_out_of_range(name: str, stored: FeatureStats) -> list[str]:
+    slack = _TOLERANCE * (np.abs(stored.max - stored.min) + 1e-6)
+    for key, values in stored.quantiles.items():
+        if ((values < stored.min - slack) | (values > stored.max + slack)).any():
+            return [f"{name!r}: {key} is not between the minimum and the maximum."]
+    return []

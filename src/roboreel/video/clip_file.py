@@ -1,0 +1,80 @@
+"""The packets of a clip as an MP4 file of their own; nothing is decoded."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+
+from roboreel.spans.whole import whole_file
+from roboreel.video.clip import plan_runs
+from roboreel.video.reader import open_packets
+from roboreel.video.remux import decoding_ticks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.video.packet_table import PacketTable
+
+__all__ = ["make_clip_file"]
+
+
+def make_clip_file(
+    path: Path, table: PacketTable, packets: NDArray[np.int64], *, fps: float
+) -> tuple[bytes, NDArray[np.int64]]:
+    """Return an MP4 file of some images of a video, and when each of them is shown in it.
+
+    The file begins at the keyframe that the first image needs, so that it may hold images before
+    the first one.
+
+    Args:
+        path: The video file.
+        table: Its packets.
+        packets: The packet of each image, ``(N,)``.
+        fps: Images per second.
+
+    Returns:
+        The bytes of the file, and nanoseconds ``(N,)``.
+    """
+    runs = plan_runs(packets, table.start)
+    start, stop = min(run.start for run in runs), max(run.stop for run in runs)
+    ticks = table.pts[start:stop] - table.pts[start]
+    # A player stops after the last image's duration: without one it would not be shown.
+    duration = max(round(1 / (fps * table.time_base)), 1)
+    file = _copy(path, table, start, ticks, duration)
+    # Rounded up: a moment just before an image would still show the one before it.
+    clock = table.time_base
+    moments = -(-ticks[packets - start] * 10**9 * clock.numerator // clock.denominator)
+    return file, moments.astype(np.int64)
+
+
+def _copy(
+    path: Path, table: PacketTable, start: int, ticks: NDArray[np.int64], duration: int
+) -> bytes:
+    """Return a file of the packets from ``start`` on, shown at ``ticks``; before 0, left out."""
+    # Images shown before the first keyframe depend on packets that are not copied.
+    kept = ticks >= 0
+    times = zip(ticks[kept].tolist(), decoding_ticks(ticks[kept]).tolist(), strict=True)
+    clock, out = str(table.time_base.denominator), io.BytesIO()
+    options = {"video_track_timescale": clock, "movie_timescale": clock}
+    with (
+        # For the codec's parameters: it reads headers only.
+        av.open(whole_file(path, "video file")) as source,
+        av.open(out, "w", format="mp4", options=options) as target,
+        open_packets(path, table) as reader,
+    ):
+        stream = target.add_stream_from_template(source.streams.video[0], opaque=True)
+        for number, data in reader.read(start, start + len(ticks)):
+            if not kept[number - start]:
+                continue
+            packet = av.Packet(bytes(data))
+            packet.stream, packet.time_base = stream, table.time_base
+            packet.pts, packet.dts = next(times)
+            packet.duration = duration
+            packet.is_keyframe = bool(table.keyframe[number])
+            target.mux(packet)
+    return out.getvalue()
