@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 
 def main() -> None:
@@ -23,7 +23,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        path = options.dataset or make_sample(Path(scratch, "arm"), Sample(episodes=3, frames=30))
+        path = options.dataset or make_demo_dataset(
+            Path(scratch, "arm"), DemoSpec(episodes=3, frames=30)
+        )
         read(path, options.batches, options.batch_size)
 
 

@@ -10,11 +10,11 @@ from roboreel import __version__
 from roboreel.cli.cache import cache
 from roboreel.cli.compact import compact
 from roboreel.cli.console import errors
+from roboreel.cli.demo import demo
 from roboreel.cli.export import export
 from roboreel.cli.info import info
 from roboreel.cli.recover import recover
 from roboreel.cli.report import report
-from roboreel.cli.sample import sample
 from roboreel.cli.stats import stats
 from roboreel.cli.view import view
 from roboreel.errors import DatasetError
@@ -33,7 +33,8 @@ app.command()(recover)
 app.command()(view)
 app.command()(export)
 app.command()(report)
-app.command()(sample)
+app.command()(demo)
+app.command("sample", hidden=True)(demo)  # its name until 0.1
 app.add_typer(cache, name="cache")
 app.command()(stats)
 
