@@ -135,7 +135,7 @@ class TestComputed:
         view = reel.open_dataset(tmp_path).select(episodes=[1])
         assert int(view.stats["mode"].count.max()) == 1
         assert int(view.compute_stats(["mode"])["mode"].count.max()) == 1
-        with pytest.raises(FeatureNotFoundError, match="'note' is not a feature of numbers"):
+        with pytest.raises(FeatureNotFoundError, match="'note' is not a numeric feature"):
             view.compute_stats(["note"])
 
     @needs_shared

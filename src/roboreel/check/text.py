@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from roboreel.check.ledger import NEEDS_TIER, ROUTINE
 from roboreel.check.words import counted, enumerated
-from roboreel.findings import RULES, SEVERITIES
+from roboreel.findings import SEVERITIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,8 +39,8 @@ def _lines(findings: Findings, width: int) -> Iterator[str]:
             if chosen:
                 yield from _group(chosen, width)
                 yield ""
-    yield from _wrapped(_summary(findings), width)
-    yield from _wrapped(_unchecked(findings), width)
+    for sentence in (_summary(findings), *_unchecked(findings)):
+        yield from _wrapped(sentence, width)
 
 
 def _group(group: Sequence[Finding], width: int) -> Iterator[str]:
@@ -75,21 +76,17 @@ def _summary(findings: Findings) -> str:
     return " ".join(parts)
 
 
-def _unchecked(findings: Findings) -> str:
-    """Return what a reader might take for checked and is not."""
+def _unchecked(findings: Findings) -> Iterator[str]:
+    """Yield what a reader might take for checked and is not."""
     reasons: dict[str, list[str]] = {}
     for code, reason in findings.not_checked.items():
-        if not reason.startswith(("Needs --tier", "Not asked for")):
+        if not reason.startswith(ROUTINE):
             reasons.setdefault(reason, []).append(code)
-    parts = [f"Not checked: {enumerated(codes)}. {why}" for why, codes in reasons.items()]
-    higher = [code for code in findings.not_checked if code in RULES and _is_dearer(findings, code)]
-    if higher and findings.tier in _HINTS:
-        parts.append(_HINTS[findings.tier])
-    return " ".join(parts)
-
-
-def _is_dearer(findings: Findings, code: str) -> bool:
-    return findings.not_checked[code].startswith("Needs --tier")
+    for why, codes in reasons.items():
+        yield f"Not checked: {enumerated(codes)}. {why}"
+    left = any(reason.startswith(NEEDS_TIER) for reason in findings.not_checked.values())
+    if left and findings.tier in _HINTS:
+        yield _HINTS[findings.tier]
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:

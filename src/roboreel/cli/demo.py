@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from roboreel.cli.console import output, progress_bar
+from roboreel.cli.console import print_line, progress_bar
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 __all__ = ["demo"]
@@ -32,7 +32,7 @@ def demo(
     """Make a dataset of a simulated arm that reaches for targets."""
     match = re.fullmatch(r"(\d+)x(\d+)", size)
     if match is None:
-        raise typer.BadParameter(f"{size!r} is not a size: write 240x320.", param_hint="--size")
+        raise typer.BadParameter(f"{size!r} is not a size: write 240x320.", param_hint="'--size'")
     # `--store video --codec h264` says the same as `--codec h264`.
     codecs = [word for word in stored if word not in ("video", "image")]
     try:
@@ -52,4 +52,4 @@ def demo(
     with progress_bar() as progress:
         bar = progress.add_task("Episodes", total=episodes)
         made = make_demo_dataset(path, spec, on_episode=lambda n: progress.update(bar, completed=n))
-    output.print(f"Made {made}. Look inside: roboreel info {made}", soft_wrap=True)
+    print_line(f"Made {made}. Look inside: roboreel info {made}")

@@ -40,7 +40,7 @@ def file_set(
     used = {name for _, name, _, _ in Formatter().parse(template) if name}
     return FileSet(
         template=template,
-        columns=dict(columns),
+        numbers=dict(columns),
         constants={name: value for name, value in constants.items() if name in used},
     )
 

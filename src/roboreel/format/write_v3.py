@@ -147,7 +147,7 @@ def _table_columns(place: Place, count: int) -> dict[str, Column]:
 def _file_columns(
     prefix: str, files: FileSet, file_of_episode: NDArray[np.int64]
 ) -> dict[str, Column]:
-    return {f"{prefix}/{name}": files.columns[name][file_of_episode] for name in _NUMBERS}
+    return {f"{prefix}/{name}": files.numbers[name][file_of_episode] for name in _NUMBERS}
 
 
 def write_stats(path: Path, stats: Mapping[str, FeatureStats], *, sync: bool = True) -> None:
