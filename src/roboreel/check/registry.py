@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.check import columns, computed, content, statistics, structure, tables, time
+from roboreel.check import (
+    columns,
+    computed,
+    content,
+    pointers,
+    statistics,
+    structure,
+    tables,
+    time,
+)
 
 if TYPE_CHECKING:
     from roboreel.check.checks import Check, Scan
@@ -15,6 +24,7 @@ __all__ = ["CHECKS", "SCANS"]
 # add a line.
 CHECKS: tuple[Check, ...] = (
     *structure.CHECKS,
+    *pointers.CHECKS,
     *statistics.CHECKS,
 )
 SCANS: tuple[type[Scan], ...] = (
