@@ -9,7 +9,7 @@ import numpy as np
 
 from roboreel.check.checks import NotChecked, Scan
 from roboreel.check.listing import is_lfs_pointer
-from roboreel.check.moments import SegmentMoments, segment_moments
+from roboreel.check.moments import SegmentMoments, join_moments, segment_moments
 from roboreel.check.statistics import (
     flat_camera,
     has_whole_statistics,
@@ -42,6 +42,7 @@ __all__ = ["SCANS"]
 _INDICES = [name for name in COUNTERS if name.endswith("index")]
 # As in stats/compare.py: some store float32, and everyone sums in another order.
 _TOLERANCE = 1e-3
+_MOST_GATHERED = 4096
 
 
 class Statistics(Scan):
@@ -53,6 +54,9 @@ class Statistics(Scan):
         super().__init__(context)
         self._totals: dict[str, Moments] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
+        # Gathered and then compared together: a call for each of many small files takes longer.
+        self._gathered: dict[str, list[tuple[NDArray[np.int64], SegmentMoments]]] = {}
+        self._num_gathered = 0
         self._lost: set[str] = set()
         self._lost_files = False
         self._of_episodes: dict[str, EpisodeStatColumns] = {}
@@ -79,28 +83,24 @@ class Statistics(Scan):
 
     def block(self, block: Block) -> Iterator[Finding]:
         """Add up the values, and compare those of each episode."""
-        wrong: dict[int, list[tuple[str, str]]] = {}
-        starts, episode_of_segment = _segments(block)
+        starts, positions = _segments(block)
         for name, column in block.columns.items():
             if column.values is None or not column.num_rows or name in _INDICES:
                 continue
-            moments = _moments(column, starts)
-            self._add(name, column.values.shape[1:], moments.total())
-            if name in self._of_episodes:
-                inside = episode_of_segment >= 0
-                compared = _differences(
-                    moments, inside, self._of_episodes[name], episode_of_segment[inside],
-                    column.values.shape[1:],
-                )  # fmt: skip
-                for position, says in compared:
-                    wrong.setdefault(position, []).append((name, says))
-        missing = set(self.context.manifest.features) - block.columns.keys()
-        self._lost.update(missing)
-        for position, problems in sorted(wrong.items()):
-            yield self._wrong_episode(position, problems)
+            shape = column.values.shape[1:]
+            if self._shapes.setdefault(name, shape) == shape:
+                part = (positions, _moments(column, starts))
+                self._gathered.setdefault(name, []).append(part)
+            else:
+                self._lost.add(name)
+        self._lost.update(self.context.manifest.features.keys() - block.columns.keys())
+        self._num_gathered += len(positions)
+        if self._num_gathered > _MOST_GATHERED:
+            yield from self._compare_gathered()
 
     def finish(self) -> Iterator[Outcome]:
         """Compare the statistics of all rows."""
+        yield from self._compare_gathered()
         file = statistics_file(self.context)
         if file is None or is_lfs_pointer(self.context.root / file):
             for code in ("RR501", "RR506"):
@@ -145,13 +145,21 @@ class Statistics(Scan):
             if features[name].is_camera and not (np.isfinite(stored) & (stored > 0)).all():
                 yield flat_camera(name, EPISODE_STATS_PATH)
 
-    def _add(self, name: str, shape: tuple[int, ...], total: Moments) -> None:
-        if name not in self._totals:
-            self._totals[name], self._shapes[name] = total, shape
-        elif self._shapes[name] == shape:
-            self._totals[name] = self._totals[name].plus(total)
-        else:
-            self._lost.add(name)
+    def _compare_gathered(self) -> Iterator[Finding]:
+        """Add what was gathered to the totals, and yield the episodes that differ."""
+        wrong: dict[int, list[tuple[str, str]]] = {}
+        for name, parts in self._gathered.items():
+            moments = join_moments([part for _, part in parts])
+            positions = np.concatenate([numbers for numbers, _ in parts])
+            total, before = moments.total(), self._totals.get(name)
+            self._totals[name] = total if before is None else before.plus(total)
+            if name in self._of_episodes:
+                stored = self._of_episodes[name]
+                for position, says in _differences(moments, positions, stored, self._shapes[name]):
+                    wrong.setdefault(position, []).append((name, says))
+        self._gathered, self._num_gathered = {}, 0
+        for position, problems in sorted(wrong.items()):
+            yield self._wrong_episode(position, problems)
 
     def _wrong_episode(self, position: int, problems: list[tuple[str, str]]) -> Finding:
         number = int(self.context.manifest.episodes.number[position])
@@ -192,12 +200,13 @@ def _moments(column: ScannedColumn, starts: NDArray[np.int64]) -> SegmentMoments
 
 def _differences(
     moments: SegmentMoments,
-    inside: NDArray[np.bool_],
-    stored: EpisodeStatColumns,
     positions: NDArray[np.int64],
+    stored: EpisodeStatColumns,
     shape: tuple[int, ...],
 ) -> Iterator[tuple[int, str]]:
     """Yield the episodes whose stored statistics differ, each with what differs first."""
+    inside = positions >= 0
+    positions = positions[inside]
     computed = {key: getattr(moments, key)[inside] for key in ("min", "max", "mean", "std")}
     size = stored.mean.shape[1]
     if computed["mean"].shape[1] != size:

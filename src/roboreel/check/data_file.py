@@ -26,7 +26,7 @@ _BLOCK_BYTES = 2**25
 """How much of a file is read at a time: little beside the budget, much beside a call."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Spans:
     """Episodes that lie in a file or a block, in the order of their rows, each ``(S,)``."""
 
@@ -38,19 +38,19 @@ class Spans:
     def __len__(self) -> int:
         return len(self.position)
 
-    @property
+    @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The rows of all spans, one after the other, ``(R,)``."""
         lengths = self.stop - self.start
         before = np.cumsum(lengths) - lengths
         return np.repeat(self.start - before, lengths) + np.arange(int(lengths.sum()))
 
-    @property
+    @cached_property
     def bounds(self) -> NDArray[np.int64]:
         """Span ``s`` has ``rows[bounds[s]:bounds[s + 1]]``, ``(S + 1,)``."""
         return np.concatenate([[0], np.cumsum(self.stop - self.start)]).astype(np.int64)
 
-    @property
+    @cached_property
     def owner(self) -> NDArray[np.int64]:
         """Which span each of `rows` is of, ``(R,)``."""
         return np.repeat(np.arange(len(self)), self.stop - self.start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from roboreel.stats.moments import Moments
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-__all__ = ["SegmentMoments", "segment_moments"]
+__all__ = ["SegmentMoments", "join_moments", "segment_moments"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +41,15 @@ class SegmentMoments:
             between = (self.count * (self.mean - mean) ** 2).sum(axis=0)
             spread = self.spread.sum(axis=0) + between
         return Moments(count, self.min.min(axis=0), self.max.max(axis=0), mean, spread)
+
+
+def join_moments(parts: Sequence[SegmentMoments]) -> SegmentMoments:
+    """Return the segments of several parts, one after the other."""
+    columns = (
+        np.concatenate([getattr(part, field.name) for part in parts])
+        for field in fields(SegmentMoments)
+    )
+    return SegmentMoments(*columns)
 
 
 def segment_moments(
