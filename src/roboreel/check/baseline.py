@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from roboreel.files import write_atomically
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Collection
+    from collections.abc import Mapping
 
     from roboreel.check.result import Findings
     from roboreel.findings import Finding
@@ -24,16 +25,16 @@ _VERSION = 1
 
 
 def fingerprint(found: Finding) -> str:
-    """Return what stays the same of a finding from run to run: its code and its place.
+    """Return what stays the same of a finding from run to run: code, severity and place.
 
     The message is no part of it: it has counts and times, which change with every new episode.
     """
-    place = (found.code, found.file, found.episode, found.feature)
+    place = (found.code, found.severity, found.file, found.episode, found.feature)
     return hashlib.sha256(json.dumps(place).encode()).hexdigest()[:32]
 
 
-def read_baseline(path: str | os.PathLike[str]) -> frozenset[str]:
-    """Return the fingerprints of the findings that a file lists.
+def read_baseline(path: str | os.PathLike[str]) -> Counter[str]:
+    """Return the fingerprints of the findings that a file lists, and how often it does.
 
     Raises:
         MissingFileError: There is no such file.
@@ -41,7 +42,7 @@ def read_baseline(path: str | os.PathLike[str]) -> frozenset[str]:
     """
     try:
         raw = json.loads(Path(path).read_bytes())
-        return frozenset(entry["fingerprint"] for entry in raw["findings"])
+        return Counter(str(entry["fingerprint"]) for entry in raw["findings"])
     except FileNotFoundError as error:
         raise MissingFileError(
             f"There is no baseline. Write one with --write-baseline: {str(path)!r}."
@@ -55,20 +56,18 @@ def write_baseline(path: str | os.PathLike[str], findings: Findings) -> None:
 
     The entries are sorted and have a line each, so that a change is easy to review.
     """
-    everything = [*findings.found, *findings.known]
     entries = sorted(
-        {
-            fingerprint(found): json.dumps(
-                {
-                    "code": found.code,
-                    "file": found.file,
-                    "episode": found.episode,
-                    "feature": found.feature,
-                    "fingerprint": fingerprint(found),
-                }
-            )
-            for found in everything
-        }.values()
+        json.dumps(
+            {
+                "code": found.code,
+                "severity": found.severity,
+                "file": found.file,
+                "episode": found.episode,
+                "feature": found.feature,
+                "fingerprint": fingerprint(found),
+            }
+        )
+        for found in (*findings.found, *findings.known)
     )
     lines = ",\n    ".join(entries)
     body = f"\n    {lines}\n  " if entries else ""
@@ -76,12 +75,16 @@ def write_baseline(path: str | os.PathLike[str], findings: Findings) -> None:
     write_atomically(Path(path), text)
 
 
-def without_known(findings: Findings, known: Collection[str]) -> Findings:
-    """Return the findings that a baseline does not list; the others become `Findings.known`."""
-    listed = [fingerprint(found) in known for found in findings.found]
-    pairs = list(zip(findings.found, listed, strict=True))
-    return replace(
-        findings,
-        found=tuple(found for found, is_known in pairs if not is_known),
-        known=(*findings.known, *(found for found, is_known in pairs if is_known)),
-    )
+def without_known(findings: Findings, baseline: Mapping[str, int]) -> Findings:
+    """Return the findings that a baseline does not list; the others become `Findings.known`.
+
+    Of several with the same fingerprint, as many are known as the baseline lists.
+    """
+    left = Counter(baseline)
+    new: list[Finding] = []
+    known = list(findings.known)
+    for found in findings.found:
+        key = fingerprint(found)
+        (known if left[key] > 0 else new).append(found)
+        left[key] -= 1
+    return replace(findings, found=tuple(new), known=tuple(known))

@@ -75,8 +75,9 @@ def _rule(rule: Rule) -> dict[str, Any]:
 def _result(found: Finding, index: int) -> dict[str, Any]:
     location: dict[str, Any] = {
         "physicalLocation": {
-            # A code host shows nothing that has no place.
-            "artifactLocation": {"uri": quote(found.file or INFO_PATH), "uriBaseId": _ROOT}
+            # A code host shows nothing without a file and a line.
+            "artifactLocation": {"uri": quote(found.file or INFO_PATH), "uriBaseId": _ROOT},
+            "region": {"startLine": 1},
         }
     }
     names = {"episode": found.episode, "feature": found.feature}

@@ -97,7 +97,7 @@ def check(
     """
     if update and baseline is None:
         raise typer.BadParameter("Name the file with --baseline.", param_hint="'--write-baseline'")
-    known = frozenset() if baseline is None or update else read_baseline(baseline)
+    known = {} if baseline is None or update else read_baseline(baseline)
     with _progress() as on_progress:
         findings = check_dataset(
             path,
