@@ -11,22 +11,25 @@ from tests.video_factory import write_video
 CODECS = ["libx264", "libx265", "libsvtav1", "libvpx-vp9"]
 
 
+def keyframes_of(path, stop=None):
+    found = find_keyframes(path, read_packet_table(path), stop)
+    assert found is not None
+    return found.tolist()
+
+
 @pytest.mark.parametrize("gop", [1, 2, 7])
 @pytest.mark.parametrize("codec", CODECS)
 def test_packets_say_the_same_as_the_keyframe_table(codec, gop, tmp_path):
     path = write_video(tmp_path / "video.mp4", range(20), codec, gop=gop)
-    table = read_packet_table(path)
-    found = find_keyframes(path, table)
-    assert found is not None
-    assert found.tolist() == table.keyframe.tolist()
-    assert found.sum() == -(-20 // gop)
+    found = keyframes_of(path)
+    assert found == read_packet_table(path).keyframe.tolist()
+    assert sum(found) == -(-20 // gop)
 
 
 def test_packets_say_the_same_with_b_frames(tmp_path):
     path = write_video(tmp_path / "video.mp4", range(20), gop=10, bframes=2)
-    table = read_packet_table(path)
-    assert find_keyframes(path, table).tolist() == table.keyframe.tolist()
-    assert find_keyframes(path, table, 3).tolist() == [True, False, False]
+    assert keyframes_of(path) == read_packet_table(path).keyframe.tolist()
+    assert keyframes_of(path, 3) == [True, False, False]
 
 
 def test_a_codec_that_is_not_known_is_not_guessed(tmp_path):
@@ -41,7 +44,7 @@ def test_a_table_tells_whether_keyframes_are_listed(tmp_path):
     table = read_packet_table(path)
     assert not table.lists_keyframes
     assert table.keyframe.all()
-    assert find_keyframes(path, table).tolist() == [True, False] * 4
+    assert keyframes_of(path) == [True, False] * 4
 
 
 def test_a_fragmented_file_lists_its_keyframes(tmp_path):

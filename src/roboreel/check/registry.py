@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.check import structure
+from roboreel.check import structure, video
 
 if TYPE_CHECKING:
     from roboreel.check.checks import Check
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["CHECKS"]
 
 # Every module of checks has a tuple CHECKS. To add one, import it and add a line.
-CHECKS: tuple[Check, ...] = (*structure.CHECKS,)
+CHECKS: tuple[Check, ...] = (*structure.CHECKS, *video.CHECKS)

@@ -90,7 +90,8 @@ class _Ledger:
         self._checked: set[str] = set()
 
     def wants(self, check: Check) -> bool:
-        return any(code in self.asked for code in check.codes)
+        is_affordable = TIERS.index(check.tier) <= TIERS.index(self.tier)
+        return is_affordable and any(code in self.asked for code in check.codes)
 
     def run(self, check: Check, context: Context) -> None:
         codes = [code for code in check.codes if code in self.asked]
