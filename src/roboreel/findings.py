@@ -162,7 +162,7 @@ _ALL = (
     Rule("RR502", "disordered-quantiles", "error", "metadata", "Stored quantiles are out of order or outside of min and max.", fixable=True),
     Rule("RR503", "missing-statistics", "warning", "metadata", "A feature has no statistics.", fixable=True),
     Rule("RR504", "degenerate-image-statistics", "warning", "metadata", "The stored std of a camera is 0 or not a number.", fixable=True),
-    Rule("RR505", "known-statistics-defect", "note", "numbers", "The statistics have a known defect of the LeRobot version that wrote them.", fixable=True),
+    Rule("RR505", "known-statistics-defect", "note", "metadata", "The statistics have a known defect of the LeRobot version that wrote them.", fixable=True),
     Rule("RR506", "wrong-episode-statistics", "warning", "numbers", "The statistics of an episode differ from its values.", fixable=True),
 
     Rule("RR601", "nan", "error", "numbers", "Values are NaN."),

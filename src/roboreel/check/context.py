@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.check.listing import list_files
+from roboreel.errors import DatasetError
+from roboreel.format.paths import STATS_PATH
+from roboreel.format.statistics import read_stats
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from roboreel.check.listing import Listing
     from roboreel.schema import Manifest
+    from roboreel.stats import FeatureStats
 
     Progress = Callable[[str, int, int], None]
 
@@ -53,6 +60,21 @@ class Context:
         """Tell whoever waits how far a check is: ``("Data files", 3, 40)``."""
         if self._on_progress is not None:
             self._on_progress(what, done, total)
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The files in the dataset's folders."""
+        return list_files(self.manifest)
+
+    @cached_property
+    def stats(self) -> dict[str, FeatureStats]:
+        """The stored statistics of the whole dataset; empty if there are none to be read."""
+        if STATS_PATH not in self.listing:
+            return {}
+        try:
+            return read_stats(self.manifest)
+        except DatasetError:  # a finding of its own: RR107 or RR111
+            return {}
 
     @cached_property
     def positions_by_data_file(self) -> list[NDArray[np.int64]]:

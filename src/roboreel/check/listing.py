@@ -18,6 +18,7 @@ __all__ = ["Listing", "is_lfs_pointer", "list_files"]
 
 _POINTER_START = b"version https://git-lfs.github.com/spec/"
 _MOST_POINTER_BYTES = 1024
+_DEEPEST = 8
 
 
 @dataclass(slots=True)
@@ -34,8 +35,8 @@ class Listing:
 
     def add(self, root: str, folder: str) -> None:
         """Add the files of a folder and of those inside it; what begins with a dot is left out."""
-        for entry in _entries(os.path.join(root, folder)):
-            path = f"{folder}/{entry.name}" if folder else entry.name
+        for entry in _entries(f"{root}/{folder}"):
+            path = f"{folder}/{entry.name}"
             is_link = entry.is_symlink()
             if is_link:
                 self.links.append(path)
@@ -50,9 +51,6 @@ class Listing:
                 self.sizes[path] = -1
 
 
-_DEEPEST = 8
-
-
 def list_files(manifest: Manifest) -> Listing:
     """Return the files in the folders that the path templates and ``meta/`` name."""
     sets = [manifest.data_files, *manifest.video_files.values()]
@@ -62,8 +60,8 @@ def list_files(manifest: Manifest) -> Listing:
     if any("{" in top or "." in top for top in tops):
         tops |= set(folders(manifest.root))
     for top in sorted(tops):
-        if os.path.isdir(os.path.join(root, top)):
-            if os.path.islink(os.path.join(root, top)):
+        if (manifest.root / top).is_dir():
+            if (manifest.root / top).is_symlink():
                 listing.links.append(top)
             listing.add(root, top)
     return listing

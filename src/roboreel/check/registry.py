@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.check import structure, video
+from roboreel.check import columns, computed, content, statistics, structure, tables, time, video
 
 if TYPE_CHECKING:
-    from roboreel.check.checks import Check
+    from roboreel.check.checks import Check, Scan
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "SCANS"]
 
-# Every module of checks has a tuple CHECKS. To add one, import it and add a line.
-CHECKS: tuple[Check, ...] = (*structure.CHECKS, *video.CHECKS)
+# A module of checks has a tuple CHECKS, one of scans a tuple SCANS. To add a module, import it and
+# add a line.
+CHECKS: tuple[Check, ...] = (
+    *structure.CHECKS,
+    *statistics.CHECKS,
+    *video.CHECKS,
+)
+SCANS: tuple[type[Scan], ...] = (
+    *tables.SCANS,
+    *columns.SCANS,
+    *time.SCANS,
+    *computed.SCANS,
+    *content.SCANS,
+)

@@ -5,25 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.check.context import Context
-from roboreel.check.registry import CHECKS
-from roboreel.check.result import Findings
+from roboreel.check.ledger import Ledger
+from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.registry import CHECKS, SCANS
+from roboreel.check.scanning import PASS_CODES, scan_rows
 from roboreel.check.selection import needed_tier, select_codes
+from roboreel.check.structure import pointer_finding
 from roboreel.errors import (
     DatasetError,
     NotADatasetError,
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.findings import RULES, TIERS, Finding, Tier, finding
+from roboreel.findings import TIERS, finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
+from roboreel.format.paths import INFO_PATH
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from roboreel.check.checks import Check
+    from roboreel.check.result import Findings
+    from roboreel.findings import Finding, Tier
 
 __all__ = ["check_dataset"]
 
@@ -56,7 +61,7 @@ def check_dataset(
     """
     codes = select_codes(only, ignore)
     tier = tier or needed_tier(only)
-    ledger = _Ledger(codes, tier)
+    ledger = Ledger(codes, tier)
     root = dataset_folder(path)
     try:
         manifest = read_manifest(root)
@@ -64,86 +69,35 @@ def check_dataset(
         raise
     except DatasetError as error:
         ledger.add([_unopenable(error, root)])
-        for code in ledger.asked:
-            ledger.miss(code, "The metadata cannot be read.")
+        ledger.give_up("The metadata cannot be read.")
         return ledger.close(root)
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
-    for check in sorted(CHECKS, key=lambda check: TIERS.index(check.tier)):
-        if ledger.wants(check):
-            ledger.run(check, context)
+    for level in TIERS[: TIERS.index(tier) + 1]:
+        if level == "numbers":
+            _scan(context, ledger)
+        for check in CHECKS:
+            if check.tier == level and ledger.wants(check.codes) and check.applies(context):
+                ledger.run(check.codes, lambda check=check: check.run(context))  # type: ignore[misc]
     return ledger.close(root, context)
 
 
-class _Ledger:
-    """What was asked for, what was found, and what could not be checked."""
-
-    def __init__(self, codes: Sequence[str], tier: Tier) -> None:
-        self.tier = tier
-        affordable = TIERS[: TIERS.index(tier) + 1]
-        self.asked = [code for code in codes if RULES[code].tier in affordable]
-        self._found: list[Finding] = []
-        self._missed = {
-            code: "Not asked for." if code not in codes else f"Needs --tier {RULES[code].tier}."
-            for code in RULES
-            if code not in self.asked and code != "RR001"
-        }
-        self._checked: set[str] = set()
-
-    def wants(self, check: Check) -> bool:
-        is_affordable = TIERS.index(check.tier) <= TIERS.index(self.tier)
-        return is_affordable and any(code in self.asked for code in check.codes)
-
-    def run(self, check: Check, context: Context) -> None:
-        codes = [code for code in check.codes if code in self.asked]
-        self._checked.update(codes)
-        self.add(self._guarded(check.run(context), codes))
-
-    def add(self, findings: Iterable[Finding]) -> None:
-        for found in findings:
-            if found.code in self.asked or found.code == "RR001":
-                self._found.append(found)
-
-    def miss(self, code: str, reason: str) -> None:
-        self._missed.setdefault(code, reason)
-
-    def close(self, root: Path, context: Context | None = None) -> Findings:
-        for code in self.asked:
-            if code not in self._checked and code != "RR001":
-                self.miss(code, "Nothing checks this yet.")
-        found = [one for one in self._found if context is None or _is_wanted(one, context)]
-        found.sort(key=lambda one: (one.code, -1 if one.episode is None else one.episode))
-        return Findings(
-            root=root,
-            tier=self.tier,
-            found=tuple(dict.fromkeys(found)),
-            checked=tuple(code for code in RULES if code in self._checked - self._missed.keys()),
-            not_checked={code: self._missed[code] for code in RULES if code in self._missed},
-        )
-
-    def _guarded(self, findings: Iterable[Finding], codes: Sequence[str]) -> Iterator[Finding]:
-        """Pass findings on; an error is the finding that the codes were not checked."""
-        try:
-            yield from findings
-        except (DatasetError, OSError) as error:
-            for code in codes:
-                self.miss(code, str(error))
-            yield finding("RR001", f"Could not check {', '.join(codes)}: {error}")
-
-
-def _is_wanted(found: Finding, context: Context) -> bool:
-    if context.is_whole or found.episode is None:
-        return True
-    episodes = context.manifest.episodes
-    return bool(found.episode in episodes.number[context.wanted])
+def _scan(context: Context, ledger: Ledger) -> None:
+    scans = [scan for scan in SCANS if ledger.wants(scan.codes)]
+    codes = [*PASS_CODES, *(code for scan in scans for code in scan.codes)]
+    if ledger.wants(codes):
+        ledger.run(codes, lambda: scan_rows(context, [scan(context) for scan in scans]))
 
 
 def _unopenable(error: DatasetError, root: Path) -> Finding:
     """Return the finding that says why a dataset cannot be opened at all."""
+    file = _file_in(str(error), root)
+    if file is not None and is_lfs_pointer(root / file):
+        return pointer_finding(file)
     if isinstance(error, UnsafePathError):
-        return finding("RR108", str(error), file="meta/info.json")
+        return finding("RR108", str(error), file=INFO_PATH)
     if isinstance(error, UnsupportedVersionError):
-        return finding("RR102", str(error), severity="error", file="meta/info.json")
-    return finding("RR111", str(error), file=_file_in(str(error), root))
+        return finding("RR102", str(error), severity="error", file=INFO_PATH)
+    return finding("RR111", str(error), file=file)
 
 
 def _file_in(message: str, root: Path) -> str | None:

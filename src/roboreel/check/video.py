@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roboreel.check.camera_videos import camera_findings, late_indices, rate_explains
-from roboreel.check.checks import Check
+from roboreel.check.checks import Check, NotChecked
 from roboreel.check.clip_findings import clip_findings, clips_of
 from roboreel.check.clip_places import place_clips
 from roboreel.check.listing import is_lfs_pointer
 from roboreel.check.still_packets import StillPackets
 from roboreel.check.swapped_videos import swapped_cameras, swapped_files
 from roboreel.check.video_survey import read_video, survey
+from roboreel.check.words import counted
 from roboreel.errors import MissingFileError
 
 if TYPE_CHECKING:
@@ -21,14 +22,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
     from roboreel.check.video_survey import VideoFile
     from roboreel.findings import Finding
 
 __all__ = ["CHECKS"]
 
+_CODES = (
+    "RR305",
+    *("RR401", "RR402", "RR403", "RR404", "RR405", "RR406"),
+    *("RR407", "RR408", "RR409", "RR410", "RR411", "RR412"),
+)
 
-def video_files(context: Context) -> Iterator[Finding]:
+
+def video_files(context: Context) -> Iterator[Outcome]:
     """Yield what the packet tables of all videos tell, each read once.
 
     Missing files and Git LFS pointers are left to the checks of the metadata.
@@ -37,13 +45,18 @@ def video_files(context: Context) -> Iterator[Finding]:
     videos: dict[str, list[VideoFile]] = {camera: [] for camera in manifest.video_files}
     still = {camera: StillPackets(manifest, camera) for camera in videos}
     total = sum(len(files) for files in manifest.video_files.values())
+    unread = 0
     for done, (camera, file, positions) in enumerate(context.video_files()):
         context.report_progress("Videos", done, total)
         video, findings = _read(context, camera, file, positions, still[camera])
         yield from findings
         if video is not None:
             videos[camera].append(video)
+        unread += video is None
     context.report_progress("Videos", total, total)
+    if unread:
+        reason = f"{counted(unread, 'video')} of {total:,} cannot be read."
+        yield from (NotChecked(code, reason) for code in _CODES if code != "RR401")
     yield from _compared(context, videos)
     for camera in videos:
         yield from still[camera].findings(context)
@@ -99,13 +112,8 @@ def _compared(context: Context, videos: dict[str, list[VideoFile]]) -> Iterator[
             yield from (one for one in found if camera not in exchanged or one.code != "RR406")
 
 
-CHECKS = (
-    Check(
-        (
-            "RR305",
-            *("RR401", "RR402", "RR403", "RR404", "RR405", "RR406"),
-            *("RR407", "RR408", "RR409", "RR410", "RR411", "RR412"),
-        ),
-        video_files,
-    ),
-)
+def _has_videos(context: Context) -> bool:
+    return any(len(files) for files in context.manifest.video_files.values())
+
+
+CHECKS = (Check(_CODES, video_files, applies=_has_videos),)
