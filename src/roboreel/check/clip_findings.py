@@ -94,16 +94,15 @@ class _Report:
         late_s = misfit.images / self._clips.fps
         way = "late" if misfit.images > 0 else "early"
         much = f"{counted(abs(misfit.images), 'image')} ({abs(late_s):.3f} s) {way}"
-        harm = "their rows show the images of other moments"
         if misfit.stop - misfit.start == len(self._clips.length) > 1:
-            what = f"All {misfit.stop} clips of the video start {much}: {harm}."
+            what = f"All {misfit.stop} clips of the video start {much}: rows show the images of other moments."
             yield self._finding("RR404", what)
             return
         for clip in range(misfit.start, misfit.stop):
             start_s = float(self._clips.start_s[clip])
             what = (
                 f"The clip of episode {self._number(clip)} starts {much}, at {start_s:.3f} s "
-                f"instead of {start_s - late_s:.3f} s: {harm}."
+                f"instead of {start_s - late_s:.3f} s: its rows show the images of other moments."
             )
             yield self._finding("RR404", what, clip)
 

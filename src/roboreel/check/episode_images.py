@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.check.image_watch import ImageWatch, thinned
+from roboreel.check.image_watch import ImageWatch, StillRun, thinned
+from roboreel.check.pixel_summary import PixelSummary, summarize_pixels
 from roboreel.errors import (
     CorruptFileError,
     DatasetError,
@@ -16,6 +18,7 @@ from roboreel.errors import (
 )
 from roboreel.image import decode_image
 from roboreel.stats import ImageAccumulator
+from roboreel.video.mp4 import read_packet_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +28,10 @@ if TYPE_CHECKING:
     from roboreel.frames.clips import EpisodeClip
     from roboreel.frames.frame_reader import FrameReader
 
-__all__ = ["Damage", "EpisodeImages", "look_at_episode"]
+__all__ = ["NOT_SEEN", "Damage", "EpisodeImages", "look_at_episode"]
 
+NOT_SEEN = 255
+"""Stands for the sharpness of an image that was not seen."""
 _CHANNELS = 3
 
 
@@ -41,18 +46,30 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpisodeImages:
-    """What was seen of an episode."""
+    """What was seen of an episode, in about a byte per frame."""
 
     camera: str
     position: int
     """The episode's position."""
-    watch: ImageWatch
+    num_images: int
+    same: StillRun | None
+    """The longest run of images that are equal to the last bit."""
+    still: StillRun | None
+    """The longest run of images that hardly differ."""
+    num_still: int
+    """Frames in all such runs."""
+    changes: tuple[float, ...]
+    """How much the image changes where it changes most, each time over as many frames as the
+    shortest run has; of 255."""
+    black: tuple[int, ...]
+    """Frames whose images are black."""
+    sharpness: NDArray[np.uint8]
+    """Of each frame, ``(T,)``; `NOT_SEEN` where there is no image, or it is black."""
     damage: tuple[Damage, ...]
-    counted: ImageAccumulator | None
-    """None for depth, and for images of other than three channels of 8 bits. Of large images, only
-    every n-th pixel counts."""
+    pixels: PixelSummary | None
+    """None for depth, and for images of other than three channels of 8 bits."""
     not_read: str | None = None
-    """Why nothing was decoded, if nothing was."""
+    """Why there are no images, or not all."""
 
 
 def look_at_episode(
@@ -81,9 +98,7 @@ def look_at_episode(
 class _Look:
     """Passes the images of an episode to whoever looks at them."""
 
-    def __init__(
-        self, frames: FrameReader, camera: str, position: int, watch: ImageWatch
-    ) -> None:
+    def __init__(self, frames: FrameReader, camera: str, position: int, watch: ImageWatch) -> None:
         self._frames = frames
         self._camera = camera
         self._position = position
@@ -93,19 +108,34 @@ class _Look:
 
     def result(self, not_read: str | None = None) -> EpisodeImages:
         """Return what was seen."""
-        self._watch.finish()
+        watch = self._watch
+        watch.finish()
+        length = int(self._frames.manifest.episodes.length[self._position])
+        sharpness = np.full(length, NOT_SEEN, np.uint8)
+        if watch.sharpness:
+            sharpness[watch.frames] = np.minimum(watch.sharpness, NOT_SEEN - 1)
+            sharpness[watch.black] = NOT_SEEN
+        runs = watch.same if watch.is_depth else watch.still
         return EpisodeImages(
-            self._camera,
-            self._position,
-            self._watch,
-            tuple(self._damage),
-            self._counted,
-            not_read,
+            camera=self._camera,
+            position=self._position,
+            num_images=len(watch.frames),
+            same=_longest(watch.same),
+            still=_longest(watch.still),
+            num_still=sum(run.length for run in runs),
+            changes=tuple(watch.changes),
+            black=tuple(watch.black),
+            sharpness=sharpness,
+            damage=tuple(self._damage),
+            pixels=None if self._counted is None else summarize_pixels(self._counted),
+            not_read=not_read,
         )
 
     def at_video(self) -> None:
         """Look at a clip; after damage, decoding goes on at the next keyframe."""
         clip = self._frames.clips.find(self._camera, self._position)
+        if clip.table.via != "mp4":
+            _raise_if_damaged(clip)
         depth = self._frames.manifest.features[self._camera].depth
         starts = clip.table.start[clip.packets]
         independent = clip.keyframes
@@ -123,19 +153,21 @@ class _Look:
                 place = stop
 
     def _lose(self, clip: EpisodeClip, place: int, stop: int, error: Exception) -> None:
-        cause = str(error).split(" Video file: ")[0]
+        cause = str(error).split(" Video file: ")[0].split(": [Errno")[0].rstrip(".") + "."
         self._damage.append(Damage(int(clip.frames[place]), int(clip.frames[stop - 1]) + 1, cause))
 
     def at_pictures(self) -> None:
         """Look at the pictures in a data file."""
         episodes = self._frames.manifest.episodes
         start = int(episodes.start[self._position])
-        for frame, picture in enumerate(self._pictures(start, int(episodes.length[self._position]))):
+        for frame, picture in enumerate(
+            self._pictures(start, int(episodes.length[self._position]))
+        ):
             try:
                 if isinstance(picture, MissingValueError):
                     raise picture
                 pixels = decode_image(picture)
-            except (CorruptFileError, MissingValueError) as error:
+            except (CorruptFileError, MissingValueError) as error:  # noqa: PERF203  # decoding is dear
                 self._damage.append(Damage(frame, frame + 1, str(error)))
             else:
                 self._see(frame, pixels.transpose(2, 0, 1), True)
@@ -162,3 +194,13 @@ class _Look:
         if image.dtype == np.uint8 and len(image) == _CHANNELS and not self._watch.is_depth:
             self._counted = self._counted or ImageAccumulator(_CHANNELS)
             self._counted.update(thinned(image)[None])
+
+
+def _raise_if_damaged(clip: EpisodeClip) -> None:
+    """Raise the error of a damaged index, which FFmpeg reads as far as it goes: it is RR401."""
+    with suppress(UnsupportedVideoError):
+        read_packet_table(clip.path)
+
+
+def _longest(runs: list[StillRun]) -> StillRun | None:
+    return max(runs, key=lambda run: run.length, default=None)

@@ -15,8 +15,9 @@ __all__ = ["SHARPNESS_STEPS", "ImageWatch", "StillRun", "sharpness_of", "thinned
 # Measured on every n-th pixel, so that at most so many are left of a line.
 _MOST_PIXELS = 320
 _COLOURS = 3
-# An image is still if no field of a grid of 8x8 changes by more than this, on average, of 255.
-_GRID, _STILL_CHANGE = 8, 2.5
+# An image is still if no field of a grid of 8x8 changes by more than this, on average, of 255. Encoders
+# change textures and edges by up to 5 when they encode the same image again.
+_GRID, _STILL_CHANGE = 8, 6.0
 # An image is black if nearly no pixel is brighter than this.
 _BLACK_LEVEL, _BRIGHT_SHARE = 16, 0.01
 SHARPNESS_STEPS = 8
@@ -31,6 +32,8 @@ class StillRun:
     stop: int
     codings: int
     """How many of the images were encoded on their own, without reference to another one."""
+    change: float = 0.0
+    """How much the image changes at most, where it changes most; of 255."""
 
     @property
     def length(self) -> int:
@@ -55,14 +58,19 @@ class ImageWatch:
     """Runs of images that hardly differ from their first."""
     sharpness: list[int] = field(default_factory=list)
     """Of each image, on the scale of `sharpness_of`."""
-    black: list[bool] = field(default_factory=list)
+    black: list[int] = field(default_factory=list)
+    """Frames whose images are black."""
     frames: list[int] = field(default_factory=list)
     """The frame of each image."""
+    changes: list[float] = field(default_factory=list)
+    """How much the image changes, where it changes most, in steps of ``least`` frames; of 255."""
     _same_from: tuple[int, int] = (0, 0)
     _still_from: tuple[int, int] = (0, 0)
     _codings: int = 0
     _last: NDArray[Any] | None = None
     _reference: NDArray[np.int16] | None = None
+    _change: float = 0.0
+    _earlier: NDArray[np.int16] | None = None
 
     def add(self, frame: int, image: NDArray[Any], *, is_independent: bool) -> None:
         """Look at the next image.
@@ -79,10 +87,14 @@ class ImageWatch:
         self._last = image
         if not self.is_depth:
             small = _brightness(image)
-            if not follows or self._reference is None or _moves(self._reference, small):
-                self._end(self.still, *self._still_from)
+            change = _change(self._reference, small) if follows else np.inf
+            if change > _STILL_CHANGE:
+                self._end(self.still, *self._still_from, self._change)
                 self._still_from, self._reference = (frame, self._codings), small
-            self.black.append(bool((small > _BLACK_LEVEL).mean() < _BRIGHT_SHARE))
+            self._change = max(self._change, change) if change <= _STILL_CHANGE else 0.0
+            self._step(small)
+            if (small > _BLACK_LEVEL).mean() < _BRIGHT_SHARE:
+                self.black.append(frame)
             self.sharpness.append(sharpness_of(small))
         self._codings += is_independent
         self.frames.append(frame)
@@ -91,12 +103,19 @@ class ImageWatch:
         """Close the runs that are still open."""
         self._end(self.same, *self._same_from)
         if not self.is_depth:
-            self._end(self.still, *self._still_from)
-        self._last = self._reference = None
+            self._end(self.still, *self._still_from, self._change)
+        self._last = self._reference = self._earlier = None
 
-    def _end(self, runs: list[StillRun], start: int, codings: int) -> None:
+    def _step(self, small: NDArray[np.int16]) -> None:
+        if len(self.frames) % self.least == 0:
+            if self._earlier is not None:
+                self.changes.append(_change(self._earlier, small))
+            self._earlier = small
+
+    def _end(self, runs: list[StillRun], start: int, codings: int, change: float = 0.0) -> None:
         if self.frames and self.frames[-1] + 1 - start >= self.least:
-            runs.append(StillRun(start, self.frames[-1] + 1, self._codings - codings))
+            run = StillRun(start, self.frames[-1] + 1, self._codings - codings, change)
+            runs.append(run)
 
 
 def thinned(image: NDArray[Any]) -> NDArray[Any]:
@@ -126,7 +145,8 @@ def _brightness(image: NDArray[Any]) -> NDArray[np.int16]:
     """Return the brightness of every n-th pixel, 0 to 255."""
     small = thinned(image)
     if len(small) < _COLOURS or small.dtype != np.uint8:
-        return small[0].astype(np.int16)
+        grey: NDArray[np.int16] = small[0].astype(np.int16)
+        return grey
     red, green, blue = (plane.astype(np.int16) for plane in small[:3])
     brightness: NDArray[np.int16] = (red + 2 * green + blue) >> 2
     return brightness
@@ -136,12 +156,12 @@ def _is_same(first: NDArray[Any], second: NDArray[Any]) -> bool:
     return first.shape == second.shape and bool((first == second).all())
 
 
-def _moves(reference: NDArray[np.int16], image: NDArray[np.int16]) -> bool:
-    """Return whether a field of the grid changes."""
-    if reference.shape != image.shape:
-        return True
+def _change(reference: NDArray[np.int16] | None, image: NDArray[np.int16]) -> float:
+    """Return by how much the field of the grid that changes most does so, on average."""
+    if reference is None or reference.shape != image.shape:
+        return np.inf
     change = np.abs(image - reference)
     height, width = (max(length // _GRID, 1) for length in change.shape)
     rows, columns = change.shape[0] // height * height, change.shape[1] // width * width
     fields = change[:rows, :columns].reshape(rows // height, height, -1, width)
-    return bool(fields.mean(axis=(1, 3)).max(initial=0.0) > _STILL_CHANGE)
+    return float(fields.mean(axis=(1, 3)).max(initial=0.0))

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.check import columns, computed, content, statistics, structure, tables, time, video
+from roboreel.check import (
+    columns,
+    computed,
+    content,
+    images,
+    statistics,
+    structure,
+    tables,
+    time,
+    video,
+)
 
 if TYPE_CHECKING:
     from roboreel.check.checks import Check, Scan
@@ -17,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     *structure.CHECKS,
     *statistics.CHECKS,
     *video.CHECKS,
+    *images.CHECKS,
 )
 SCANS: tuple[type[Scan], ...] = (
     *tables.SCANS,

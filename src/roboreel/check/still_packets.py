@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["StillPackets", "is_common", "shortest_still"]
+__all__ = ["StillPackets", "is_common", "is_long", "shortest_still"]
 
 _SHORTEST_S, _SHORTEST_IMAGES = 0.5, 10
+_LONG_S = 2.0
 # What all codecs spend at most on an image that copies the one before: a header, and a share of
 # each block of 16x16 pixels.
 _TINY_BYTES, _TINY_PER_BLOCK = 24, 1 / 8
@@ -103,8 +104,13 @@ class StillPackets:
 
     def findings(self, context: Context) -> Iterator[Finding]:
         """Yield the stretches in which the camera seems to be frozen while the robot moves."""
-        usual = self._usual_bytes
-        live = [one for one in self._similar if usual >= _LIVE * one.packet_bytes > 0]
+        usual, fps, lengths = self._usual_bytes, self._manifest.fps, self._manifest.episodes.length
+        live = [
+            one
+            for one in self._similar
+            if usual >= _LIVE * one.packet_bytes > 0
+            and is_long(one.stop - one.start, int(lengths[one.position]), fps)
+        ]
         stretches = _longest([*live, *self._equal])
         if not stretches:
             return
@@ -164,6 +170,11 @@ def _longest(stretches: list[_Stretch]) -> list[_Stretch]:
 def shortest_still(fps: float) -> int:
     """Return how many equal images in a row are worth telling."""
     return max(_SHORTEST_IMAGES, round(_SHORTEST_S * fps))
+
+
+def is_long(count: int, length: int, fps: float) -> bool:
+    """Return whether so many frames of an episode make up for weak evidence: 2 s, or half of it."""
+    return count >= min(_LONG_S * fps, length / 2)
 
 
 def is_common(count: int, total: int) -> bool:
