@@ -56,14 +56,12 @@ class CameraImages:
         self._seen.append(seen)
         if seen.damage:
             yield self._undecodable(seen)
-        if len(seen.black) >= _FEWEST_BLACK:
-            what = f"{counted(len(seen.black), 'image')} of episode {self._number(seen)} are black."
-            yield self._finding("RR612", what, seen, (seen.black[0], seen.black[-1] + 1))
         yield from self._episode_statistics(seen)
 
     def findings(self, movement: Movement) -> Iterator[Finding]:
         """Yield what only all episodes together tell."""
         yield from self._frozen(movement)
+        yield from self._black()
         yield from self._blurred()
         yield from self._statistics()
 
@@ -132,6 +130,19 @@ class CameraImages:
         if not (is_strong or moves):
             return None
         return seen, run, "warning" if is_strong and moves else "note", moves
+
+    def _black(self) -> Iterator[Finding]:
+        found = [seen for seen in self._seen if len(seen.black) >= _FEWEST_BLACK]
+        if is_common(len(found), len(self._seen)):
+            what = (
+                f"Images of {self._camera!r} are black in {len(found):,} of {len(self._seen):,} "
+                "episodes."
+            )
+            yield finding("RR612", what, feature=self._camera)
+            return
+        for seen in found:
+            what = f"{counted(len(seen.black), 'image')} of episode {self._number(seen)} are black."
+            yield self._finding("RR612", what, seen, (seen.black[0], seen.black[-1] + 1))
 
     def _blurred(self) -> Iterator[Finding]:
         counts = sum(

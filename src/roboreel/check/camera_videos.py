@@ -50,8 +50,8 @@ def late_indices(videos: Sequence[VideoFile]) -> Iterator[Finding]:
     late = [video for video in videos if video.index_at_end]
     if late:
         what = (
-            f"{_of(late, videos)} have the index at the end: opening one over a network takes a "
-            "request more."
+            f"{_of(late, videos)}: the index is at the end, so that opening one over a network "
+            "takes another request."
         )
         yield finding("RR411", what, file=_only(late))
 
@@ -154,8 +154,8 @@ def _keyframes(camera: str, videos: Sequence[VideoFile]) -> Iterator[Finding]:
     if slow:
         worst = max(slow, key=lambda video: video.packets_per_image)
         what = (
-            f"{_of(slow, videos)} of {camera!r} have few keyframes: a random image takes "
-            f"{worst.packets_per_image:.0f} packets to decode."
+            f"{_of(slow, videos)} of {camera!r}: there are few keyframes, and a random image takes "
+            f"up to {worst.packets_per_image:.0f} packets to decode on average."
         )
         yield finding(
             "RR408",

@@ -46,7 +46,7 @@ class PlacedClips:
 
     clips: FileClips
     first: NDArray[np.int64]
-    """The image nearest to each clip's start, ``(K,)``; the number of images if it is behind them."""
+    """The image nearest to each clip's start, ``(K,)``; behind the last one, the one there would be."""
     off_s: NDArray[np.float64]
     """How much later than that image the clip starts, ``(K,)``."""
     num_images: int
@@ -96,9 +96,10 @@ def _place(clips: FileClips, ticks: NDArray[np.int64], rate: float, origin_s: fl
     before = np.maximum(after - 1, 0)
     first = np.where(wanted - ticks[before] <= ticks[after] - wanted, before, after)
     off = wanted - ticks[first]
-    behind = wanted > ticks[-1] + rate / clips.fps / 2
-    first = np.where(behind, len(ticks), first).astype(np.int64)
-    return PlacedClips(clips, first, np.where(behind, 0.0, off) / rate, len(ticks), origin_s)
+    step = rate / clips.fps
+    behind = np.maximum(np.rint((wanted - ticks[-1]) / step), 0).astype(np.int64)
+    off -= behind * step
+    return PlacedClips(clips, (first + behind).astype(np.int64), off / rate, len(ticks), origin_s)
 
 
 def _badness(placed: PlacedClips) -> float:
@@ -124,9 +125,19 @@ def find_misfits(placed: PlacedClips) -> list[Misfit]:
         elif images > 0:
             found.append(Misfit("unused", place, place, images))
         elif not _claims_overlap(placed, place):
-            found.append(Misfit("missing", place - 1, place, -images))
+            found += _missing(placed, place - 1, -images)
         if gaps[overlap] < 0 and _claims_overlap(placed, overlap):
             found.append(Misfit("overlapping", overlap - 1, overlap + 1, abs(images)))
+    return found
+
+
+def _missing(placed: PlacedClips, clip: int, images: int) -> list[Misfit]:
+    """Return which clips lack images that are missing behind a clip: that one, and those before."""
+    found: list[Misfit] = []
+    while images > 0 and clip >= 0:
+        lost = min(images, int(placed.clips.length[clip]))
+        found.insert(0, Misfit("missing", clip, clip + 1, lost))
+        images, clip = images - lost, clip - 1
     return found
 
 

@@ -64,7 +64,12 @@ def read_video(path: Path, file: str, num_frames: int) -> tuple[PacketTable | No
         num_frames: How many images are needed.
     """
     try:
-        return read_packet_table(path), []
+        table = read_packet_table(path)
+        if len(table.ticks):
+            return table, []
+        return None, [
+            finding("RR401", "The video shows no image: its edit list hides all.", file=file)
+        ]
     except (CorruptFileError, UnsupportedVideoError) as error:
         refusal = error
     try:
