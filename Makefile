@@ -5,12 +5,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test lint format bench interop setup clean
+.PHONY: help demo test lint format coverage matrix wheel bench interop setup clean
 
 help:
 	@echo "make demo     make a sample dataset, look inside, read training batches"
 	@echo "make test     run the tests"
 	@echo "make lint     check format, style, types and the direction of imports"
+	@echo "make coverage run the tests and measure what they cover"
+	@echo "make matrix   run the tests on other Pythons, without extras, with the lowest versions"
+	@echo "make wheel    build the wheel and check it"
 	@echo "make bench    run the benchmarks beside their peers"
 	@echo "make interop  check against LeRobot itself, in an environment of its own"
 	@echo "make setup    the environment alone, with all extras"
@@ -42,6 +45,19 @@ format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+coverage: $(READY)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n auto -m "not slow and not network and not interop"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+# make matrix ONLY="core-3.12 lowest-*" WORKERS=2; all names: python .ci/matrix.py --list
+matrix:
+	$(PYTHON) .ci/matrix.py --workers $(or $(WORKERS),auto) $(foreach name,$(ONLY),'$(name)')
+
+wheel:
+	PYTHON=$(PYTHON) .ci/check-wheel
+
 bench: $(READY)
 	$(BIN)/python -m benchmarks.peers setup
 	$(BIN)/python -m benchmarks
@@ -51,5 +67,5 @@ interop: $(READY)
 	$(BIN)/python -m pytest -m interop
 
 clean:
-	rm -rf $(VENV) .venv-peers demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers .matrix .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,7 +9,7 @@ from benchmarks.cases.epoch import ON_VIDEO
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.peers import lerobot
 from benchmarks.results import CPU_MS, DISK_MB, PEAK_MB, PER_SECOND, Column
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 __all__ = ["BENCHMARK"]
 
@@ -19,9 +19,9 @@ TOTAL_MINUTES = Column("minutes", lambda row: row.wall_s / 60)
 
 def cases(settings: Settings) -> list[Case]:
     """Make a dataset of AV1 video from two cameras; return a case per contender."""
-    sample = Sample(episodes=2, frames=20, size=(96, 128)) if settings.quick else _LARGE
-    root = make_sample(settings.scratch / "arm", sample)
-    title = f"{sample.episodes * sample.frames:,} frames, 2 cameras of {_size(sample)}, AV1"
+    spec = DemoSpec(episodes=2, frames=20, size=(96, 128)) if settings.quick else _LARGE
+    root = make_demo_dataset(settings.scratch / "arm", spec)
+    title = f"{spec.episodes * spec.frames:,} frames, 2 cameras of {_size(spec)}, AV1"
     given = {"root": str(root), "batch": 4 if settings.quick else 32}
     ours = Case(title, OURS, "benchmarks.cases.epoch", "from_cache", given, watch=(root,))
     if settings.peers is None:
@@ -37,11 +37,11 @@ def cases(settings: Settings) -> list[Case]:
     return [ours, replace(ours, contender=ON_VIDEO, function="from_video"), theirs]
 
 
-_LARGE = Sample(episodes=20, frames=100, size=(480, 640))
+_LARGE = DemoSpec(episodes=20, frames=100, size=(480, 640))
 
 
-def _size(sample: Sample) -> str:
-    return f"{sample.size[0]} x {sample.size[1]}"
+def _size(spec: DemoSpec) -> str:
+    return f"{spec.size[0]} x {spec.size[1]}"
 
 
 BENCHMARK = Benchmark(

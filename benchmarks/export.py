@@ -9,7 +9,7 @@ from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.peers.rerun_reader import CONTENDER
 from benchmarks.results import CPU_MS, PEAK_MB, WALL_MS, note
 from roboreel import open_dataset
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 __all__ = ["BENCHMARK"]
 
@@ -18,26 +18,26 @@ def cases(settings: Settings) -> list[Case]:
     """Make the datasets and list who exports them."""
     episodes, frames = (2, 10) if settings.quick else (100, 100)
     size = (96, 128) if settings.quick else (240, 320)
-    samples = {
-        "AV1 video": Sample(episodes=episodes, frames=frames, size=size),
-        "H.264 video": Sample(episodes=episodes, frames=frames, size=size, codec="h264"),
-        "PNG in Parquet": Sample(
+    specs = {
+        "AV1 video": DemoSpec(episodes=episodes, frames=frames, size=size),
+        "H.264 video": DemoSpec(episodes=episodes, frames=frames, size=size, codec="h264"),
+        "PNG in Parquet": DemoSpec(
             episodes=episodes, frames=frames, size=size, store="image", cameras=1
         ),
     }
     if not settings.quick:
         # What each episode costs before its first frame.
-        short = replace(samples["PNG in Parquet"], frames=frames // 5)
-        samples["PNG in Parquet, a fifth as long"] = short
+        short = replace(specs["PNG in Parquet"], frames=frames // 5)
+        specs["PNG in Parquet, a fifth as long"] = short
     listed = []
-    for name, sample in samples.items():
-        listed += _cases(settings, f"{name}, {sample.episodes} episodes", name, sample)
+    for name, spec in specs.items():
+        listed += _cases(settings, f"{name}, {spec.episodes} episodes", name, spec)
     return listed
 
 
-def _cases(settings: Settings, scenario: str, name: str, sample: Sample) -> list[Case]:
+def _cases(settings: Settings, scenario: str, name: str, spec: DemoSpec) -> list[Case]:
     folder = settings.scratch / name
-    root = make_sample(folder / "arm", sample)
+    root = make_demo_dataset(folder / "arm", spec)
     given = {"root": str(root), "out": str(folder / "ours")}
     listed = [Case(scenario, OURS, "benchmarks.cases.export", "export", given)]
     if settings.peers:

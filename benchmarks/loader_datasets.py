@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel import open_dataset
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.format import write_manifest
 from roboreel.format.places import DATA_PATH, VIDEO_PATH
 from roboreel.format.statistics import read_episode_stats, read_stats
@@ -31,7 +31,7 @@ REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "unitree_g1_v21
 
 def generate(root: Path, *, episodes: int, frames: int, size: tuple[int, int]) -> Path:
     """Make a dataset of the simulated arm: two cameras, AV1, a keyframe at every other image."""
-    return make_sample(root, Sample(episodes=episodes, frames=frames, size=size))
+    return make_demo_dataset(root, DemoSpec(episodes=episodes, frames=frames, size=size))
 
 
 def with_keyframes_every(distance: int, source: Path, root: Path) -> Path:

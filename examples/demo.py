@@ -57,7 +57,7 @@ def record(path: Path, episodes: int, frames: int) -> None:
     """Record a simulated arm with two cameras; every saved episode is on the disk."""
     console.rule("Record a dataset")
     saving_s = []
-    with reel.create_dataset(path, fps=FPS, features=FEATURES, robot_type="sample_arm") as recorder:
+    with reel.create_dataset(path, fps=FPS, features=FEATURES, robot_type="demo_arm") as recorder:
         for number in track(range(episodes), "Episodes", console=console):
             run = simulate_episode(seed=0, episode=number, frames=frames, fps=FPS)
             for i, scene in enumerate(run.scenes):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 
 def main() -> None:
@@ -23,27 +23,29 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        path = options.dataset or make_sample(Path(scratch, "arm"), Sample(episodes=3, frames=30))
+        path = options.dataset or make_demo_dataset(
+            Path(scratch, "arm"), DemoSpec(episodes=3, frames=30)
+        )
         read(path, options.batches, options.batch_size)
 
 
 def read(path: Path, num_batches: int, batch_size: int) -> None:
-    """Read some batches, and say what they are and what is held in memory."""
+    """Read some batches, and print what they hold and what is held in memory."""
     dataset = reel.open_dataset(path, memory="256MB")
     print(dataset)
 
-    # A view: the dataset's order, nothing copied. It has samples 0 … len - 1 of its own.
+    # A view, in the dataset's order. Nothing is copied; its samples are numbered from 0.
     training = dataset.filter(lambda episode: episode.number % 10 != 9)
 
     # What a policy sees: the last two images of each camera, the state, and the next 16 actions.
     windows = {camera: reel.Window(frames=(-1, 0)) for camera in dataset.cameras}
     windows["action"] = reel.Window(frames=range(16))
-    features = ["observation.state", "task"]
+    spec = reel.SampleSpec(["observation.state", "task"], windows, image_size=(224, 224))
 
     order = np.random.default_rng(0).permutation(len(training))
     for first in range(0, min(num_batches * batch_size, len(training)), batch_size):
         samples = order[first : first + batch_size]
-        batch = training.read(samples, features, windows=windows, image_size=(224, 224))
+        batch = training.read(samples, spec)
         print(f"{len(samples)} samples from {batch['task'][0]!r} on")
 
     for name, values in batch.items():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 
 def main() -> None:
@@ -22,8 +22,8 @@ def main() -> None:
     parser.add_argument("dataset", nargs="?", type=Path)
     path = parser.parse_args().dataset
     with tempfile.TemporaryDirectory() as scratch:
-        path = path or make_sample(
-            Path(scratch, "arm"), Sample(2, 20, size=(96, 128), store="image")
+        path = path or make_demo_dataset(
+            Path(scratch, "arm"), DemoSpec(2, 20, size=(96, 128), store="image")
         )
         dataset = reel.open_dataset(path)
         pictures = {

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.torch import Loader, Normalize, SampleDataset, Unnormalize
 
 HORIZON = 16
@@ -156,7 +156,7 @@ def main() -> None:
     path = options.dataset or Path("demo") / "arm"
     if options.dataset is None and not path.exists():
         print(f"Making a dataset of a simulated arm in {path}")
-        make_sample(path, Sample(episodes=options.episodes, frames=100))
+        make_demo_dataset(path, DemoSpec(episodes=options.episodes, frames=100))
     run = prepare(reel.open_dataset(path), batch_size=options.batch_size, seed=options.seed)
     if options.checkpoint is not None and options.checkpoint.exists():
         run.load(options.checkpoint)

@@ -162,7 +162,7 @@ def test_few_parts_are_open_at_once(dataset, tmp_path, monkeypatch):
     cached = dataset.materialize(tmp_path / "c", {"*": reel.Raw()})
     ours, theirs = cached.read(range(18))[CAMERA], dataset.read(range(18))[CAMERA]
     assert np.array_equal(ours, theirs)
-    assert len(cached._reader._cache._parts) == 2
+    assert len(cached._reader._cache._parts.items()) == 2
 
 
 _SHARE = """

@@ -8,9 +8,9 @@ import pytest
 import roboreel as reel
 from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.frames import columns as module
-from roboreel.frames.columns import Columns
-from roboreel.frames.frame_files import FrameFile, FrameFiles
+from roboreel.frames.frame_reader import FrameReader
 from roboreel.memory.budget import Budget
+from roboreel.storage.row_groups import RowGroups
 from tests.factory import write_dataset
 
 LENGTHS = [5, 1, 9, 3, 2]
@@ -18,8 +18,7 @@ LENGTHS = [5, 1, 9, 3, 2]
 
 def open_columns(root):
     manifest = reel.open_dataset(root).manifest
-    files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
-    return Columns(files, manifest.features, Budget()), manifest
+    return FrameReader(manifest, Budget()).columns, manifest
 
 
 def spans(manifest):
@@ -50,14 +49,14 @@ def test_a_pass_gives_what_any_read_gives(root, together_bytes, monkeypatch):
 
 def test_a_pass_holds_no_numbers_and_reads_each_row_group_once(root, monkeypatch):
     reads: list[tuple[object, int]] = []
-    read_together = FrameFile.read_together
+    read = RowGroups.read
 
     def count(self, groups, names):
         if "action" in names:
             reads.extend((self.path, group) for group in groups)
-        return read_together(self, groups, names)
+        return read(self, groups, names)
 
-    monkeypatch.setattr(FrameFile, "read_together", count)
+    monkeypatch.setattr(RowGroups, "read", count)
     columns, manifest = open_columns(root)
     for start, stop in spans(manifest):
         columns.read_span(["action", "mode"], start, stop)
@@ -86,14 +85,14 @@ def test_small_row_groups_in_a_row_are_read_several_at_a_time(
     rewrite(tmp_path, rows=4)
     monkeypatch.setattr(module, "_AHEAD_BYTES", ahead_bytes)
     reads = []
-    read_together = FrameFile.read_together
+    read = RowGroups.read
 
     def count(self, groups, names):
         if "action" in names:
             reads.append(groups)
-        return read_together(self, groups, names)
+        return read(self, groups, names)
 
-    monkeypatch.setattr(FrameFile, "read_together", count)
+    monkeypatch.setattr(RowGroups, "read", count)
     columns, manifest = open_columns(tmp_path)
     for start, stop in spans(manifest):
         columns.read_span(["action"], start, stop)
@@ -118,16 +117,14 @@ def test_a_damaged_row_group_is_told_of_when_it_is_asked_for(tmp_path):
     assert len(columns.read_span(["mode"], 20, 24)["mode"]) == 4
 
 
-def test_a_mapped_file_that_became_shorter_is_noticed(tmp_path):
+def test_a_file_that_became_shorter_is_noticed(tmp_path):
     write_dataset(tmp_path, [4] * 6, episodes_per_file=6)
     path = rewrite(tmp_path, rows=4)
-    manifest = reel.open_dataset(tmp_path).manifest
-    files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes, is_mapped=True)
-    columns = Columns(files, manifest.features, Budget())
+    columns, _ = open_columns(tmp_path)
     columns.read_span(["action"], 0, 4)
     with path.open("rb+") as file:
         file.truncate(100)
-    with pytest.raises(CorruptFileError, match="100 now"):
+    with pytest.raises(CorruptFileError, match=r"too short.*file-000"):
         columns.read_span(["action"], 8, 12)
 
 

@@ -101,7 +101,7 @@ def test_an_odd_size_is_refused_where_it_cannot_be_stored(codec, tmp_path):
     ("fields", "message"),
     [
         ({"codec": "vp9"}, "No codec 'vp9': choose one of 'av1', 'h264', 'hevc'"),
-        ({"keyframe_distance": 0}, "count from 1"),
+        ({"keyframe_distance": 0}, "keyframe_distance is 0 .* give at least 1"),
         ({"depth": Depth()}, "use codec='hevc'"),
     ],
 )

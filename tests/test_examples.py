@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 PROJECT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
@@ -55,7 +55,7 @@ def test_every_example_runs(script, tmp_path):
             pytest.skip(f"{script.name} needs {package}")
     arguments = ARGUMENTS.get(script.stem, [])
     if "arm" in arguments:
-        make_sample(tmp_path / "arm", Sample(2, 20, size=(48, 64), codec="h264"))
+        make_demo_dataset(tmp_path / "arm", DemoSpec(2, 20, size=(48, 64), codec="h264"))
     done = run(script, arguments, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -77,7 +77,9 @@ def test_a_second_run_of_the_shards_finds_the_store_of_the_first(tmp_path):
 
 
 def test_rewritten_pictures_are_read_in_one_piece_and_nothing_else_has_changed(tmp_path):
-    root = make_sample(tmp_path / "arm", Sample(2, 20, cameras=1, size=(48, 64), store="image"))
+    root = make_demo_dataset(
+        tmp_path / "arm", DemoSpec(2, 20, cameras=1, size=(48, 64), store="image")
+    )
     for path in root.glob("data/*/*.parquet"):
         pq.write_table(pq.read_table(path), path, compression="gzip", row_group_size=15)
     before = reel.open_dataset(root)
@@ -92,9 +94,9 @@ def test_rewritten_pictures_are_read_in_one_piece_and_nothing_else_has_changed(t
         np.testing.assert_array_equal(old[name], new[name])
 
 
-@pytest.mark.parametrize("page", ["reading", "caching"])
+@pytest.mark.parametrize("page", ["reading", "caching", "recording", "replay"])
 def test_the_code_of_a_guide_page_runs(page, tmp_path, monkeypatch):
-    make_sample(tmp_path / "data/arm", Sample(3, 20, size=(48, 64), store="image"))
+    make_demo_dataset(tmp_path / "data/arm", DemoSpec(3, 20, size=(48, 64), store="image"))
     monkeypatch.chdir(tmp_path)
     text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import peers_python
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 from .factory import SHARED, needs_shared
 
@@ -24,17 +24,17 @@ pytestmark = pytest.mark.interop
 PROJECT = Path(__file__).resolve().parents[1]
 ROWS = 60
 OURS = {
-    "av1": Sample(episodes=5, frames=40, size=(96, 128), codec="av1"),
-    "h264": Sample(episodes=5, frames=40, size=(96, 128), codec="h264"),
-    "image": Sample(episodes=5, frames=40, size=(96, 128), store="image"),
-    "many files": Sample(episodes=23, frames=12, size=(64, 64), cameras=1),
+    "av1": DemoSpec(episodes=5, frames=40, size=(96, 128), codec="av1"),
+    "h264": DemoSpec(episodes=5, frames=40, size=(96, 128), codec="h264"),
+    "image": DemoSpec(episodes=5, frames=40, size=(96, 128), store="image"),
+    "many files": DemoSpec(episodes=23, frames=12, size=(64, 64), cameras=1),
 }
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ours")
-    return {name: make_sample(folder / name, sample) for name, sample in OURS.items()}
+    return {name: make_demo_dataset(folder / name, spec) for name, spec in OURS.items()}
 
 
 def jobs_of(root: Path, folder: Path) -> list[dict[str, Any]]:

@@ -166,9 +166,9 @@ def test_what_is_not_offered_is_refused_and_named(root, argument):
 
 def test_recording_is_refused_with_a_way_to_do_it(root):
     dataset = LeRobotDataset("ours/test", root, vcodec="libsvtav1")
-    with pytest.raises(AttributeError, match=r"add_frame is not offered.*create_dataset"):
+    with pytest.raises(AttributeError, match=r"add_frame is not supported.*create_dataset"):
         dataset.add_frame({})
-    with pytest.raises(UnsupportedArgumentError, match="create is not offered"):
+    with pytest.raises(UnsupportedArgumentError, match="create is not supported"):
         LeRobotDataset.create("ours/new", 30, {})
     with pytest.raises(TypeError, match="unexpected keyword argument 'epsiodes'"):
         LeRobotDataset("ours/test", root, epsiodes=[1])

@@ -7,7 +7,7 @@ import pytest
 
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.memory.budget import process_budget
 
 torch = pytest.importorskip("torch")
@@ -25,8 +25,8 @@ BATCH = 16
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    root = make_sample(
-        tmp_path_factory.mktemp("memory") / "arm", Sample(episodes=6, frames=60, size=(120, 160))
+    root = make_demo_dataset(
+        tmp_path_factory.mktemp("memory") / "arm", DemoSpec(episodes=6, frames=60, size=(120, 160))
     )
     dataset = reel.open_dataset(root, memory="64MB")
     windows = {camera: reel.Window(frames=(-1, 0)) for camera in dataset.cameras}

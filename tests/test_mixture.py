@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_said(arm, hand):
         reel.Mixture({arm: 1, hand: 1}, features={"image": "top"})
     with pytest.raises(ValueError, match="one name for each of 2 datasets"):
         reel.Mixture({arm: 1, hand: 1}, features={"image": ["front"]})
-    with pytest.raises(ValueError, match="not one kind of thing"):
+    with pytest.raises(ValueError, match="'x' differs in kind between the datasets"):
         reel.Mixture({arm: 1, hand: 1}, features={"x": ["front", "action"]})
     with pytest.raises(ValueError, match="All weights are 0"):
         reel.Mixture({arm: 0, hand: 0})
@@ -139,6 +139,12 @@ def test_what_does_not_fit_is_said(arm, hand):
         reel.Mixture({})
     with pytest.raises(FeatureNotFoundError, match="no feature 'front' in this mixture"):
         reel.Mixture({arm: 1, hand: 1}).read([0], ["front"])
+    with pytest.raises(FeatureNotFoundError, match="no feature 'task' in this mixture"):
+        reel.Mixture({arm: 1, hand: 1}).read([0], windows={"task": range(2)})
+    with pytest.raises(TypeError, match=r"weights by dataset, such as \{arm: 0\.7, hand: 0\.3\}"):
+        reel.Mixture([arm, hand])  # type: ignore[arg-type]  # that is the test
+    with pytest.raises(ValueError, match="A dataset without samples has the weight 1"):
+        reel.Mixture({arm: 1, hand.select([]): 1})
 
 
 def test_a_loader_draws_from_a_mixture_and_resumes(mixture):

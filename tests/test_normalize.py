@@ -1,6 +1,7 @@
 """Values on a common scale, and statistics from the values."""
 
 import json
+import pickle
 from typing import Any, get_args
 
 import numpy as np
@@ -76,12 +77,21 @@ def test_bytes_of_images_count_as_zero_to_one():
 def test_what_cannot_be_done_is_said():
     one = np.zeros(1)
     stats = {"x": FeatureStats(one, one, one, one, count=np.ones(1, int), quantiles={})}
-    with pytest.raises(ValueError, match=r"'x' have no q01.*compute_stats"):
-        Normalize(stats, {"x": "quantiles"})({"x": np.zeros((1, 1))})
-    with pytest.raises(FeatureNotFoundError, match="no statistics of 'y'"):
-        Normalize(stats, {"y": "mean_std"})({})
-    with pytest.raises(ValueError, match="No mode 'log'"):
-        Normalize(stats, {"x": "log"})({})  # type: ignore[dict-item]
+    for made in (Normalize, Unnormalize):
+        with pytest.raises(ValueError, match=r"'x' have no q01.*compute_stats"):
+            made(stats, {"x": "quantiles"})
+        with pytest.raises(FeatureNotFoundError, match="no statistics of 'y'"):
+            made(stats, {"y": "mean_std"})
+        with pytest.raises(ValueError, match="No mode 'log'"):
+            made(stats, {"x": "log"})  # type: ignore[dict-item]
+
+
+def test_scales_are_made_once_and_pickled(monkeypatch):
+    values = np.linspace(-3, 7, 11, dtype=np.float32)[:, None]
+    normalize = Normalize({"x": stats_of(values)}, {"x": "min_max"})
+    monkeypatch.setattr("roboreel.dataset.normalize.affine_of", None)
+    for again in (normalize, pickle.loads(pickle.dumps(normalize))):
+        assert again({"x": values})["x"][[0, -1]].tolist() == [[-1], [1]]
 
 
 def test_tensors_are_normalized_as_arrays_are():
@@ -91,9 +101,9 @@ def test_tensors_are_normalized_as_arrays_are():
     values = np.random.default_rng(1).normal(2, 3, (50, 4)).astype(np.float32)
     images = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 5), dtype=np.uint8)
     stats = {"x": stats_of(values), "camera": image_stats(images)}
+    batch = {"x": torch.from_numpy(values), "camera": torch.from_numpy(images), "task": ["a"]}
     for mode in MODES:
         modes = dict.fromkeys(stats, mode)
-        batch = {"x": torch.from_numpy(values), "camera": torch.from_numpy(images), "task": ["a"]}
         normal = ours.Normalize(stats, modes)(batch)
         arrays = Normalize(stats, modes)({"x": values, "camera": images})
         for name, expected in arrays.items():
@@ -101,6 +111,9 @@ def test_tensors_are_normalized_as_arrays_are():
         again = ours.Unnormalize(stats, {"x": mode})(normal)
         assert torch.allclose(again["x"], batch["x"], atol=1e-4)
         assert normal["task"] == ["a"]
+    first, second = (ours.Normalize(stats, {"camera": mode}) for mode in ("mean_std", "min_max"))
+    first.load_state_dict(second.state_dict())
+    assert first(batch)["camera"].equal(second(batch)["camera"])
     saved = ours.Normalize(stats, {"x": "mean_std"}).state_dict()
     assert set(saved) == {"middle_0", "half_0"}
 
@@ -122,7 +135,7 @@ class TestComputed:
         view = reel.open_dataset(tmp_path).select(episodes=[1])
         assert int(view.stats["mode"].count.max()) == 1
         assert int(view.compute_stats(["mode"])["mode"].count.max()) == 1
-        with pytest.raises(FeatureNotFoundError, match="'note' is not a feature of numbers"):
+        with pytest.raises(FeatureNotFoundError, match="'note' is not a numeric feature"):
             view.compute_stats(["note"])
 
     @needs_shared

@@ -358,12 +358,12 @@ def test_a_split_that_cannot_be_is_refused():
         Split(10, 2).positions(5)
 
 
-# Rows
+# Anchors
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=12), st.integers(0, 5), st.integers(0, 2**32))
-def test_samples_are_the_rows_of_the_episodes_without_their_last_frames(lengths, dropped, seed):
+def test_samples_are_those_of_the_episodes_without_their_last_frames(lengths, dropped, seed):
     gaps = np.random.default_rng(seed).integers(0, 9, len(lengths))
     length = np.array(lengths, np.int64)
     start = np.cumsum(gaps + length) - length
@@ -374,8 +374,8 @@ def test_samples_are_the_rows_of_the_episodes_without_their_last_frames(lengths,
         for frame in range(count - dropped)
     ]
     samples = np.arange(anchors.num_samples)
-    found = zip(anchors.episodes(samples).tolist(), anchors.rows(samples).tolist(), strict=True)
-    assert list(found) == wanted
+    episodes, numbers = anchors.episodes(samples), anchors.source_samples(samples)
+    assert list(zip(episodes.tolist(), numbers.tolist(), strict=True)) == wanted
     assert anchors.samples_per_episode.sum() == anchors.num_samples
 
 
@@ -383,7 +383,7 @@ def test_samples_are_the_rows_of_the_episodes_without_their_last_frames(lengths,
 def test_a_sample_outside_is_named(sample):
     anchors = Anchors(np.array([0]), np.array([7]), drop_n_last_frames=2)
     with pytest.raises(RowNotFoundError, match=f"Sample {sample} does not exist: there are 5"):
-        anchors.rows(np.array([0, sample]))
+        anchors.source_samples(np.array([0, sample]))
 
 
 def test_frames_to_drop_are_counted():

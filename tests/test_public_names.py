@@ -1,5 +1,6 @@
 """The public names: adding one is a decision."""
 
+import importlib
 import subprocess
 import sys
 
@@ -8,33 +9,24 @@ import pytest
 import roboreel
 
 PUBLIC = {
-    "Array",
-    "ClassLabel",
     "Dataset",
     "DatasetError",
     "Depth",
     "Encoding",
     "Episode",
     "Feature",
-    "Image",
     "Jpeg",
     "Mixture",
-    "Normalize",
     "Raw",
     "Recorder",
     "ReplayBuffer",
-    "Sequence",
-    "Store",
-    "Unnormalize",
-    "Value",
-    "VideoPath",
+    "SampleSpec",
     "Window",
     "__version__",
     "create_dataset",
     "open_dataset",
     "open_shards",
     "resume_dataset",
-    "validate_shards",
     "write_shards",
 }
 
@@ -48,6 +40,32 @@ def test_the_public_names_are_these():
 def test_every_public_name_is_there_and_documented(name):
     value = getattr(roboreel, name)
     assert name == "__version__" or value.__doc__
+
+
+def test_the_contents_in_the_docstring_are_complete():
+    contents = roboreel.__doc__.split("::")[1].split("Further names")[0]
+    listed = {word.rstrip(",:") for word in contents.split()}
+    assert listed >= PUBLIC - {"__version__"}
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("roboreel.shards", ["Array", "ClassLabel", "Image", "Sequence", "Store", "Struct"]),
+        ("roboreel.shards", ["Value", "VideoPath", "validate_shards"]),
+        ("roboreel.dataset", ["Normalize", "Unnormalize"]),
+        ("roboreel.torch", ["Loader", "Local", "Normalize", "SampleDataset", "Unnormalize"]),
+    ],
+)
+def test_further_names_are_in_their_own_modules_alone(module, names):
+    if module == "roboreel.torch":
+        pytest.importorskip("torch")
+    home = importlib.import_module(module)
+    for name in names:
+        assert name in home.__all__
+        assert getattr(home, name).__doc__
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(roboreel, name)
 
 
 def test_what_is_not_there_says_so():

@@ -169,7 +169,7 @@ class TestAtTheDoor:
             ({"observation.state": np.zeros(4, np.float32)}, r"shape \(4,\): \(3,\) is declared"),
             ({"observation.state": np.array([0, np.nan, 0], np.float32)}, "holds NaN"),
             ({"action": np.full((2, 2), np.inf)}, "'action' holds NaN or infinity"),
-            ({"note": 3}, "'note' is a int"),
+            ({"note": 3}, "'note' has type int: a string is declared"),
             ({CAMERAS[0]: np.zeros((3, 16, 24), np.uint8)}, "Channels come last"),
             ({CAMERAS[0]: np.zeros((24, 16, 3), np.uint8)}, r"uint8 \(16, 24, 3\) is declared"),
             ({CAMERAS[0]: np.zeros((16, 24, 3))}, "Multiply by 255"),
@@ -197,7 +197,7 @@ def test_nan_passes_where_it_is_allowed(tmp_path):
         recorder.add_frame({"x": 1.0}, task="t")
         recorder.save_episode()
     assert reel.open_dataset(tmp_path / "d").stats["x"].mean == pytest.approx(1.0)
-    with pytest.raises(FrameError, match="no feature of numbers"):
+    with pytest.raises(FrameError, match="'y', which is not a feature of numbers"):
         reel.resume_dataset(tmp_path / "d", nan_allowed=["y"])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.report import write_report
 from roboreel.report.distribution import spread
@@ -24,8 +24,8 @@ ATTACK = "<script>document.title='owned'</script><img src=http://example.invalid
 
 @pytest.fixture(scope="module")
 def arm(tmp_path_factory):
-    sample = Sample(episodes=3, frames=20, cameras=2, size=(96, 128))
-    return make_sample(tmp_path_factory.mktemp("report") / "arm", sample)
+    spec = DemoSpec(episodes=3, frames=20, cameras=2, size=(96, 128))
+    return make_demo_dataset(tmp_path_factory.mktemp("report") / "arm", spec)
 
 
 def page_of(root, out):
@@ -78,7 +78,7 @@ def test_broken_values_are_named(tmp_path, monkeypatch):
     doubts = "\n".join(survey_dataset(reel.open_dataset(tmp_path / "data")).doubts)
     assert "action has 6 values that are NaN or infinite." in doubts
     assert "observation.state is constant: 1 in every frame" in doubts
-    assert "next.reward has outliers: it reaches from 0 to 1e+06" in doubts
+    assert "next.reward has outliers: it ranges from 0 to 1e+06" in doubts
     assert "Episode 2 has less than a fifth of the typical 300 frames." in doubts
     assert "There are no stored statistics" in doubts
 

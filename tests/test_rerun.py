@@ -26,7 +26,7 @@ from rerun.chunk import LazyChunkStream, RrdReader
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.errors import (
     DatasetError,
     EpisodeNotFoundError,
@@ -154,8 +154,8 @@ def test_subtasks_are_shown_in_words(tmp_path, monkeypatch):
     ids=lambda options: "-".join(options.values()),
 )
 def test_generated_datasets_have_all_rows_of_reruns_reader(options, tmp_path):
-    sample = Sample(episodes=2, frames=8, cameras=1, size=(96, 128), **options)
-    assert_parity(make_sample(tmp_path / "arm", sample), tmp_path)
+    spec = DemoSpec(episodes=2, frames=8, cameras=1, size=(96, 128), **options)
+    assert_parity(make_demo_dataset(tmp_path / "arm", spec), tmp_path)
 
 
 @pytest.mark.parametrize("encode", [encode_png, encode_tiff])
@@ -223,7 +223,9 @@ def test_language_is_shown_in_words(tmp_path, monkeypatch):
 
 
 def test_every_row_is_on_both_timelines(tmp_path):
-    root = make_sample(tmp_path / "arm", Sample(episodes=1, frames=8, cameras=1, size=(96, 128)))
+    root = make_demo_dataset(
+        tmp_path / "arm", DemoSpec(episodes=1, frames=8, cameras=1, size=(96, 128))
+    )
     path = export(root)
     by_frame, by_time = rows_of(path), rows_of(path, "timestamp")
     assert len(by_frame) == len(by_time)
@@ -499,7 +501,9 @@ def test_rerun_finds_nothing_wrong_with_our_files(codec, tmp_path):
     if codec is None:
         factory.write_dataset(tmp_path / "data", [3, 5])
     else:
-        make_sample(tmp_path / "data", Sample(episodes=2, frames=12, size=(64, 96), codec=codec))
+        make_demo_dataset(
+            tmp_path / "data", DemoSpec(episodes=2, frames=12, size=(64, 96), codec=codec)
+        )
     paths = export_episodes(reel.open_dataset(tmp_path / "data"), tmp_path / "out")
     command = [sys.executable, "-m", "rerun_cli", "rrd", "verify", *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -541,7 +545,9 @@ def test_frames_may_be_numbered_in_any_type(dtype, tmp_path):
 
 
 def test_a_dataset_with_a_training_cache_gives_the_rows_of_its_source(tmp_path):
-    root = make_sample(tmp_path / "arm", Sample(episodes=2, frames=8, cameras=1, size=(96, 128)))
+    root = make_demo_dataset(
+        tmp_path / "arm", DemoSpec(episodes=2, frames=8, cameras=1, size=(96, 128))
+    )
     plain = reel.open_dataset(root)
     plain.materialize(tmp_path / "cache", {"*": reel.Raw()})
     cached = reel.open_dataset(root, cache=tmp_path / "cache")

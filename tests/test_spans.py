@@ -54,10 +54,9 @@ def test_a_small_file_is_read_whole(file):
     assert read_file(file) == bytes(range(100))
 
 
-def test_pyarrow_reads_the_same_bytes_mapped_or_not(file):
-    for is_mapped in (False, True):
-        with arrow_file(file, is_mapped=is_mapped) as opened:
-            assert opened.read() == bytes(range(100))
+def test_pyarrow_reads_the_same_bytes(file):
+    with arrow_file(file) as opened:
+        assert opened.read() == bytes(range(100))
 
 
 @pytest.mark.parametrize("opener", OPENERS)

@@ -202,7 +202,9 @@ class StoreContract:
         rows = range(len(store))[key] if isinstance(key, slice) else list(key)
         self.check_columns(store[key], [store[int(row)] for row in rows])
 
-    @pytest.mark.parametrize("number", [np.int64(3), np.uint8(3), np.array(3)], ids=repr)
+    @pytest.mark.parametrize(
+        "number", [np.int64(3), np.uint8(3), np.array(3)], ids=["int64", "uint8", "array"]
+    )
     def test_any_whole_number_gives_a_row(self, store, number):
         assert store[number]["n"] == self.numbers[3]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import roboreel as reel
-from roboreel.demo_arm import Sample, make_sample
+from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 torch = pytest.importorskip("torch")
 
@@ -30,8 +30,8 @@ def example():
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bc") / "arm"
-    sample = Sample(episodes=3, frames=30, cameras=1, size=(64, 64), codec="h264")
-    return reel.open_dataset(make_sample(folder, sample))
+    spec = DemoSpec(episodes=3, frames=30, cameras=1, size=(64, 64), codec="h264")
+    return reel.open_dataset(make_demo_dataset(folder, spec))
 
 
 def weights_of(run: Any) -> dict[str, Any]:

@@ -155,7 +155,7 @@ class serving:  # noqa: N801  # used like a function
     def __enter__(self):
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("Look at http://127.0.0.1:"), self.process.communicate()
+        assert line.startswith("Open http://127.0.0.1:"), self.process.communicate()
         return line.split()[-1]
 
     def __exit__(self, *_):
@@ -200,7 +200,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do():
         taken.bind((viewer.LOOPBACK, 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(DatasetError, match=rf"Port {port} of 127.0.0.1 is taken.*--port"):
+        with pytest.raises(DatasetError, match=rf"Port {port} of 127.0.0.1 is in use.*--port"):
             viewer.open_viewer([], port=port)
 
 

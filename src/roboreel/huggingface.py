@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from glob import escape
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,17 +36,16 @@ __all__ = ["download", "files_of_episodes", "to_datasets", "to_hf_features"]
 def to_datasets(view: Dataset, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401
     """Return the frames of a dataset or view as a `datasets.Dataset`, with cameras as images.
 
-    It is made in memory, and no cache folder is touched. It takes as many bytes as the numbers
-    have, and for cameras those of the encoded pictures: as much as the view's share of the Parquet
-    files. Video is left out unless its camera is named; then every image of it is decoded and
-    held as a PNG, about a hundred times the size of the video.
+    The result is held in memory, and no cache folder is touched. It is about as large as the view's
+    share of the Parquet files. Video cameras are left out unless they are named: then every image
+    is decoded and held as a PNG, about a hundred times the size of the video.
 
     Args:
-        view: What to convert; ``dataset.select(…)`` first, to convert some episodes.
-        features: Names of features; all that are not video when not given.
+        view: What to convert; ``dataset.select(…)`` for some episodes.
+        features: Names of features. Default: all except video cameras.
 
     Raises:
-        FeatureNotFoundError: A feature that does not exist.
+        FeatureNotFoundError: A feature does not exist.
     """
     names = _names(view, features)
     plain = [name for name in names if not view.features[name].is_camera]
@@ -63,7 +61,7 @@ def to_datasets(view: Dataset, features: Sequence[str] | None = None) -> Any:  #
 
 
 def to_hf_features(view: Dataset, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401
-    """Return the types of such a dataset: a `datasets.Features`."""
+    """Return the `datasets.Features` of what `to_datasets` returns."""
     names = _names(view, features)
     return datasets.Features({name: _hf_feature(view.features[name]) for name in names})
 
@@ -75,26 +73,26 @@ def download(
     revision: str | None = None,
     root: str | os.PathLike[str] | None = None,
 ) -> Path:
-    """Fetch a dataset from the Hub, or only the files that some episodes need.
+    """Download a dataset from the Hub, or only the files of some episodes.
 
-    The metadata comes first and whole; it names the rest. What is there already is not fetched
-    again, and a file that was cut off goes on where it stopped. With ``HF_HUB_OFFLINE`` set,
-    nothing is fetched, and it is checked that all is there. A progress bar is shown; the variable
-    ``HF_HUB_DISABLE_PROGRESS_BARS`` hides it.
+    All metadata is downloaded first: it names the other files. Files that exist are not downloaded
+    again, and interrupted downloads resume. If ``HF_HUB_OFFLINE`` is set, nothing is downloaded:
+    the call only checks that all files exist. Set ``HF_HUB_DISABLE_PROGRESS_BARS`` to hide the
+    progress bar.
 
     Args:
         repo_id: The dataset's id on the Hub.
-        episodes: Numbers of the episodes that are needed; all when not given.
-        revision: A branch, tag or commit; ``"main"`` when not given.
-        root: A folder to put the files in; the Hub's cache when not given, where
+        episodes: Episode numbers. Default: all.
+        revision: A branch, tag or commit. Default: ``"main"``.
+        root: A folder for the files. Default: the Hub's cache, where
             ``open_dataset("hf://datasets/…")`` finds them.
 
     Returns:
         The dataset's folder, for `open_dataset`.
 
     Raises:
-        EpisodeNotFoundError: An episode that does not exist.
-        MissingFileError: A file that the episodes need is not on the Hub.
+        EpisodeNotFoundError: An episode does not exist.
+        MissingFileError: A file of these episodes is not on the Hub.
     """
     folder = _fetch(repo_id, ["meta/*"], revision, root)
     manifest = read_manifest(folder)
@@ -109,8 +107,8 @@ def download(
     missing = [file for file in files if not (folder / file).exists()]
     if missing:
         raise MissingFileError(
-            f"{len(missing)} of {len(files)} files of {repo_id!r} could not be had, the first of "
-            f"them {missing[0]!r}. If HF_HUB_OFFLINE is set, unset it and try again: {str(folder)!r}."
+            f"{len(missing)} of {len(files)} files of {repo_id!r} could not be downloaded, the first "
+            f"being {missing[0]!r}. If HF_HUB_OFFLINE is set, unset it and retry: {str(folder)!r}."
         )
     return folder
 
@@ -165,36 +163,36 @@ def _hf_feature(feature: Feature) -> Any:  # noqa: ANN401  # a type of datasets
     return getattr(datasets, f"Array{len(shape)}D")(shape=shape, dtype=feature.dtype)
 
 
-def _arrow_column(view: Dataset, name: str, values: Any, kind: Any) -> Any:  # noqa: ANN401
+def _arrow_column(view: Dataset, name: str, values: Any, arrow_type: Any) -> Any:  # noqa: ANN401
     feature = view.features[name]
     if feature.is_camera:
         pictures = _pictures(view, name)
-        return pa.array([{"bytes": picture, "path": None} for picture in pictures], type=kind)
+        return pa.array([{"bytes": picture, "path": None} for picture in pictures], type=arrow_type)
     if feature.kind != "number":
-        return pa.array([str(value) for value in values], type=kind)
+        return pa.array([str(value) for value in values], type=arrow_type)
     if values.ndim == 1:
-        return pa.array(values, type=kind)
-    return _nested(values, kind)
+        return pa.array(values, type=arrow_type)
+    return _nested(values, arrow_type)
 
 
-def _nested(values: Any, kind: Any) -> Any:  # noqa: ANN401  # an array of several axes
-    """Return lists in lists over one flat buffer."""
+def _nested(values: Any, arrow_type: Any) -> Any:  # noqa: ANN401  # an array of several axes
+    """Return an array of several axes as nested lists over one flat buffer."""
     column = pa.array(np.ascontiguousarray(values).reshape(-1))
     if values.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(column, values.shape[1]).cast(kind)
+        return pa.FixedSizeListArray.from_arrays(column, values.shape[1]).cast(arrow_type)
     for size in reversed(values.shape[1:]):
         bounds = np.arange(0, len(column) + 1, size, dtype=np.int32)
         column = pa.ListArray.from_arrays(bounds, column)
-    return pa.ExtensionArray.from_storage(kind, column)
+    return pa.ExtensionArray.from_storage(arrow_type, column)
 
 
 def _pictures(view: Dataset, camera: str) -> list[bytes]:
-    """Return the encoded pictures of a camera: those stored, or PNG of what a video shows."""
+    """Return the pictures of a camera as stored, or the images of a video as PNG."""
     if view.features[camera].dtype == "image":
         return view.encoded_images(camera, np.arange(len(view), dtype=np.int64))
-    bounds = view.episode_bounds.tolist()
     return [
         encode_png(image)
-        for start, stop in pairwise(bounds)
-        for image in view.read(range(start, stop), [camera], layout="hwc")[camera]
+        for episode in view.episodes
+        if episode.length
+        for image in episode.stream(camera, layout="hwc")
     ]

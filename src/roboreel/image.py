@@ -52,8 +52,8 @@ def image_size(data: Encoded) -> ImageSize:
     """Return the shape that a picture will have, from its header alone.
 
     Raises:
-        CorruptFileError: The header is not that of a PNG, JPEG, TIFF or WebP picture, is cut off,
-            or claims an impossible size.
+        CorruptFileError: The header is not of a PNG, JPEG, TIFF or WebP picture, is cut off, or has
+            an impossible size.
     """
     return _header(data)[1]
 
@@ -70,8 +70,8 @@ def decode_image(data: Encoded) -> Pixels:
         data: A PNG, JPEG, TIFF or WebP picture.
 
     Raises:
-        CorruptFileError: The picture cannot be decoded. The message says what is wrong with it;
-            which picture it is, the caller knows.
+        CorruptFileError: The picture cannot be decoded. The message says why, but not which
+            picture it is: only the caller knows.
     """
     name, size = _header(data)
     try:
@@ -104,7 +104,7 @@ def decode_images(
         pool: Threads to decode in; decoding releases the GIL.
 
     Raises:
-        CorruptFileError: A picture cannot be decoded, or does not fit; the first such, by position.
+        CorruptFileError: A picture cannot be decoded, or does not fit; the first one, by position.
     """
     if len(items) != len(out):
         raise ValueError(f"There are {len(items)} pictures for {len(out)} places.")
@@ -122,7 +122,7 @@ def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16], *, level: int = 1
 
     Args:
         pixels: The picture.
-        level: 0 to 9. The lowest are several times as fast and little larger on camera images.
+        level: 0 to 9. The lowest levels are several times as fast, and hardly larger for cameras.
     """
     return bytes(imagecodecs.png_encode(_plain(pixels), level=level))
 
@@ -161,7 +161,7 @@ def _plain(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _header(data: Encoded) -> tuple[str, ImageSize]:
-    """Return the kind of a picture, and its size once that is plausible."""
+    """Return the format of a picture, and its size if that is plausible."""
     start = bytes(data[:16])
     found = next((kind for kind in _HEADERS if start.startswith(kind[1])), None)
     if found is None:
@@ -204,7 +204,8 @@ def _jpeg_size(data: Encoded) -> ImageSize:
         offset += 2 + length
         if kind == 0xDA:
             break
-    # libjpeg paints what is missing grey; inside a scan these two bytes mean the end and no other.
+    # libjpeg fills in grey for missing data. Inside a scan, these two bytes mean the end and
+    # nothing else.
     if size is None or bytes(data[offset:]).rfind(b"\xff\xd9") < 0:
         raise CorruptFileError("The JPEG picture is cut off.")
     return size
@@ -223,7 +224,7 @@ def _tiff_size(data: Encoded) -> ImageSize:
 
 
 def _tiff_tags(data: Encoded) -> dict[int, int]:
-    """Return the tags of the first directory that hold one small number."""
+    """Return those tags of the first directory that hold one small number."""
     order = "<" if bytes(data[:2]) == b"II" else ">"
     (directory,) = struct.unpack_from(order + "I", data, 4)
     (count,) = struct.unpack_from(order + "H", data, directory)
@@ -300,7 +301,7 @@ def _opaque(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _rgb_from_cmyk(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    # Stored inverted, as Adobe does and everyone assumes; rounded as Pillow does.
+    # Stored inverted, as by Adobe; rounded as in Pillow.
     ink = 255 - pixels[..., :3].astype(np.uint32)
     black = pixels[..., 3:].astype(np.uint32)
     product = ink * black + 128

@@ -145,20 +145,20 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSet:
-    """The files that a path template spells, one for each row of its columns."""
+    """Files whose paths are made from a template, one for each entry of its numbers."""
 
     template: str
-    """Path below the dataset's folder, as a format string over ``columns`` and ``constants``."""
-    columns: Mapping[str, NDArray[np.int64]]
-    """The numbers that the template needs, each ``(F,)``."""
+    """Path below the dataset's folder, as a format string over ``numbers`` and ``constants``."""
+    numbers: Mapping[str, NDArray[np.int64]]
+    """The numbers in the paths, by their name in the template, each ``(F,)``."""
     constants: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values()), ()))
+        return len(next(iter(self.numbers.values()), ()))
 
     def __getitem__(self, file: int) -> str:
         """Return the path of one file, relative to the dataset's folder."""
-        fields = {name: int(column[file]) for name, column in self.columns.items()}
+        fields = {name: int(numbers[file]) for name, numbers in self.numbers.items()}
         return self.template.format(**fields, **self.constants)
 
     def paths(self) -> list[str]:
@@ -172,7 +172,7 @@ class FileSet:
                 pattern += self.constants[name].replace("%", "%%")
             else:
                 pattern += f"%{(spec or '').rstrip('d')}d"
-                columns.append(self.columns[name].tolist())
+                columns.append(self.numbers[name].tolist())
         if not columns:
             return [pattern % ()] * len(self)
         return [pattern % numbers for numbers in zip(*columns, strict=True)]
@@ -183,7 +183,7 @@ class FileSet:
         return (
             self.template == other.template
             and dict(self.constants) == dict(other.constants)
-            and _equal_columns(self.columns, other.columns)
+            and _equal_arrays(self.numbers, other.numbers)
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside: comparable, not hashable
@@ -191,7 +191,7 @@ class FileSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipTable:
-    """Where each episode's images of one camera lie: a file and a stretch of its time."""
+    """Where the images of one camera are, for each episode: a file and a part of its time."""
 
     file: NDArray[np.int64]
     """Position in the camera's `FileSet`, ``(E,)``."""
@@ -221,7 +221,7 @@ class EpisodeTable:
     """
 
     number: NDArray[np.int64]
-    """What the dataset calls each episode, ``(E,)``, ascending; nearly always ``0 … E - 1``."""
+    """Number of each episode, ``(E,)``, ascending; nearly always ``0 … E - 1``."""
     start: NDArray[np.int64]
     length: NDArray[np.int64]
     data_file: NDArray[np.int64]
@@ -276,10 +276,11 @@ class EpisodeTable:
         return np.asarray(hits[self.task_bounds[1:]] > hits[self.task_bounds[:-1]])
 
     def positions_of(self, numbers: Iterable[int]) -> NDArray[np.int64]:
-        """Return where the episodes with these numbers stand in the table.
+        """Return the positions in the table of the episodes with these numbers.
 
         Raises:
-            EpisodeNotFoundError: A number that no episode has.
+            TypeError: They are not whole numbers.
+            EpisodeNotFoundError: No episode has a number.
         """
         wanted = whole_numbers(numbers, "episode")
         found = np.searchsorted(self.number, wanted)
@@ -310,7 +311,7 @@ class EpisodeTable:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that is known of a dataset without opening its data."""
+    """All that is known about a dataset without opening its data."""
 
     root: Path
     version: str
@@ -329,7 +330,7 @@ class Manifest:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of info.json, kept as they were found."""
     problems: tuple[Finding, ...] = ()
-    """What does not add up in the metadata."""
+    """Inconsistencies in the metadata."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -339,7 +340,7 @@ class Manifest:
         return tuple(name for name, feature in self.features.items() if feature.is_camera)
 
     def task_text(self, task: int, episode: int) -> str:
-        """Return a task in words; where its number is not defined, that of the episode.
+        """Return a task in words; if its number is not defined, the task of the episode.
 
         Args:
             task: The task's number.
@@ -402,7 +403,7 @@ def describe_episodes(numbers: NDArray[np.int64]) -> str:
     return f"there are {len(numbers)} episodes, {numbers[0]} to {numbers[-1]}{gaps}"
 
 
-def _equal_columns(
+def _equal_arrays(
     left: Mapping[str, NDArray[np.int64]], right: Mapping[str, NDArray[np.int64]]
 ) -> bool:
     return left.keys() == right.keys() and all(

@@ -1,4 +1,4 @@
-"""Time windows around a row: arithmetic only."""
+"""Windows of time around a row. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Window", "window_rows"]
 
-# Row numbers stay far from the edge of int64 when such an offset is added to them.
+# Added to any row number, such an offset stays far from the limits of int64.
 _MAX_OFFSET = 2**31
 _MAX_LENGTH = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Window:
-    """Offsets around an anchor, in frames or in seconds; order and repeats stay as given.
+    """Offsets around an anchor, in frames or in seconds; order and repeats are kept.
+
+    Raises:
+        WindowError: There are no offsets, or they are not numbers of frames or seconds.
 
     Examples:
         >>> Window(frames=range(50))
@@ -35,17 +38,17 @@ class Window:
     """
 
     frames: Iterable[int] | None = None
-    """Offsets in frames: 0 is the anchor, negative ones lie before it. Kept as a tuple."""
+    """Offsets in frames: 0 is the anchor, negative offsets are before it. Kept as a tuple."""
     seconds: Iterable[float] | None = None
     """Offsets in seconds, each a multiple of ``1 / fps``. Kept as a tuple."""
     tolerance_s: float = 1e-4
-    """How far an offset in seconds may lie from the frame it means."""
+    """How far an offset in seconds may be from its frame."""
 
     def __post_init__(self) -> None:
         if (self.frames is None) == (self.seconds is None):
             raise WindowError(
-                "A window takes its offsets either in frames or in seconds: "
-                "write Window(frames=range(16)) or Window(seconds=(-0.1, 0.0))."
+                "A window has offsets either in frames or in seconds: write "
+                "Window(frames=range(16)) or Window(seconds=(-0.1, 0.0))."
             )
         tolerance_s = _check_second(self.tolerance_s, "tolerance_s")
         if tolerance_s < 0:
@@ -74,7 +77,7 @@ class Window:
         """Return the offsets in frames, ``(T,)``, in the order they were given.
 
         Raises:
-            WindowError: An offset in seconds falls between two frames at this rate.
+            WindowError: An offset in seconds falls between two frames.
         """
         if self.seconds is None:
             return np.array(self.frames, dtype=np.int64)
@@ -86,7 +89,9 @@ class Window:
         if between.any():
             raise WindowError(_describe_between(seconds[between], nearest[between] / fps, fps))
         if np.abs(nearest).max() > _MAX_OFFSET:
-            raise WindowError(f"{self!r} reaches more than {_MAX_OFFSET:,} frames at {fps:g} fps.")
+            raise WindowError(
+                f"{self!r} reaches further than {_MAX_OFFSET:,} frames at {fps:g} fps."
+            )
         return nearest.astype(np.int64)
 
 
@@ -96,17 +101,17 @@ def window_rows(
     starts: NDArray[np.int64],
     stops: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the rows of one window around each anchor, and where they had to be repeated.
+    """Return the rows of one window around each anchor, and where rows are repeated.
 
     Args:
         anchors: Rows ``(B,)``.
         offsets: Frames from the anchor ``(T,)``, in any order.
         starts: First row of each anchor's episode, ``(B,)``.
-        stops: The row right after each anchor's episode, ``(B,)``; the episode is not empty.
+        stops: The row right after each anchor's episode, ``(B,)``; episodes are not empty.
 
     Returns:
-        Rows ``(B, T)``, those outside the episode replaced by its first or last row; and the mask
-        ``(B, T)``, True where that was done.
+        Rows ``(B, T)``, with rows outside the episode replaced by its first or last row; and a
+        mask ``(B, T)`` that is True where that was done.
     """
     wanted = anchors[:, None] + offsets[None, :]
     rows = np.maximum(wanted, starts[:, None])
@@ -117,7 +122,7 @@ def window_rows(
 def _listed(offsets: object, name: str) -> tuple[Any, ...]:
     if isinstance(offsets, str | bytes) or not isinstance(offsets, Iterable):
         raise WindowError(f"{name} is {offsets!r}: give a sequence of numbers, such as (-1, 0).")
-    # Cut, so that a mistaken range(10**12) is refused before it is spelled out.
+    # Cut off, so that a mistaken range(10**12) is refused before it fills the memory.
     listed = tuple(islice(offsets, _MAX_LENGTH + 1))
     if len(listed) > _MAX_LENGTH:
         raise WindowError(f"{name} has more than {_MAX_LENGTH:,} offsets: give fewer.")
@@ -137,7 +142,7 @@ def _check_frame(frame: object) -> int:
             "Use Window(seconds=…) for time."
         ) from None
     if abs(offset) > _MAX_OFFSET:
-        raise WindowError(f"frames holds {offset}: at most {_MAX_OFFSET:,} frames are reached.")
+        raise WindowError(f"frames holds {offset}: offsets are at most {_MAX_OFFSET:,} frames.")
     return offset
 
 
@@ -147,9 +152,9 @@ def _check_second(second: object, name: str) -> float:
             raise TypeError
         value = float(second)  # type: ignore[arg-type]  # that is the question
     except (TypeError, ValueError, OverflowError):
-        raise WindowError(f"{name} holds {second!r}: a number of seconds is wanted.") from None
+        raise WindowError(f"{name} holds {second!r}: give a number of seconds.") from None
     if not math.isfinite(value):
-        raise WindowError(f"{name} holds {value}: a finite number of seconds is wanted.")
+        raise WindowError(f"{name} holds {value}: give a finite number of seconds.")
     return value
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SCANS"]
 
+_INDICES = [name for name in COUNTERS if name.endswith("index")]
 # As in stats/compare.py: some store float32, and everyone sums in another order.
 _TOLERANCE = 1e-3
 
@@ -57,11 +58,11 @@ class Statistics(Scan):
         self._of_episodes: dict[str, EpisodeStatColumns] = {}
         self._unreadable: DatasetError | None = None
         self._is_whole = has_whole_statistics(context)
-        # Nothing is normalized by the statistics of counters, and edits leave them behind.
+        # Nothing is normalized by the statistics of an index, and edits leave them behind.
         numbers = [
             name
             for name, feature in context.manifest.features.items()
-            if feature.kind == "number" and name not in COUNTERS
+            if feature.kind == "number" and name not in _INDICES
         ]
         cameras = [] if self._is_whole else context.manifest.cameras
         try:
@@ -81,7 +82,7 @@ class Statistics(Scan):
         wrong: dict[int, list[tuple[str, str]]] = {}
         starts, episode_of_segment = _segments(block)
         for name, column in block.columns.items():
-            if column.values is None or not column.num_rows or name in COUNTERS:
+            if column.values is None or not column.num_rows or name in _INDICES:
                 continue
             moments = _moments(column, starts)
             self._add(name, column.values.shape[1:], moments.total())

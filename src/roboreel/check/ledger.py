@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
 
-__all__ = ["Ledger"]
+__all__ = ["NEEDS_TIER", "ROUTINE", "Ledger"]
 
 _NOT_CHECKED = "RR001"
+_NOT_ASKED = "Not asked for."
+_DOES_NOT_APPLY = "Does not apply to this dataset."
+NEEDS_TIER = "Needs --tier"
+ROUTINE = (_NOT_ASKED, _DOES_NOT_APPLY, NEEDS_TIER)
+"""How reasons begin that nobody has to worry about."""
 
 
 class Ledger:
@@ -36,7 +41,7 @@ class Ledger:
         self._found: list[Finding] = []
         self._checked: set[str] = set()
         self._missed = {
-            code: "Not asked for." if code not in codes else f"Needs --tier {RULES[code].tier}."
+            code: f"{NEEDS_TIER} {RULES[code].tier}." if code in codes else _NOT_ASKED
             for code in RULES
             if code not in self._asked and code != _NOT_CHECKED
         }
@@ -76,7 +81,11 @@ class Ledger:
         """Return the result. Findings about episodes that are not wanted are left out."""
         for code in self._asked:
             if code not in self._checked and code != _NOT_CHECKED:
-                self._missed.setdefault(code, "Nothing to check in this dataset at this tier.")
+                self._missed.setdefault(code, _DOES_NOT_APPLY)
+        if context is not None and not context.manifest.cameras:
+            for code, reason in self._missed.items():
+                if reason.startswith(NEEDS_TIER) and RULES[code].tier in ("index", "deep"):
+                    self._missed[code] = _DOES_NOT_APPLY
         found = [one for one in self._found if context is None or _is_wanted(one, context)]
         found.sort(key=_place)
         return Findings(

@@ -35,7 +35,9 @@ class Findings(Sequence[Finding]):
     checked: tuple[str, ...] = ()
     """Codes of the rules that were checked."""
     not_checked: Mapping[str, str] = field(default_factory=dict)
-    """Why each of the other rules was not checked, by code."""
+    """Why each of the other rules was not checked, or not in full, by code."""
+    known: tuple[Finding, ...] = ()
+    """Findings that a baseline lists; they are not part of the sequence."""
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...
@@ -62,6 +64,17 @@ class Findings(Sequence[Finding]):
         """How many findings there are of each severity, the worst first."""
         return {one: sum(found.severity == one for found in self.found) for one in SEVERITIES}
 
+    def exit_code(self, fail_on: Severity = "error") -> int:
+        """Return what a command ends with.
+
+        Returns:
+            1 if there are findings as severe as ``fail_on``, otherwise 2 if something could not be
+            checked, otherwise 0.
+        """
+        if any(found.code != "RR001" for found in self.at_least(fail_on)):
+            return 1
+        return 2 if any(found.code == "RR001" for found in self.found) else 0
+
     def by_code(self) -> dict[str, list[Finding]]:
         """Return the findings of each code, in the order of the codes."""
         groups: dict[str, list[Finding]] = {}
@@ -75,7 +88,8 @@ class Findings(Sequence[Finding]):
             "path": str(self.root),
             "tier": self.tier,
             "counts": self.counts,
-            "findings": [{**asdict(found), "name": found.rule.name} for found in self.found],
+            "findings": [{"name": found.rule.name, **asdict(found)} for found in self.found],
+            "known": len(self.known),
             "checked": list(self.checked),
             "not_checked": dict(self.not_checked),
         }

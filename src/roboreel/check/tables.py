@@ -227,11 +227,13 @@ class Tasks(Scan):
         if column is None or column.values is None or column.values.ndim != 1:
             return
         self._has_column = True
+        tasks = self.context.manifest.tasks
         values = column.values
         nulls = np.zeros(len(values), bool) if column.nulls is None else column.nulls
         there = np.unique(values[~nulls])
         self._used.update(int(task) for task in there)
-        unknown = [int(task) for task in there if int(task) not in self.context.manifest.tasks]
+        # Without any task, RR111 says that the table is missing.
+        unknown = [int(task) for task in there if tasks and int(task) not in tasks]
         undefined = np.isin(values, unknown) & ~nulls
         if nulls.any() or undefined.any():
             for span in range(len(file.spans)):
@@ -239,6 +241,8 @@ class Tasks(Scan):
 
     def finish(self) -> Iterator[Outcome]:
         """Name the tasks that no row has."""
+        if not self.context.manifest.tasks:
+            yield NotChecked("RR207", "There are no tasks.")
         if not self._is_complete or not self._has_column:
             yield NotChecked("RR208", "Not all rows were read.")
             return

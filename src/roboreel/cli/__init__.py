@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated, NoReturn
 
 import typer
 
 from roboreel import __version__
 from roboreel.cli.cache import cache
 from roboreel.cli.compact import compact
-from roboreel.cli.console import errors
+from roboreel.cli.console import print_error
+from roboreel.cli.demo import demo
 from roboreel.cli.export import export
 from roboreel.cli.info import info
 from roboreel.cli.recover import recover
 from roboreel.cli.report import report
-from roboreel.cli.sample import sample
 from roboreel.cli.stats import stats
 from roboreel.cli.view import view
 from roboreel.errors import DatasetError
@@ -23,19 +24,23 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    # Plain text: the same in a terminal, a pipe and a log.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Read, record and look at robot-learning datasets, in place.",
+    epilog="Exit codes: 0 success; 1 a check found problems; 2 wrong usage or failure.",
 )
-app.command()(compact)
 app.command()(info)
-app.command()(recover)
+app.command()(stats)
+app.command()(report)
 app.command()(view)
 app.command()(export)
-app.command()(report)
-app.command()(sample)
 app.add_typer(cache, name="cache")
-app.command()(stats)
+app.command()(compact)
+app.command()(recover)
+app.command()(demo)
+app.command("sample", hidden=True)(demo)  # its name until 0.1
 
 
 def _print_version(wanted: bool) -> None:
@@ -46,34 +51,38 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(  # handled by the callback
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
-    ),
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
 ) -> None:
     """Take the options that stand before a command."""
 
 
 def main() -> None:
-    """Run a command; an error of ours is a sentence on stderr and exit code 1."""
+    """Run a command; what goes wrong is one sentence on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        # Not every terminal can show every task: an escape is better than a crash.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app()
+        app(prog_name="roboreel")
     except DatasetError as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
-        # Ours says how to install what is missing; any other is a mistake that must be seen.
+        # Ours says how to install what is missing; any other is a bug and keeps its traceback.
         if "pip install 'roboreel[" not in str(error):
             raise
         _fail(str(error))
     except BrokenPipeError:
-        # Whoever was reading has seen enough: `roboreel info … | head`.
+        # The reader has seen enough: `roboreel info … | head`.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename!r}" if error.filename else str(error))
 
 
-def _fail(message: str) -> None:
-    errors.print(f"[bold red]Error:[/] {_escaped(message)}", soft_wrap=True)
-    sys.exit(1)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+def _fail(message: str) -> NoReturn:
+    print_error(message)
+    sys.exit(2)

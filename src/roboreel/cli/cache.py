@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from roboreel.cli.console import output, progress_bar
+from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption
+from roboreel.cli.console import (
+    literal,
+    output,
+    print_json,
+    print_line,
+    print_problem,
+    progress_bar,
+    text_table,
+)
 from roboreel.dataset import open_dataset
 from roboreel.dataset.cache import Jpeg, Picture, Raw
 from roboreel.dataset.cache.build import estimate
@@ -29,35 +36,46 @@ __all__ = ["cache"]
 
 cache = typer.Typer(no_args_is_help=True, help="Decode datasets once; read them at map speed.")
 
+CacheArgument = Annotated[
+    Path, typer.Argument(metavar="CACHE", help="The cache's folder.", show_default=False)
+]
+HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of caches.")]
+
 
 @cache.command()
 def build(
-    path: Path = typer.Argument(..., help="The dataset's folder."),
-    size: str | None = typer.Option(None, help="Height and width of the images, such as 224x224."),
-    jpeg: int | None = typer.Option(None, min=1, max=100, help="Store JPEG of this quality."),
-    raw: bool = typer.Option(False, help="Store pixels: no decoding, more disk."),
-    camera: list[str] = typer.Option(["*"], help="Camera name or pattern; repeatable."),
-    numbers_only: bool = typer.Option(False, help="Store no images, only numbers."),
-    out: Path | None = typer.Option(
-        None, help="The cache's folder; by default one in the folder of caches."
-    ),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print the cost; write nothing."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    path: DatasetArgument,
+    size: Annotated[
+        str | None, typer.Option(help="Height and width of the images, such as 224x224.")
+    ] = None,
+    jpeg: Annotated[
+        int | None, typer.Option(min=1, max=100, help="JPEG quality. Default: 95.")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Store pixels: faster, more disk.")] = False,
+    camera: Annotated[
+        list[str] | None,
+        typer.Option(help="Camera name or pattern; repeatable. Default: all.", show_default=False),
+    ] = None,
+    numbers_only: Annotated[bool, typer.Option("--numbers-only", help="Store no images.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="The cache's folder. Default: one in the folder of caches.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Build the cache of a dataset. An interrupted build resumes where it stopped."""
     if raw and jpeg is not None:
         raise typer.BadParameter("--raw and --jpeg exclude each other.")
     picture: Picture = Raw(_size(size)) if raw else Jpeg(_size(size), jpeg or 95)
     dataset = open_dataset(path)
-    wanted = {} if numbers_only or not dataset.cameras else dict.fromkeys(camera, picture)
+    wanted = {} if numbers_only or not dataset.cameras else dict.fromkeys(camera or ["*"], picture)
     root = cache_path(dataset.path, wanted) if out is None else out
     cost = estimate(dataset, wanted)
     size_bytes = cost.size_bytes
     if not as_json:
-        output.print(
+        print_line(
             f"{cost.frames:,} frames of {cost.cameras} cameras: about {size_bytes / 1e6:,.0f} "
-            f"MB and {cost.duration_s / 60:.1f} minutes, in {escape(str(root))}",
-            soft_wrap=True,
+            f"MB and {cost.duration_s / 60:.1f} minutes, in {root}"
         )
     if not dry_run:
         with progress_bar() as progress:
@@ -77,33 +95,30 @@ def build(
             "duration_s": round(cost.duration_s, 1),
             "dry_run": dry_run,
         }
-        print(json.dumps(facts))
+        print_json(facts)
     elif not dry_run:
-        output.print(
-            f"Built, {size_bytes / 1e6:,.0f} MB. Open it: "
-            f"reel.open_dataset({str(path)!r}, cache={str(root)!r})",
-            soft_wrap=True,
-        )
+        print_line(f"Built, {size_bytes / 1e6:,.0f} MB. Open it with:")
+        print_line(f"roboreel.open_dataset({path!r}, cache={str(root)!r})")
 
 
 @cache.command("list")
 def list_(
-    home: Path | None = typer.Option(None, help="The folder of caches."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    home: HomeOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the caches, the last used first."""
     entries = list_caches(home)
     if as_json:
-        print(json.dumps([_as_json(entry) for entry in entries], indent=1))
+        print_json([_as_json(entry) for entry in entries])
         return
-    table = Table("cache", "MB", "rows", "images")
+    table = text_table("cache", "MB", "rows", "images")
     for entry in entries:
         pictures = {
             type(p).__name__ + (f" {p.size}" if p.size else "")
             for p in entry.manifest.cameras.values()
         }
         table.add_row(
-            escape(entry.path.name),
+            literal(entry.path.name),
             f"{entry.size_bytes / 1e6:,.0f}",
             f"{entry.manifest.num_rows:,}",
             ", ".join(sorted(pictures)) or "none",
@@ -113,45 +128,47 @@ def list_(
 
 @cache.command()
 def verify(
-    path: Path = typer.Argument(..., help="The cache's folder."),
-    dataset: Path | None = typer.Option(None, help="Also compare it with this dataset."),
-    checksums: bool = typer.Option(False, help="Read every byte."),
+    path: CacheArgument,
+    dataset: Annotated[str | None, typer.Option(help="Also compare it with this dataset.")] = None,
+    checksums: Annotated[bool, typer.Option("--checksums", help="Read every byte.")] = False,
 ) -> None:
-    """Check that a cache is complete, and that its dataset has not changed."""
+    """Check that a cache is complete and fits its dataset."""
     manifest = None if dataset is None else open_dataset(dataset).manifest
     problems = verify_cache(path, manifest, checksums=checksums)
     for problem in problems:
-        output.print(f"[yellow]Problem:[/] {escape(problem)}", soft_wrap=True)
+        print_problem(problem)
     if problems:
         raise typer.Exit(1)
-    output.print("No problems found.")
+    print_line("No problems found.")
 
 
 @cache.command()
 def prune(
-    keep_bytes: str = typer.Option(..., help="How much may stay, such as 50GB."),
-    home: Path | None = typer.Option(None, help="The folder of caches."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print what would go; remove nothing."),
+    keep_bytes: Annotated[
+        str, typer.Option(help="How much may stay, such as 50GB.", show_default=False)
+    ],
+    home: HomeOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Remove the caches used longest ago until the rest fits."""
     try:
         limit_bytes = parse_size(keep_bytes)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(str(error), param_hint="'--keep-bytes'") from error
     pruned = prune_caches(limit_bytes, home, dry_run=dry_run)
     for entry in pruned.removed:
         _print_removed(entry.path, entry.size_bytes, dry_run)
     for reason in pruned.refused:
-        output.print(f"[yellow]Not removed:[/] {escape(reason)}", soft_wrap=True)
-    output.print(f"{pruned.kept_bytes / 1e6:,.0f} MB kept.")
+        output.print(f"[yellow]Not removed:[/] {literal(reason)}", soft_wrap=True)
+    print_line(f"{pruned.kept_bytes / 1e6:,.0f} MB kept.")
     if pruned.refused:
         raise typer.Exit(1)
 
 
 @cache.command()
 def remove(
-    path: Path = typer.Argument(..., help="The cache's folder."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print what would go; remove nothing."),
+    path: CacheArgument,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Remove a cache. Folders that are not caches are left alone."""
     _print_removed(path, remove_cache(path, dry_run=dry_run), dry_run)
@@ -159,7 +176,7 @@ def remove(
 
 def _print_removed(path: Path, size_bytes: int, dry_run: bool) -> None:
     word = "Would remove" if dry_run else "Removed"
-    output.print(f"{word} {escape(str(path))}, {size_bytes / 1e6:,.0f} MB.", soft_wrap=True)
+    print_line(f"{word} {path}, {size_bytes / 1e6:,.0f} MB.")
 
 
 def _as_json(entry: CacheEntry) -> dict[str, object]:
@@ -176,5 +193,5 @@ def _size(text: str | None) -> tuple[int, int] | None:
         return None
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     if match is None or 0 in (int(match[1]), int(match[2])):
-        raise typer.BadParameter(f"{text!r} is not a size: write 224x224.", param_hint="--size")
+        raise typer.BadParameter(f"{text!r} is not a size: write 224x224.", param_hint="'--size'")
     return int(match[1]), int(match[2])

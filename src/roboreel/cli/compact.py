@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from pathlib import Path
 
-import typer
-from rich.markup import escape
-
-from roboreel.cli.console import output
+from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption
+from roboreel.cli.console import print_json, print_line
 from roboreel.record.compact import Compaction, compact_dataset
 
 __all__ = ["compact"]
 
 
 def compact(
-    path: Path = typer.Argument(..., help="The dataset's folder."),
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Say what would be done, and do nothing."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    path: FolderArgument, dry_run: DryRunOption = False, as_json: JsonOption = False
 ) -> None:
-    """Join small files up to the sizes that info.json names, without encoding anything again."""
+    """Join small files into larger ones. Nothing is encoded again."""
     plan = compact_dataset(path, dry_run=dry_run)
     if as_json:
-        print(json.dumps({**asdict(plan), "dry_run": dry_run}, indent=2))
+        print_json({**asdict(plan), "dry_run": dry_run})
         return
     for line in _sentences(plan, dry_run=dry_run):
-        output.print(escape(line), soft_wrap=True)
+        print_line(line)
 
 
 def _sentences(plan: Compaction, *, dry_run: bool) -> list[str]:

@@ -1,22 +1,81 @@
-"""Where the commands write."""
+"""Where the commands write, and in what form."""
 
 from __future__ import annotations
 
+import json
+
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-__all__ = ["errors", "output", "progress_bar"]
+__all__ = [
+    "errors",
+    "literal",
+    "output",
+    "print_error",
+    "print_json",
+    "print_line",
+    "print_problem",
+    "progress_bar",
+    "text_table",
+]
 
-output = Console()
-errors = Console(stderr=True)
+# Text from datasets is shown as it is: no emoji for ":ok:", no colours for numbers and paths.
+output = Console(highlight=False, emoji=False)
+errors = Console(stderr=True, highlight=False, emoji=False)
+
+
+def literal(text: str) -> str:
+    r"""Return text from a file as markup that shows it, control characters as ``\x1b``.
+
+    A task may hold anything: an escape sequence in it must not reach the terminal.
+    """
+    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+
+
+def print_line(text: str) -> None:
+    """Print one line, however long."""
+    output.print(literal(text), soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON, in ASCII, so that any encoding of stdout can take it."""
+    print(json.dumps(value, indent=2))
+
+
+def print_problem(text: str, *, console: Console = output) -> None:
+    """Print what is wrong with a dataset."""
+    console.print(f"[yellow]Problem:[/] {literal(text)}", soft_wrap=True)
+
+
+def print_error(text: str) -> None:
+    """Print why a command could not do its work."""
+    errors.print(f"[bold red]Error:[/] {literal(text)}", soft_wrap=True)
+
+
+def text_table(*headings: str, title: str | None = None) -> Table:
+    """Return a table that wraps what is too long for the terminal, and cuts nothing off."""
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
 
 
 def progress_bar() -> Progress:
-    """Return a bar for long work, on stderr so that stdout stays clean."""
+    """Return a bar for long work: on stderr, and only if that is a terminal."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=errors,
+        console=errors if errors.is_terminal else Console(quiet=True),
     )

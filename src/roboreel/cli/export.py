@@ -4,76 +4,75 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
-from rich.markup import escape
 
-from roboreel.cli.console import errors, output, progress_bar
-from roboreel.cli.episodes import select_episodes
+from roboreel.cli.arguments import DatasetArgument, EpisodesOption, select_episodes
+from roboreel.cli.console import errors, print_line, print_problem, progress_bar
 from roboreel.dataset import Dataset, open_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["export", "send_recordings", "write_recordings"]
+__all__ = ["export", "open_for_export", "send_recordings", "write_recordings"]
 
-# Nothing is read twice: what is held beyond this only makes memory grow.
+# Nothing is read twice, so a larger budget would only hold more.
 _MEMORY = "64MB"
 
 
 class _Hooks(TypedDict):
-    """What an export calls on its way."""
+    """The callbacks of an export."""
 
     on_episode: Callable[[int], object]
     on_problem: Callable[[str], object]
 
 
 def export(
-    path: Path = typer.Argument(..., help="The dataset's folder."),
-    out: Path = typer.Option(..., help="Folder for the recordings."),
-    episodes: str | None = typer.Option(None, help="Which, such as 0,4,7-9; all if not given."),
-    overwrite: bool = typer.Option(False, "--overwrite", help="Write again what is there."),
+    path: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="The folder to write to.", show_default=False)],
+    episodes: EpisodesOption = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace recordings that exist.")
+    ] = False,
 ) -> None:
-    """Write one Rerun recording per episode and one layout for all; images stay as they are.
+    """Write one Rerun recording per episode. Images are copied, not encoded again.
 
-    Recordings that are there already are left alone, so that an interrupted export goes on.
+    Recordings that exist are kept, so that an interrupted export can be continued.
     """
-    written = write_recordings(path, episodes, out, overwrite=overwrite)
-    output.print(
-        f"{len(written)} recordings in {escape(str(out))}. Look at them: "
-        f"rerun {escape(str(out))}/*.rrd {escape(str(out))}/*.rbl",
-        soft_wrap=True,
-        highlight=False,
-    )
+    chosen = select_episodes(open_for_export(path), episodes)
+    written = write_recordings(chosen, out, overwrite=overwrite)
+    print_line(f"{len(written)} recordings in {out}")
+    print_line(f"Open them with: rerun {out}/*.rrd {out}/*.rbl")
 
 
-def write_recordings(
-    path: Path, episodes: str | None, out: Path, *, overwrite: bool = False
-) -> list[Path]:
-    """Write the recordings of some episodes, with a bar; return where they are."""
+def open_for_export(path: str) -> Dataset:
+    """Return a dataset with the memory that an export needs."""
+    return open_dataset(path, memory=_MEMORY)
+
+
+def write_recordings(chosen: Dataset, out: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write the recordings of a view behind a progress bar, and return their paths."""
     from roboreel.rerun import export_episodes  # Needs the extra; other commands do not.
 
-    chosen = select_episodes(open_dataset(path, memory=_MEMORY), episodes)
     with _showing(chosen) as hooks:
         return export_episodes(chosen, out, overwrite=overwrite, **hooks)
 
 
-def send_recordings(path: Path, episodes: str | None, address: str) -> None:
-    """Send the recordings of some episodes to a viewer, with a bar."""
+def send_recordings(chosen: Dataset, address: str) -> None:
+    """Send the recordings of a view to a viewer, behind a progress bar."""
     from roboreel.rerun.export import send_episodes
 
-    chosen = select_episodes(open_dataset(path, memory=_MEMORY), episodes)
     with _showing(chosen) as hooks:
         send_episodes(chosen, address, **hooks)
 
 
 @contextmanager
 def _showing(chosen: Dataset) -> Iterator[_Hooks]:
-    """Show how far it is, and what could not be shown."""
+    """Show progress, and what could not be exported."""
     with progress_bar() as progress:
         bar = progress.add_task("Episodes", total=len(chosen.episodes))
         yield {
             "on_episode": lambda done: progress.update(bar, completed=done),
-            "on_problem": lambda text: errors.print(f"[yellow]Problem:[/] {escape(text)}"),
+            "on_problem": lambda text: print_problem(text, console=errors),
         }

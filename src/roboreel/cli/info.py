@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from roboreel.cli.console import output
+from roboreel.cli.arguments import DatasetArgument, JsonOption
+from roboreel.cli.console import literal, output, print_json, print_line, print_problem, text_table
 from roboreel.dataset import open_dataset
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from roboreel.dataset import Dataset
 
 __all__ = ["info"]
@@ -23,22 +22,24 @@ _MOST_NAMES = 8
 
 
 def info(
-    path: Path = typer.Argument(..., help="The dataset's folder."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
-    episodes: bool = typer.Option(False, "--episodes", help="List every episode."),
+    path: DatasetArgument,
+    as_json: JsonOption = False,
+    episodes: Annotated[bool, typer.Option("--episodes", help="List every episode.")] = False,
 ) -> None:
-    """Show what is in a dataset: only its metadata is read."""
+    """Show what is in a dataset. Only its metadata is read."""
     dataset = open_dataset(path)
     if as_json:
-        print(json.dumps(_as_json(dataset, episodes=episodes), indent=2, ensure_ascii=False))
+        print_json(_as_json(dataset, episodes=episodes))
         return
     _print_summary(dataset)
-    output.print(_feature_table(dataset))
-    output.print(_task_table(dataset))
+    tables = [_feature_table(dataset), _task_table(dataset)]
     if episodes:
-        output.print(_episode_table(dataset))
+        tables.append(_episode_table(dataset))
+    for table in tables:
+        output.print()
+        output.print(table)
     for problem in dataset.problems:
-        output.print(f"[yellow]Problem:[/] {escape(str(problem))}", soft_wrap=True)
+        print_problem(str(problem))
 
 
 def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
@@ -80,50 +81,51 @@ def _print_summary(dataset: Dataset) -> None:
     manifest = dataset.manifest
     lengths = dataset.episodes.lengths
     minutes, seconds = divmod(len(dataset) / dataset.fps, 60)
-    output.print(f"[bold]{escape(str(dataset.path))}[/]", soft_wrap=True)
-    output.print(
-        f"LeRobot {manifest.version}, robot {escape(manifest.robot_type or 'not named')}, "
-        f"{dataset.fps:g} fps"
-    )
+    output.print(f"[bold]{literal(str(dataset.path))}[/]", soft_wrap=True)
+    robot = manifest.robot_type or "not named"
+    print_line(f"LeRobot {manifest.version}, robot {robot}, {dataset.fps:g} fps")
     span = f", {lengths.min()} to {lengths.max()} frames each" if len(lengths) else ""
-    output.print(
+    print_line(
         f"{len(dataset.episodes):,} episodes, {len(dataset):,} frames, "
         f"{int(minutes)}:{seconds:04.1f} min{span}"
     )
 
 
 def _feature_table(dataset: Dataset) -> Table:
-    table = Table("feature", "dtype", "shape", "names", title="Features", title_justify="left")
+    table = text_table("feature", "dtype", "shape", "names", title="Features")
+    # The names of elements wrap first, so that those of features stay in one piece if they can.
+    longest = max(map(len, dataset.features), default=0)
+    table.columns[3].max_width = max(20, output.width - longest - 32)
     for name, feature in dataset.features.items():
         names = () if feature.is_camera else (feature.names or ())
         more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         table.add_row(
-            escape(name),
+            literal(name),
             feature.dtype + (" (depth)" if feature.depth else ""),
             " x ".join(str(size) for size in feature.shape),
-            escape(", ".join(names[:_MOST_NAMES]) + more),
+            literal(", ".join(names[:_MOST_NAMES]) + more),
         )
     return table
 
 
 def _task_table(dataset: Dataset) -> Table:
     episodes = dataset.manifest.episodes
-    table = Table("task", "text", "episodes", title="Tasks", title_justify="left")
+    table = text_table("task", "text", "episodes", title="Tasks")
     table.columns[2].justify = "right"
     per_code = np.bincount(episodes.task_codes, minlength=len(episodes.task_texts))
     counts = dict(zip(episodes.task_texts, per_code.tolist(), strict=True))
     for number, text in dataset.tasks.items():
-        table.add_row(str(number), escape(text), f"{counts.get(text, 0):,}")
+        table.add_row(str(number), literal(text), f"{counts.get(text, 0):,}")
     return table
 
 
 def _episode_table(dataset: Dataset) -> Table:
-    table = Table("episode", "rows", "frames", "tasks", title="Episodes", title_justify="left")
+    table = text_table("episode", "rows", "frames", "tasks", title="Episodes")
     for episode in dataset.episodes:
         table.add_row(
             str(episode.number),
-            f"[{episode.start}, {episode.stop})".replace("[", r"\["),
+            literal(f"[{episode.start}, {episode.stop})"),
             str(episode.length),
-            escape("; ".join(episode.tasks)),
+            literal("; ".join(episode.tasks)),
         )
     return table

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from roboreel.cli.console import errors, output
-from roboreel.cli.episodes import select_episodes
+from roboreel.cli.arguments import DatasetArgument, EpisodesOption, select_episodes
+from roboreel.cli.console import errors, print_line
 from roboreel.dataset import open_dataset
 from roboreel.report import write_report
 
@@ -16,11 +16,11 @@ __all__ = ["report"]
 
 
 def report(
-    path: Path = typer.Argument(..., help="The dataset's folder."),
-    out: Path = typer.Option(Path("report.html"), help="Where to write the page."),
-    episodes: str | None = typer.Option(None, help="Which, such as 0,4,7-9; all if not given."),
+    path: DatasetArgument,
+    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("report.html"),
+    episodes: EpisodesOption = None,
 ) -> None:
-    """Write a page that shows what is in a dataset, and what looks wrong; it needs no network."""
+    """Write a page about a dataset and what looks wrong in it."""
     with errors.status("Reading"):
         written = write_report(select_episodes(open_dataset(path), episodes), out)
-    output.print(f"Wrote {escape(str(written))}", soft_wrap=True, highlight=False)
+    print_line(f"Wrote {written}")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from roboreel.cli.console import output, progress_bar
+from roboreel.cli.arguments import DatasetArgument, JsonOption
+from roboreel.cli.console import (
+    literal,
+    output,
+    print_json,
+    print_line,
+    print_problem,
+    progress_bar,
+)
 from roboreel.dataset import open_dataset
 from roboreel.dataset.statistics import compute_stats
 from roboreel.format.statistics import read_stats, stats_to_json
@@ -20,27 +25,34 @@ from roboreel.stats.compare import compare_stats
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from roboreel.dataset import Dataset
     from roboreel.stats import FeatureStats
 
 __all__ = ["stats"]
 
+_SUMMARY = ("min", "max", "mean", "std")
 _MOST_ELEMENTS = 6
+_NUMBER_WIDTH = 11
+# Left out where the terminal is too narrow for all.
+_LESS_USEFUL = ("q10", "q90")
 
 
 def stats(
-    path: Path = typer.Argument(..., help="The dataset's folder."),
-    check: bool = typer.Option(
-        False, "--check", help="Compute them from the values, and compare; exit with 1 if wrong."
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+    path: DatasetArgument,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Compute them from the values; exit with 1 if they differ."),
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show the statistics that the metadata holds, or check them against the values."""
+    """Show the stored statistics, or check them against the values."""
     dataset = open_dataset(path)
     if not check:
-        _show(dataset.stats, as_json)
+        found = dataset.stats
+        if as_json:
+            print_json({name: stats_to_json(one) for name, one in found.items()})
+        else:
+            _print_stats(found)
         return
     computed = _compute(dataset)
     stored = read_stats(dataset.manifest)
@@ -51,13 +63,13 @@ def stats(
     ]
     if as_json:
         raw = {name: stats_to_json(one) for name, one in computed.items()}
-        print(json.dumps({"problems": problems, "computed": raw}, indent=2))
+        print_json({"problems": problems, "computed": raw})
     else:
-        _show(computed, as_json=False)
+        _print_stats(computed)
         for problem in problems:
-            output.print(f"[yellow]Problem:[/] {escape(problem)}", soft_wrap=True)
+            print_problem(problem)
         if not problems:
-            output.print("The metadata agrees with the values.")
+            print_line("The metadata agrees with the values.")
     if problems:
         raise typer.Exit(1)
 
@@ -68,23 +80,24 @@ def _compute(dataset: Dataset) -> Mapping[str, FeatureStats]:
         return compute_stats(dataset, on_samples=lambda n: progress.update(bar, completed=n))
 
 
-def _show(found: Mapping[str, FeatureStats], as_json: bool) -> None:
-    if as_json:
-        raw = {name: stats_to_json(one) for name, one in found.items()}
-        print(json.dumps(raw, indent=2))
-        return
-    table = Table("feature", "min", "max", "mean", "std", *QUANTILES, "count")
-    table.columns[0].no_wrap = True
+def _print_stats(found: Mapping[str, FeatureStats]) -> None:
+    """Print a line of numbers per element, under the name of its feature."""
+    keys = [*_SUMMARY, *QUANTILES]
+    if output.width < _NUMBER_WIDTH * len(keys):
+        keys = [key for key in keys if key not in _LESS_USEFUL]
+    print_line("".join(f"{key:>{_NUMBER_WIDTH}}" for key in keys))
     for name, one in found.items():
-        columns = [one.min, one.max, one.mean, one.std]
-        columns += [one.quantiles[key] for key in QUANTILES if key in one.quantiles]
-        cells = [_cell(values) for values in columns]
-        cells += [""] * (4 + len(QUANTILES) - len(cells))
-        table.add_row(escape(name), *cells, f"{int(one.count.max(initial=0)):,}")
-    output.print(table)
+        count = int(one.count.max(initial=0))
+        output.print(f"[bold]{literal(name)}[/] ({count:,} values)", soft_wrap=True)
+        columns = [_column(one, key) for key in keys]
+        for cells in islice(zip(*columns, strict=True), _MOST_ELEMENTS):
+            print_line("".join(f"{cell:>{_NUMBER_WIDTH}}" for cell in cells))
+        if one.mean.size > _MOST_ELEMENTS:
+            print_line(f"{'…':>{_NUMBER_WIDTH}} {one.mean.size - _MOST_ELEMENTS} more")
 
 
-def _cell(values: NDArray[Any]) -> str:
-    flat = values.reshape(-1)
-    more = f"\n… {len(flat) - _MOST_ELEMENTS} more" if len(flat) > _MOST_ELEMENTS else ""
-    return "\n".join(f"{value:.4g}" for value in flat[:_MOST_ELEMENTS]) + more
+def _column(one: FeatureStats, key: str) -> list[str]:
+    values = one.quantiles.get(key) if key in QUANTILES else getattr(one, key)
+    if values is None:
+        return ["-"] * one.mean.size
+    return [f"{value:.4g}" for value in values.reshape(-1)]

@@ -208,7 +208,7 @@ class Dataset:
 
     @property
     def frame_reader(self) -> FrameReader:
-        """What the dataset stores, undecoded: for tools that pass it on, such as viewers."""
+        """Reads values, encoded pictures and packets as stored, for tools such as viewers."""
         return self._reader.frames
 
     def __len__(self) -> int:

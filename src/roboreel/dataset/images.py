@@ -1,4 +1,4 @@
-"""Images of any rows, whether stored as pictures or as video."""
+"""Images of any rows, stored as pictures or as video."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Images:
             spec: The size to scale to, and the order of the axes.
 
         Returns:
-            ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8, metres as float32 for depth video, or what
-            the pictures hold for depth images.
+            ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8; for depth, metres as float32 from video, or
+            the stored values from pictures.
         """
         if self._is_cached(camera, spec.image_size):
             assert self._cache is not None
@@ -70,13 +70,13 @@ class Images:
         return self._read_pictures(camera, rows, spec)
 
     def encoded(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return the pictures of some rows as they are stored."""
+        """Return the pictures of some rows as stored."""
         distinct, places = _distinct(rows)
         pictures = self._pictures.read(camera, distinct)
         return pictures if places is None else [pictures[place] for place in places]
 
     def stream(self, camera: str, episode: int, spec: SampleSpec) -> Iterator[NDArray[Any]]:
-        """Yield the images of the episode at a position, one at a time, in bounded memory."""
+        """Yield the images of the episode at a position one by one, in bounded memory."""
         table = self._manifest.episodes
         start, length = int(table.start[episode]), int(table.length[episode])
         if self._is_cached(camera, spec.image_size):
@@ -94,7 +94,7 @@ class Images:
             yield self._read_pictures(camera, np.asarray([row]), spec)[0]
 
     def path(self, camera: str) -> str:
-        """Return how a camera is served."""
+        """Return in words how a camera is read."""
         if self._is_cached(camera, None):
             return "training cache, mapped"
         if self._manifest.features[camera].dtype == "video":
@@ -110,7 +110,7 @@ class Images:
         return f"; {count} files by FFmpeg's demuxer, which is slower" if count else ""
 
     def _is_cached(self, camera: str, size: tuple[int, int] | None) -> bool:
-        """Whether the cache has a camera in this size; any other size is read from the source."""
+        """Whether the cache holds a camera in this size; other sizes are read from the source."""
         if self._cache is None or camera not in self._cache.manifest.cameras:
             return False
         stored = self._cache.manifest.cameras[camera].size
@@ -119,7 +119,7 @@ class Images:
     def _read_pictures(
         self, camera: str, rows: NDArray[np.int64], spec: SampleSpec
     ) -> NDArray[Any]:
-        # A row that is asked for several times, as at the edge of an episode, is decoded once.
+        # Rows that repeat, as they do at the edges of an episode, are decoded once.
         distinct, places = _distinct(rows)
         pictures = self._pictures.read(camera, distinct)
         try:
@@ -162,7 +162,7 @@ class Images:
         pictures: list[bytes],
         error: CorruptFileError,
     ) -> CorruptFileError:
-        """Return the error with the row and the file of the picture that is wrong."""
+        """Return the error with the row and the file of the damaged picture."""
         for row, picture in zip(rows.tolist(), pictures, strict=True):
             try:
                 decode_image(picture)
@@ -229,7 +229,7 @@ class Images:
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:
-    """Return each row once, and where in that each row is; None if no row comes twice."""
+    """Return the distinct rows, and the place of each row among them; None if none repeats."""
     place: dict[int, int] = {}
     places = [place.setdefault(row, len(place)) for row in rows.tolist()]
     if len(place) == len(places):

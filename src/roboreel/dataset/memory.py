@@ -1,4 +1,4 @@
-"""What a dataset holds in memory, told to people."""
+"""What a process holds in memory, as a readable summary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Memory"]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The process's byte budget, and the path on which each feature is served."""
+    """The memory budget of the process, and how each feature of a dataset is read."""
 
     limit_bytes: int
     held_bytes: int
     held_by: Mapping[str, int]
-    """Bytes held now, by what holds them."""
+    """Bytes held now, by owner."""
     paths: Mapping[str, str]
-    """How each feature is read, from the fastest rung that its files allow."""
+    """How each feature is read: the fastest way that its files allow."""
 
     def __str__(self) -> str:
         lines = [f"{self.held_bytes / 1e6:.1f} of {self.limit_bytes / 1e6:.1f} MB held"]

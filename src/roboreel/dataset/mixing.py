@@ -1,4 +1,4 @@
-"""Arrays of several datasets, put together into one batch."""
+"""Arrays of several datasets, joined into one batch."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["Blend", "blend_features"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blend:
-    """One feature of a mixture: what it is in each dataset, and what it is in a batch."""
+    """One feature of a mixture: its name in each dataset, and its form in a batch."""
 
     name: str
     owns: tuple[str | None, ...]
-    """Its name in each dataset; None where there is no such feature."""
+    """Its name in each dataset; None where a dataset lacks it."""
     feature: Feature
-    """As the first dataset that has it describes it."""
+    """As the first dataset that has it declares it."""
     shape: tuple[int, ...]
-    """Shape of one value, as large as in any dataset; not of cameras, whose size is the reader's."""
+    """Shape of one value, as large as in any dataset. Not used for cameras: readers choose a size."""
     dtype: np.dtype[Any]
     ragged: bool
     """Whether some values are smaller, or missing, so that a mask is needed."""
@@ -44,7 +44,7 @@ class Blend:
         Args:
             lead: ``(B,)`` or ``(B, T)``.
             image_shape: Shape of one image.
-            dtype: Other than that of the stored values.
+            dtype: If other than that of the stored values.
         """
         shape = image_shape if self.feature.is_camera else self.shape
         arrays = {self.name: np.zeros((*lead, *shape), dtype or self.dtype)}
@@ -60,17 +60,17 @@ class Blend:
         slots: NDArray[np.int64],
         lead: tuple[int, ...],
     ) -> None:
-        """Put the values of one dataset where they belong.
+        """Put the values of one dataset into their slots of the batch.
 
         Raises:
-            ValueError: Images that have another size than the rest of the batch.
+            ValueError: Images differ in size from the rest of the batch.
         """
         held = batch[self.name]
         own, whole = values.shape[len(lead) :], held.shape[len(lead) :]
         if self.feature.is_camera and own != whole:
             raise ValueError(
                 f"Images of {self.name!r} have the shape {own} in one dataset and {whole} in "
-                "another. Pass image_size=(height, width) to scale them to one."
+                "another. Pass image_size=(height, width) to scale them to one size."
             )
         inside: tuple[Any, ...] = tuple(slice(0, size) for size in own)
         steps: tuple[Any, ...] = (slice(None),) * (len(lead) - 1)
@@ -86,8 +86,8 @@ def blend_features(
     """Return the features of a mixture: those named, or those that all datasets have.
 
     Raises:
-        FeatureNotFoundError: A dataset has no feature of the name given for it.
-        ValueError: A feature is not the same kind of thing everywhere.
+        FeatureNotFoundError: A dataset has no feature of the name that is given for it.
+        ValueError: A feature differs in kind between datasets.
     """
     return {name: _blend(name, owns, datasets) for name, owns in _names(datasets, features).items()}
 
@@ -98,7 +98,7 @@ def _blend(name: str, owns: tuple[str | None, ...], datasets: Sequence[Dataset])
     shapes = {feature.value_shape for feature in owned if not feature.is_camera}
     if len(kinds) > 1 or len({len(shape) for shape in shapes}) > 1:
         described = ", ".join(f"{feature.dtype} {feature.shape}" for feature in owned)
-        raise ValueError(f"{name!r} is not one kind of thing in these datasets: {described}.")
+        raise ValueError(f"{name!r} differs in kind between the datasets: {described}.")
     dtypes = [
         np.dtype(np.float32) if feature.depth is not None else feature.numpy_dtype
         for feature in owned
@@ -127,7 +127,7 @@ def _names(
         if len(owns) != len(datasets) or not any(owns):
             raise ValueError(
                 f"{name!r} needs one name for each of {len(datasets)} datasets, not all of them "
-                f"None: given is {given!r}."
+                f"None: {given!r} was given."
             )
         for dataset, own in zip(datasets, owns, strict=True):
             if own is not None and own not in dataset.features:

@@ -1,4 +1,4 @@
-"""Several datasets as one, each with its share."""
+"""Several datasets as one, each with its share of an epoch."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Mixture:
         spec = spec_of(features, windows, image_size, layout)
         asked = (*self._blends, "task") if spec.features is None else spec.features
         names = list(dict.fromkeys((*asked, *spec.windows)))
-        self._check_names([name for name in names if name != "task"])
+        self._check_names([*(name for name in names if name != "task"), *spec.windows])
         dataset_index = np.searchsorted(self._bounds, wanted, side="right") - 1
         parts = {}
         for place in np.unique(dataset_index).tolist():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Affine", "Mode", "Normalize", "Unnormalize", "affine_of", "affines_of"]
 
 Mode = Literal["mean_std", "min_max", "quantiles", "quantiles10"]
-"""What becomes what: mean 0 and deviation 1; minimum and maximum to -1 and 1; the 1st and 99th
-percentile to -1 and 1; the 10th and 90th percentile to -1 and 1."""
+"""How values are scaled: to mean 0 and deviation 1, or so that -1 and 1 are the minimum and maximum,
+the 1st and 99th percentile, or the 10th and 90th percentile."""
 
 _ENDS = {"quantiles": ("q01", "q99"), "quantiles10": ("q10", "q90")}
 
@@ -33,9 +33,9 @@ class Affine:
     half: NDArray[np.float32]
 
     def normalize(self, values: NDArray[Any]) -> NDArray[np.float32]:
-        """Return values on the common scale, float32; what broadcasts with the statistics fits.
+        """Return values on the common scale, float32, in any shape that broadcasts.
 
-        Images of uint8 count as 0 to 1, as their statistics do.
+        Images of uint8 are taken as 0 to 1, as in their statistics.
         """
         brightest = np.float32(255 if values.dtype == np.uint8 else 1)
         scaled: NDArray[np.float32] = np.subtract(values, self.middle * brightest, dtype=np.float32)
@@ -50,10 +50,10 @@ class Affine:
 def affine_of(name: str, stats: FeatureStats, mode: Mode) -> Affine:
     """Return the scale of a feature.
 
-    An element that never changes becomes 0, and comes back as it was.
+    An element that never changes becomes 0, and comes back unchanged.
 
     Raises:
-        ValueError: There is no such mode, or the statistics lack the quantiles it needs.
+        ValueError: The mode is unknown, or the statistics lack the quantiles that it needs.
     """
     if mode not in get_args(Mode):
         raise ValueError(f"No mode {mode!r}: there are {', '.join(get_args(Mode))}.")
@@ -66,11 +66,11 @@ def affine_of(name: str, stats: FeatureStats, mode: Mode) -> Affine:
             if missing:
                 raise ValueError(
                     f"The statistics of {name!r} have no {missing[0]}, which {mode!r} needs: "
-                    "take those that Dataset.compute_stats() returns."
+                    "use those of Dataset.compute_stats()."
                 )
             low, high = (stats.quantiles[end] for end in _ENDS[mode])
         middle, half = (low + high) / 2, (high - low) / 2
-    # Statistics of values that were never finite are NaN: such elements pass unchanged.
+    # Elements that were never finite have NaN as statistics: they pass unchanged.
     middle = np.where(np.isfinite(middle), middle, 0.0)
     half = np.where(np.isfinite(half) & (half > 0), half, 1.0)
     return Affine(middle.astype(np.float32), half.astype(np.float32))
@@ -80,19 +80,36 @@ def affines_of(stats: Mapping[str, FeatureStats], modes: Mapping[str, Mode]) -> 
     """Return the scale of each feature that has a mode.
 
     Raises:
-        FeatureNotFoundError: A feature that has no statistics.
+        FeatureNotFoundError: A feature has no statistics.
     """
     missing = [name for name in modes if name not in stats]
     if missing:
         raise FeatureNotFoundError(
-            f"There are no statistics of {missing[0]!r}: there are some of {', '.join(stats)}."
+            f"There are no statistics of {missing[0]!r}: there are those of {', '.join(stats)}."
         )
     return {name: affine_of(name, stats[name], mode) for name, mode in modes.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Normalize:
+class _Scaling:
+    """The scales of some features, made once."""
+
+    stats: Mapping[str, FeatureStats]
+    modes: Mapping[str, Mode]
+    """How, for each feature that is to be changed."""
+    _affines: Mapping[str, Affine] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_affines", affines_of(self.stats, self.modes))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Normalize(_Scaling):
     """Puts features of a batch of arrays on a common scale.
+
+    Raises:
+        FeatureNotFoundError: A feature has no statistics.
+        ValueError: A mode is unknown, or the statistics lack the quantiles that it needs.
 
     Examples:
         >>> from roboreel.stats import Accumulator
@@ -103,13 +120,9 @@ class Normalize:
         {'action': array([[1., 0.]], dtype=float32)}
     """
 
-    stats: Mapping[str, FeatureStats]
-    modes: Mapping[str, Mode]
-    """How, for each feature that is to be changed."""
-
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the batch with these features normalized; the others are passed on."""
-        affines = affines_of(self.stats, self.modes)
+        affines = self._affines
         return {
             name: affines[name].normalize(values) if name in affines else values
             for name, values in batch.items()
@@ -117,15 +130,12 @@ class Normalize:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unnormalize:
-    """Puts features of a batch of arrays back on their own scale."""
-
-    stats: Mapping[str, FeatureStats]
-    modes: Mapping[str, Mode]
+class Unnormalize(_Scaling):
+    """Puts features of a batch of arrays back on their own scale: the inverse of `Normalize`."""
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the batch with these features as they were; the others are passed on."""
-        affines = affines_of(self.stats, self.modes)
+        affines = self._affines
         return {
             name: affines[name].unnormalize(values) if name in affines else values
             for name, values in batch.items()

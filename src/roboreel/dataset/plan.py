@@ -1,4 +1,4 @@
-"""From samples to rows: the one place where the index space changes. Arithmetic only."""
+"""From samples to rows: the only place where the index space changes. Arithmetic only."""
 
 from __future__ import annotations
 

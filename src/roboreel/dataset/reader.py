@@ -1,4 +1,4 @@
-"""Carry out a plan: from rows to arrays."""
+"""Rows to arrays: carries out the plan of a read."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ __all__ = ["Reader", "open_reader"]
 def open_reader(
     manifest: Manifest, budget: Budget, decode_threads: int | None, cache: Path | None
 ) -> Reader:
-    """Return the reader of a dataset, through its training cache where there is one.
+    """Return the reader of a dataset, which uses its training cache if there is one.
 
     Raises:
-        CacheError: The cache is not there, or was made from another state of the dataset.
+        CacheError: There is no cache, or it was built from another state of the dataset.
     """
     opened = None if cache is None else open_cache(cache, manifest)
     return Reader(manifest, budget, decode_threads=decode_threads, cache=opened)
 
 
 class Reader:
-    """Reads rows of one dataset; shared by the dataset and all its views."""
+    """Reads rows of a dataset; shared by the dataset and all its views."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Reader:
         cache: Cache | None = None,
     ) -> None:
         self.frames = FrameReader(manifest, budget, decode_threads=decode_threads)
-        """What the dataset stores; nothing of it comes from the cache."""
+        """Reads what the dataset itself stores, never the cache."""
         self._manifest = manifest
         self._files = self.frames.files
         self._columns = self.frames.columns
@@ -79,7 +79,7 @@ class Reader:
         return self.read(rows, spec)
 
     def rows_of(self, episode: int) -> NDArray[np.int64]:
-        """Return the rows of the episode at a position, once its data file bears them out."""
+        """Return the rows of the episode at a position, after checking its data file."""
         table = self._manifest.episodes
         start, length = int(table.start[episode]), int(table.length[episode])
         if length:
@@ -87,7 +87,7 @@ class Reader:
         return np.arange(start, start + length, dtype=np.int64)
 
     def paths(self) -> dict[str, str]:
-        """Return how each feature is served."""
+        """Return in words how each feature is read."""
         return {
             name: self._images.path(name) if feature.is_camera else self._path(name)
             for name, feature in self._manifest.features.items()
@@ -99,17 +99,17 @@ class Reader:
         return self._columns.rung(name)
 
     def encoded_images(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
-        """Return the stored pictures of some rows."""
+        """Return the pictures of some rows as stored."""
         stored = [n for n, f in self._manifest.features.items() if f.dtype == "image"]
         if camera not in stored:
             raise FeatureNotFoundError(
-                f"No pictures of {camera!r} are stored: there are some of "
-                f"{', '.join(stored) or 'no camera'}, in {str(self._manifest.root)!r}."
+                f"There are no stored pictures of {camera!r}: the cameras with pictures are "
+                f"{', '.join(stored) or 'none'}, in {str(self._manifest.root)!r}."
             )
         return self._images.encoded(camera, rows)
 
     def stream(self, camera: str, episode: int, spec: SampleSpec) -> Iterator[NDArray[Any]]:
-        """Yield the images of the episode at a position, one at a time."""
+        """Yield the images of the episode at a position one by one."""
         if camera not in self._manifest.cameras:
             raise FeatureNotFoundError(
                 f"There is no camera {camera!r}: there are "
@@ -154,7 +154,7 @@ class Reader:
         return names
 
     def _tasks(self, plan: Plan) -> list[str]:
-        """Return each anchor's task; where its number is not defined, the episode's."""
+        """Return each anchor's task; the episode's if its number is not defined."""
         codes = self._gather("task_index", plan.anchors).tolist()
         return [
             self._manifest.task_text(code, episode)
@@ -164,5 +164,5 @@ class Reader:
 
 @lru_cache(maxsize=256)
 def _offsets(window: Window, fps: float) -> NDArray[np.int64]:
-    """Return a window's offsets; the same windows come with every batch."""
+    """Return a window's offsets, which are the same for every batch."""
     return window.offsets(fps)

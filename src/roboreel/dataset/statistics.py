@@ -21,7 +21,7 @@ _BYTES_AT_ONCE = 1 << 24
 
 
 def number_features(dataset: Dataset) -> list[str]:
-    """Return the features whose values are numbers."""
+    """Return the names of the numeric features."""
     return [name for name, feature in dataset.features.items() if feature.kind == "number"]
 
 
@@ -33,23 +33,23 @@ def compute_stats(
 ) -> Mapping[str, FeatureStats]:
     """Return the statistics of all samples of a dataset or view, in bounded memory.
 
-    Counts, extremes, mean and deviation are exact; quantiles are of the values themselves, within
-    the bound of the sketch. Cameras are left out: theirs cost a decoding of the whole dataset.
+    Counts, extremes, mean and deviation are exact; quantiles are those of the values, within the
+    error bound of the sketch. Cameras are left out: theirs would take decoding the whole dataset.
 
     Args:
         dataset: The dataset or view.
-        features: Which; all that are numbers when not given.
-        on_samples: Called with the number of samples done, now and then.
+        features: Names of the features; by default all numeric ones.
+        on_samples: Called now and then with the number of samples done.
 
     Raises:
-        FeatureNotFoundError: A feature that does not exist, or is not made of numbers.
+        FeatureNotFoundError: A feature does not exist, or is not numeric.
     """
     known = number_features(dataset)
     names = known if features is None else list(features)
     wrong = [name for name in names if name not in known]
     if wrong:
         raise FeatureNotFoundError(
-            f"{wrong[0]!r} is not a feature of numbers: there are {', '.join(known)}, in "
+            f"{wrong[0]!r} is not a numeric feature: there are {', '.join(known)}, in "
             f"{str(dataset.path)!r}."
         )
     totals = {name: Accumulator(dataset.features[name].value_shape) for name in names}

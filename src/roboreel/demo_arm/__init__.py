@@ -1,5 +1,6 @@
 """A simulated arm that makes datasets worth looking at."""
 
-from roboreel.demo_arm.make import Sample, make_sample
+from roboreel.demo_arm.make import make_demo_dataset
+from roboreel.demo_arm.spec import DemoSpec
 
-__all__ = ["Sample", "make_sample"]
+__all__ = ["DemoSpec", "make_demo_dataset"]

@@ -28,12 +28,12 @@ STATE_NAMES = ("shoulder", "elbow", "shoulder_velocity", "elbow_velocity", "hand
 ACTION_NAMES = ("shoulder", "elbow")
 TASKS = ("reach the red target", "reach the blue target", "push the green block to the goal")
 
-# The joints answer as critically damped springs: they lag a little, and never ring.
+# The joints respond like critically damped springs: they lag a little, and never oscillate.
 _STIFFNESS = 30.0
 _SHAKE = 2.5
 _MAX_SPEED = 6.0
 _STEP_S = 1 / 240
-# The hand arrives at this part of an episode, and holds still for the rest of it.
+# The hand arrives after this part of an episode, and holds still for the rest of it.
 _ARRIVAL = 0.78
 _APPROACH = 0.4
 
@@ -46,11 +46,11 @@ class SimulatedEpisode:
     state: NDArray[np.float32]
     """``(T, 6)``: see `STATE_NAMES`; radians, radians per second, metres."""
     action: NDArray[np.float32]
-    """``(T, 2)``: where the joints shall be at the next frame, in radians."""
+    """``(T, 2)``: target of the joints for the next frame, in radians."""
     reward: NDArray[np.float32]
-    """``(T,)``: 1 at the goal, falling to 0 with the distance from it, after the action."""
+    """``(T,)``: after the action, 1 at the goal and falling to 0 with the distance from it."""
     done: NDArray[np.bool_]
-    """``(T,)``: true at the last frame alone."""
+    """``(T,)``: true at the last frame only."""
     scenes: tuple[Scene, ...]
 
     def __len__(self) -> int:
@@ -63,12 +63,12 @@ def simulate_episode(
     """Return one episode; the same arguments give the same bytes.
 
     Args:
-        seed: Of the whole dataset.
+        seed: The seed of the whole dataset.
         episode: Number of the episode; its task is ``TASKS[episode % 3]``.
         frames: Length of an episode: the average one, or the exact one without variation.
         fps: Frames per second.
-        variation: By what part of ``frames`` the lengths differ, up and down. An episode has two
-            frames at least.
+        variation: How much lengths vary, up and down, as a share of ``frames``. An episode has at
+            least two frames.
     """
     rng = np.random.default_rng([seed, episode])
     count = max(2, round(frames * (1 + variation * (2 * rng.random() - 1))))
@@ -135,7 +135,7 @@ def _plan_reach(scene: Scene, goal: Point) -> Callable[[float], Point]:
 
 
 def _plan_push(scene: Scene) -> Callable[[float], Point]:
-    """Plan to go behind the block, then straight to the goal."""
+    """Return a plan: go behind the block, then straight to the goal."""
     east, north = scene.push_direction
     behind = (
         scene.block[0] - (BLOCK_CONTACT_M + 0.03) * east,

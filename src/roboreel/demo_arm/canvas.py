@@ -1,4 +1,4 @@
-"""Shapes drawn with soft edges, from their distance fields."""
+"""Shapes with soft edges, drawn from their distance fields."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def colour(code: str) -> Colour:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How metres on the table become pixels of an image: turned, scaled and flattened."""
+    """How metres on the table become pixels of an image: rotated, scaled and tilted."""
 
     size: tuple[int, int]
     """``(height, width)``."""
@@ -42,12 +42,12 @@ class View:
     scale: float
     """Pixels per metre."""
     turn: float = 0.0
-    """Angle of the table's direction that points to the right of the image."""
+    """Angle of the direction on the table that points to the right of the image."""
     tilt: float = 1.0
-    """How much of the depth is seen: 1 from straight above, less from the side."""
+    """Foreshortening of depth: 1 from straight above, less from the side."""
 
     def pixel(self, point: Point) -> Point:
-        """Return where a point of the table is seen: ``(row, column)``."""
+        """Return where a point of the table appears: ``(row, column)``."""
         x, y = point[0] - self.centre[0], point[1] - self.centre[1]
         across = x * math.cos(self.turn) + y * math.sin(self.turn)
         away = y * math.cos(self.turn) - x * math.sin(self.turn)
@@ -57,7 +57,7 @@ class View:
         )
 
     def box(self, points: Sequence[Point], margin_m: float) -> tuple[slice, slice] | None:
-        """Return the rows and columns that shapes around some points touch; None if unseen."""
+        """Return the rows and columns that shapes around points touch; None if outside the image."""
         rows, columns = zip(*(self.pixel(point) for point in points), strict=True)
         margin = margin_m * self.scale + 1
         bounds = []
@@ -72,7 +72,7 @@ class View:
     def coordinates(
         self, box: tuple[slice, slice], origin: Point, angle: float = 0.0
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return each pixel's place in metres, along and across a direction from an origin."""
+        """Return each pixel's position in metres, along and across a direction from an origin."""
         row, column = self.pixel(origin)
         rows = np.arange(box[0].start, box[0].stop, dtype=np.float32)[:, None]
         columns = np.arange(box[1].start, box[1].stop, dtype=np.float32)[None, :]
@@ -83,7 +83,7 @@ class View:
 
 
 class Canvas:
-    """An image that shapes are laid upon, one over the other.
+    """An image onto which shapes are painted, one over the other.
 
     Args:
         view: How the table is seen.
@@ -114,7 +114,7 @@ class Canvas:
     def ring(
         self, middle: Point, radius: float, width: float, paint: Colour, *, opacity: float = 1.0
     ) -> None:
-        """Draw a circle's line."""
+        """Draw the outline of a circle."""
         box = self.view.box([middle], radius + width)
         if box is None:
             return
@@ -159,9 +159,9 @@ class Canvas:
             stop: Middle of the second end.
             radii: Of the two ends.
             paint: Its colour.
-            opacity: 1 hides what is below.
+            opacity: 1 covers what is below.
             blur: Width of the edge in metres.
-            roundness: How much lighter the side is that faces the light, as of a tube.
+            roundness: How much lighter the side facing the light is, as on a tube.
         """
         angle = math.atan2(stop[1] - start[1], stop[0] - start[0])
         length = np.float32(math.dist(start, stop))
@@ -188,7 +188,7 @@ class Canvas:
         blur: float,
         shade: NDArray[np.float32] | None = None,
     ) -> None:
-        """Lay paint where ``distance`` is negative; the array is used up."""
+        """Paint where ``distance`` is negative; the array is overwritten."""
         cover = distance
         cover *= np.float32(-1 / max(blur, self._pixel_m))
         cover += np.float32(0.5)

@@ -1,25 +1,25 @@
-"""A dataset of the simulated arm, from nothing."""
+"""A dataset of the simulated arm, made from nothing."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, TASKS, simulate_episode
-from roboreel.demo_arm.render import CAMERAS, render
+from roboreel.demo_arm.arm import TASKS, simulate_episode
+from roboreel.demo_arm.render import render
+from roboreel.demo_arm.spec import DemoSpec
 from roboreel.files import atomic_folder
 from roboreel.format import write_manifest
-from roboreel.format.counters import COUNTERS, counter_columns
+from roboreel.format.counters import counter_columns
 from roboreel.format.places import new_files
-from roboreel.format.video_info import with_video_info
+from roboreel.format.tables import rows_within_files
 from roboreel.format.write_data import write_data_file
 from roboreel.image import encode_png
 from roboreel.record.folders import check_absent
-from roboreel.schema import ClipTable, EpisodeTable, Feature, Manifest
+from roboreel.schema import ClipTable, EpisodeTable, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
 from roboreel.video.encode import Encoding, VideoWriter
 from roboreel.video.remux import join_videos
@@ -33,64 +33,24 @@ if TYPE_CHECKING:
     from roboreel.demo_arm.arm import SimulatedEpisode
     from roboreel.stats import FeatureStats
 
-__all__ = ["Sample", "make_sample"]
+__all__ = ["make_demo_dataset"]
 
 _EPISODES_PER_FILE = 20
 _PICTURES_FOR_STATISTICS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What a sample dataset is to be like."""
-
-    episodes: int = 20
-    frames: int = 100
-    """Frames of an average episode; single ones are up to a fifth shorter or longer."""
-    cameras: int = 2
-    size: tuple[int, int] = (240, 320)
-    """``(height, width)``."""
-    store: Literal["video", "image"] = "video"
-    codec: Literal["av1", "h264", "hevc"] = "av1"
-    version: Literal["3.0", "2.1", "2.0"] = "3.0"
-    fps: int = 30
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.episodes < 0 or self.frames < 2 or self.fps < 1:
-            raise ValueError("A sample has at least 0 episodes of 2 frames at 1 fps.")
-        if not 0 <= self.cameras <= len(CAMERAS):
-            raise ValueError(f"{self.cameras} cameras were asked for: there are {len(CAMERAS)}.")
-        if self.store not in ("video", "image") or self.version not in ("3.0", "2.1", "2.0"):
-            raise ValueError(f"No such sample: store {self.store!r}, version {self.version!r}.")
-
-    @property
-    def features(self) -> dict[str, Feature]:
-        """The features of the dataset."""
-        camera = Feature(self.store, (*self.size, 3), ("height", "width", "channels"))
-        if self.store == "video":
-            camera = with_video_info(camera, Encoding(self.codec), self.fps)
-        return {
-            "observation.state": Feature("float32", (len(STATE_NAMES),), STATE_NAMES),
-            "action": Feature("float32", (len(ACTION_NAMES),), ACTION_NAMES),
-            "next.reward": Feature("float32", (1,)),
-            "next.done": Feature("bool", (1,)),
-            **{f"observation.images.{name}": camera for name in CAMERAS[: self.cameras]},
-            **COUNTERS,
-        }
-
-
-def make_sample(
+def make_demo_dataset(
     path: str | os.PathLike[str],
-    sample: Sample | None = None,
+    spec: DemoSpec | None = None,
     *,
     on_episode: Callable[[int], object] = lambda _: None,
 ) -> Path:
-    """Make a dataset; it appears whole or not at all, and the same sample has the same Parquet.
+    """Make a dataset; it appears whole or not at all, and equal specs give equal Parquet files.
 
     Args:
-        path: A folder that does not exist yet.
-        sample: What it is to be like.
-        on_episode: Called with the number of episodes done, after each.
+        path: A folder that does not exist yet, or is empty.
+        spec: What the dataset is like.
+        on_episode: Called after each episode, with how many are done.
 
     Returns:
         The dataset's folder.
@@ -101,23 +61,23 @@ def make_sample(
     root = Path(path)
     check_absent(root)
     with atomic_folder(root) as workshop:
-        _Maker(workshop, sample or Sample()).run(on_episode)
+        _Maker(workshop, spec or DemoSpec()).run(on_episode)
     return root
 
 
 class _Maker:
-    """Makes one dataset, episode by episode, in memory for one file of episodes."""
+    """Makes one dataset, episode by episode; holds the episodes of one file in memory."""
 
-    def __init__(self, root: Path, sample: Sample) -> None:
+    def __init__(self, root: Path, spec: DemoSpec) -> None:
         self.root = root
-        self.sample = sample
-        self.features = sample.features
+        self.spec = spec
+        self.features = spec.features
         self.cameras = [name for name, f in self.features.items() if f.is_camera]
-        self.version = f"v{sample.version}"
+        self.version = f"v{spec.version}"
         self.files = new_files(
             self.version,
-            sample.episodes,
-            cameras=self.cameras if sample.store == "video" else (),
+            spec.episodes,
+            cameras=self.cameras if spec.store == "video" else (),
             episodes_per_file=_EPISODES_PER_FILE,
         )
         self.lengths: list[int] = []
@@ -129,7 +89,7 @@ class _Maker:
         }
 
     def run(self, on_episode: Callable[[int], object]) -> None:
-        count = self.sample.episodes
+        count = self.spec.episodes
         with ThreadPoolExecutor() as pool:
             for file in range(len(self.files.data)):
                 numbers = np.flatnonzero(self.files.file == file).tolist()
@@ -147,7 +107,7 @@ class _Maker:
     ) -> None:
         tables, parts = [], []
         for number in numbers:
-            run = simulate_episode(self.sample.seed, number, self.sample.frames, self.sample.fps)
+            run = simulate_episode(self.spec.seed, number, self.spec.frames, self.spec.fps)
             columns = self._columns(run, number)
             shot = [pool.submit(self._shoot, run, camera, number) for camera in self.cameras]
             for camera, result in zip(self.cameras, shot, strict=True):
@@ -173,23 +133,23 @@ class _Maker:
                 episode=number,
                 start=sum(self.lengths),
                 tasks=TASKS.index(run.task),
-                fps=self.sample.fps,
+                fps=self.spec.fps,
             ),
         }
 
     def _shoot(
         self, run: SimulatedEpisode, camera: str, number: int
     ) -> tuple[list[bytes], ImageAccumulator]:
-        """Render one camera's images of an episode, and store them."""
-        name, size = camera.rpartition(".")[2], self.sample.size
+        """Render what one camera sees of an episode, and store it."""
+        name, size = camera.rpartition(".")[2], self.spec.size
         images = (render(scene, name, size) for scene in run.scenes)
         sampled = np.linspace(0, len(run) - 1, _PICTURES_FOR_STATISTICS).round().astype(int)
         stats, pictures = ImageAccumulator(3), []
         path = self._part(camera, number)
-        encoding = Encoding(self.sample.codec)
+        encoding = Encoding(self.spec.codec)
         writer = (
-            VideoWriter(path, size=size, fps=self.sample.fps, encoding=encoding)
-            if self.sample.store == "video"
+            VideoWriter(path, size=size, fps=self.spec.fps, encoding=encoding)
+            if self.spec.store == "video"
             else None
         )
         for frame, image in enumerate(images):
@@ -207,7 +167,7 @@ class _Maker:
         return self.root / f".{camera}-{number}.mp4"
 
     def _join(self, camera: str, numbers: Sequence[int], path: Path) -> None:
-        """Put the videos of some episodes into one file, as LeRobot does, by copying packets."""
+        """Join the videos of some episodes in one file by copying packets, as LeRobot does."""
         parts = [self._part(camera, number) for number in numbers]
         path.parent.mkdir(parents=True, exist_ok=True)
         self.clips[camera] += [float(start) for start in join_videos(parts, path)]
@@ -234,7 +194,7 @@ class _Maker:
         return Manifest(
             root=self.root,
             version=self.version,
-            fps=self.sample.fps,
+            fps=self.spec.fps,
             features=self.features,
             tasks=dict(enumerate(TASKS)),
             episodes=EpisodeTable(
@@ -242,7 +202,7 @@ class _Maker:
                 start=start,
                 length=length,
                 data_file=file,
-                data_row=start - start[np.searchsorted(file, file)],
+                data_row=rows_within_files(file, start, length),
                 clips={camera: self._clip_table(camera, file, length) for camera in videos},
                 task_bounds=np.arange(count + 1, dtype=np.int64),
                 task_codes=np.arange(count, dtype=np.int64) % len(TASKS),
@@ -250,11 +210,11 @@ class _Maker:
             ),
             data_files=self.files.data,
             video_files=videos,
-            robot_type="roboreel_sample_arm",
+            robot_type="roboreel_demo_arm",
         )
 
     def _clip_table(
         self, camera: str, file: NDArray[np.int64], length: NDArray[np.int64]
     ) -> ClipTable:
         start_s = np.asarray(self.clips[camera], dtype=np.float64)
-        return ClipTable(file, start_s, start_s + length / self.sample.fps)
+        return ClipTable(file, start_s, start_s + length / self.spec.fps)

@@ -50,7 +50,7 @@ def render(scene: Scene, camera: str, size: tuple[int, int]) -> NDArray[np.uint8
     """
     view = _view(scene, camera, size)
     marks = (scene.red, scene.blue, scene.goal)
-    # The wrist camera moves with the hand; what the others see of the table stays.
+    # The wrist camera moves with the hand; for the others the table stays the same.
     moves = camera == "wrist"
     table = _paint_table(view, *marks) if moves else _still_table(view, *marks).copy()
     canvas = Canvas(view, table)
@@ -80,7 +80,7 @@ def _view(scene: Scene, camera: str, size: tuple[int, int]) -> View:
 
 
 def _paint_table(view: View, red: Point, blue: Point, goal: Point) -> NDArray[np.float32]:
-    """Return what never moves: a pale sheet with a grid, and the marks that lie on it."""
+    """Return what never moves: the table with its grid, and the marks on it."""
     planes = _paint_sheet(view)
     if not _inside_table(view):
         _draw_floor(view, planes)
@@ -96,7 +96,7 @@ _still_table = lru_cache(maxsize=16)(_paint_table)
 
 
 def _paint_sheet(view: View) -> NDArray[np.float32]:
-    """Return the table's surface with its grid; most is done in place, which halves the time."""
+    """Return the table's surface with its grid; working in place halves the time."""
     planes = np.empty((3, *view.size), dtype=np.float32)
     x, y = view.coordinates(_everywhere(view), (0.0, 0.0))
     for axis in (x, y):
@@ -122,7 +122,7 @@ def _inside_table(view: View) -> bool:
 
 
 def _draw_floor(view: View, planes: NDArray[np.float32]) -> None:
-    """Draw what lies beyond the table, with the table's shadow on it."""
+    """Draw the floor around the table, with the table's shadow on it."""
     x, y = view.coordinates(_everywhere(view), _TABLE_MIDDLE)
     distance = rounded_rectangle(x, y, _TABLE_HALF_M, 0.03)
     cover = np.clip(distance * np.float32(view.scale) + np.float32(0.5), 0, 1)
@@ -219,6 +219,6 @@ def _draw_hand(canvas: Canvas, middle: Point) -> None:
 
 
 def _shadow_of(point: Point, distance: float) -> Point:
-    """Return where the light throws the shadow of a point at some height."""
-    # The light stands at the table's top left, so that all cameras see the same shadows.
+    """Return where the shadow of a raised point falls."""
+    # The light is fixed to the table, at its top left, so that all cameras see the same shadows.
     return (point[0] + 0.6 * distance, point[1] - 0.8 * distance)

@@ -32,7 +32,7 @@ class Scene:
     """Where everything is: the joints, a block, its goal and two targets."""
 
     joints: Point
-    """Angle of the upper arm against the x axis, and of the forearm against the upper arm."""
+    """Angle from the x axis to the upper arm, and from the upper arm to the forearm."""
     block: Point
     red: Point
     blue: Point
@@ -40,7 +40,7 @@ class Scene:
 
     @property
     def push_direction(self) -> Point:
-        """The way from the block to its goal, as a vector of length 1."""
+        """The direction from the block to its goal, as a vector of length 1."""
         distance = math.dist(self.block, self.goal)
         if distance == 0:
             return (0.0, 1.0)
@@ -50,10 +50,10 @@ class Scene:
         )
 
     def with_joints(self, joints: Point) -> Scene:
-        """Return the scene after the arm has moved, and the block with it if the hand pushes.
+        """Return the scene after the arm has moved, with the block if the hand pushes it.
 
-        The block slides towards its goal, as if in a groove: a hand that comes from behind pushes
-        it, one that comes from elsewhere passes above.
+        The block slides towards its goal, as if in a groove: a hand from behind pushes it, a hand
+        from any other side passes above it.
         """
         _, hand = forward_kinematics(joints)
         east, north = self.push_direction
@@ -81,7 +81,7 @@ def forward_kinematics(joints: Point) -> tuple[Point, Point]:
 
 
 def inverse_kinematics(hand: Point) -> Point:
-    """Return the joints that bring the hand to a point, or as near as the limits allow."""
+    """Return the joints that bring the hand to a point, or as close as the limits allow."""
     upper, fore = LINKS_M
     squared = hand[0] ** 2 + hand[1] ** 2
     cosine = (squared - upper**2 - fore**2) / (2 * upper * fore)

@@ -22,7 +22,7 @@ def read_manifest(root: Path) -> Manifest:
 
     Raises:
         NotADatasetError: There is no dataset at this path.
-        UnsupportedVersionError: It is of a version that we do not read.
+        UnsupportedVersionError: Its version is not supported.
         MetadataError: A metadata file cannot be understood.
         CorruptFileError: A metadata file is damaged.
         UnsafePathError: A path template leads out of the dataset's folder.
@@ -47,4 +47,4 @@ def write_manifest(
         episode_stats: Statistics of each episode, in the order of the table.
     """
     write = write_v3 if manifest.version.startswith("v3") else write_v2
-    write.write_manifest(manifest, stats=stats, episode_stats=episode_stats)
+    write.write_manifest(manifest, stats, episode_stats)

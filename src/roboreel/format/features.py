@@ -1,4 +1,4 @@
-"""The feature entries of info.json, as Features."""
+"""The entries of info.json ⇄ Features."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OTHER_DTYPES = ("string", "language", "image", "video")
 
 
 def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
-    """Return one feature as its entry describes it.
+    """Return the feature that an entry describes.
 
     Raises:
         MetadataError: The entry has no usable dtype or shape.
@@ -66,7 +66,7 @@ def _dtype(name: str, dtype: object) -> str:
     except TypeError:
         known = None
     if known is None or known.kind not in "biuf" or not isinstance(dtype, str):
-        raise MetadataError(f"Feature {name!r} has the dtype {dtype!r}, which no reader knows")
+        raise MetadataError(f"Feature {name!r} has the unknown dtype {dtype!r}")
     return known.name
 
 
@@ -81,7 +81,7 @@ def _shape(name: str, shape: object) -> tuple[int, ...]:
             f"Feature {name!r} has the shape {shape!r}, which is not a list of sizes"
         )
     if math.prod(sizes) > _MOST_ELEMENTS:
-        raise MetadataError(f"Feature {name!r} has the shape {shape!r}, which no memory holds")
+        raise MetadataError(f"Feature {name!r} has the shape {shape!r}, which is too large")
     return tuple(sizes) or (1,)
 
 
@@ -91,7 +91,7 @@ def _flat_names(names: object) -> tuple[str, ...] | None:
         return None
     if isinstance(names, dict):
         if all(isinstance(value, int) for value in names.values()):
-            # {"shoulder": 0, "elbow": 1}: the values are places, not names.
+            # {"shoulder": 0, "elbow": 1}: the values are positions, not names.
             return tuple(str(key) for key, _ in sorted(names.items(), key=lambda item: item[1]))
         return tuple(flat for value in names.values() for flat in _flat_names(value) or ())
     if isinstance(names, list):
@@ -117,7 +117,7 @@ def _camera_shape(
 
 
 def _split_depth(name: str, extra: dict[str, Any]) -> tuple[Depth | None, dict[str, Any]]:
-    """Take what concerns depth out of an entry; LeRobot has spelled it in several ways."""
+    """Separate what concerns depth, which LeRobot has spelled in several ways."""
     marked = False
     fields: dict[str, Any] = {}
     kept: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Where datasets of the Hugging Face Hub lie on this machine: paths only, no network."""
+"""Where datasets from the Hugging Face Hub are on this machine: paths only, no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SCHEME", "dataset_folder", "find_dataset", "hub_folder", "is_repo_id
 SCHEME = "hf://datasets/"
 
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
-# Datasets carry a tag for each version of the layout they are available in.
+# Datasets on the Hub have a tag for each version that they are available in.
 _TAGS = ("main", "v3.0", "v2.1", "v2.0")
 
 
@@ -29,7 +29,7 @@ def dataset_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def parse_hub_url(url: str) -> tuple[str, str | None]:
-    """Return the id and the revision that ``hf://datasets/owner/name[@revision]`` names.
+    """Return the id and the revision in ``hf://datasets/owner/name[@revision]``.
 
     Examples:
         >>> parse_hub_url("hf://datasets/lerobot/pusht@v3.0")
@@ -43,8 +43,8 @@ def parse_hub_url(url: str) -> tuple[str, str | None]:
 def find_dataset(repo_id: str, revision: str | None = None) -> Path:
     """Return the folder of a dataset that was recorded or downloaded before.
 
-    Looked at are LeRobot's home and the Hub's snapshots; where a revision is asked for, the
-    snapshots first, since a folder of LeRobot's home does not say which it is.
+    It is looked for in LeRobot's home, then in the Hub's snapshots. For a given revision snapshots
+    come first, since a folder in LeRobot's home does not say which revision it is.
 
     Raises:
         NotADatasetError: It is in neither.
@@ -58,7 +58,7 @@ def find_dataset(repo_id: str, revision: str | None = None) -> Path:
     version = "" if revision is None else f" at revision {revision!r}"
     raise NotADatasetError(
         f"{repo_id!r}{version} is not on this machine. Fetch it with "
-        f"roboreel.huggingface.download({repo_id!r}); nothing else uses the network. Looked in "
+        f"roboreel.huggingface.download({repo_id!r}). Looked in "
         f"{str(home)!r} and {str(hub_folder(repo_id))!r}."
     )
 
@@ -83,7 +83,7 @@ def _folder(variable: str, default: Path) -> Path:
 
 
 def _snapshots(folder: Path, revision: str | None) -> list[Path]:
-    """Return the snapshots that may be meant, the best first."""
+    """Return the snapshots that qualify, the best first."""
     named = [revision] if revision is not None else list(_TAGS)
     commits = [commit for name in named if (commit := _read_ref(folder, name)) is not None]
     if revision is not None:
@@ -115,5 +115,5 @@ def is_repo_id(text: str) -> bool:
 def _check_id(repo_id: str) -> None:
     if not is_repo_id(repo_id):
         raise NotADatasetError(
-            f"{repo_id!r} is not the id of a dataset on the Hub: write 'owner/name'."
+            f"{repo_id!r} is not the id of a dataset on the Hub: give 'owner/name'."
         )

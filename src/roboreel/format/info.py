@@ -1,4 +1,4 @@
-"""info.json, typed."""
+"""info.json ⇄ Info."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Info:
-    """What info.json says, in words that all versions share."""
+    """What info.json says, in terms that all versions share."""
 
     path: Path
     version: tuple[int, int]
@@ -52,7 +52,7 @@ class Info:
     robot_type: str | None = None
     chunks_size: int = FILES_PER_CHUNK
     totals: Mapping[str, int] = field(default_factory=dict)
-    """What ``total_episodes``, ``total_frames`` and ``total_tasks`` claim, where they do."""
+    """What ``total_episodes``, ``total_frames`` and ``total_tasks`` claim, if present."""
     splits: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     problems: tuple[Finding, ...] = ()
@@ -62,8 +62,21 @@ class Info:
         """The version as LeRobot spells it."""
         return f"v{self.version[0]}.{self.version[1]}"
 
+    def video_template(self, camera: str) -> str:
+        """Return the path template of a camera's videos.
+
+        Raises:
+            MetadataError: There is none.
+        """
+        if self.video_path is None:
+            raise MetadataError(
+                f"Camera {camera!r} is stored as video, but video_path is null in "
+                f"{str(self.path)!r}."
+            )
+        return self.video_path
+
     def to_json(self) -> dict[str, Any]:
-        """Return the object to write, in the order in which LeRobot writes it."""
+        """Return the object to write, its keys in LeRobot's order."""
         return {
             "codebase_version": self.version_name,
             "robot_type": self.robot_type,
@@ -83,7 +96,7 @@ def read_info(root: Path) -> Info:
 
     Raises:
         NotADatasetError: There is none.
-        UnsupportedVersionError: It is of a version that we do not read.
+        UnsupportedVersionError: Its version is not supported.
         MetadataError: It cannot be understood.
     """
     path = info_path(root)
@@ -91,11 +104,11 @@ def read_info(root: Path) -> Info:
         raise NotADatasetError(_what_is_there(root))
     raw = read_json(path)
     if not isinstance(raw, dict):
-        raise MetadataError(f"Not an object but a {type(raw).__name__}: {str(path)!r}.")
+        raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
     version = _version(raw.get("codebase_version"), path)
     features, problems = _features(raw.get("features"), path)
     if version > (3, 0):
-        newer = f"The version {raw['codebase_version']} is newer than v3.0, and read as that."
+        newer = f"The version {raw['codebase_version']} is newer than v3.0, and is read as v3.0."
         problems += (finding("RR102", newer, file=_FILE),)
     return Info(
         path=path,
@@ -172,7 +185,7 @@ def _version(spelled: object, path: Path) -> tuple[int, int]:
     match = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?", str(spelled))
     if match is None:
         raise UnsupportedVersionError(
-            f"codebase_version is {spelled!r}: v2.0, v2.1 and v3.0 are read, in {str(path)!r}."
+            f"codebase_version is {spelled!r}: v2.0, v2.1 and v3.0 are supported, in {str(path)!r}."
         )
     version = int(match[1]), int(match[2] or 0)
     if version[0] == 3 or version in ((2, 0), (2, 1)):
@@ -183,23 +196,23 @@ def _version(spelled: object, path: Path) -> tuple[int, int]:
         else "A newer roboreel may read it"
     )
     raise UnsupportedVersionError(
-        f"This dataset is of version {spelled}: v2.0, v2.1 and v3.0 are read. {advice}: "
+        f"The dataset has version {spelled}: v2.0, v2.1 and v3.0 are supported. {advice}: "
         f"{str(path)!r}."
     )
 
 
 def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[Finding, ...]]:
     if not isinstance(raw, dict):
-        raise MetadataError(f"No features are described in {str(path)!r}.")
+        raise MetadataError(f"'features' is missing, or not an object, in {str(path)!r}.")
     features, problems = {}, []
     for name, entry in raw.items():
         try:
             features[name] = feature_from_json(name, entry)
         except MetadataError as error:  # noqa: PERF203  # a handful of features
-            # One odd feature must not lock away the others.
+            # One bad entry must not make the others unreadable.
             left_out = f"{error}; it is left out."
             problems.append(finding("RR103", left_out, file=_FILE, feature=str(name)))
-    # Older writers leave out what every frame has.
+    # Older writers do not list the counters.
     return {**features, **{n: f for n, f in COUNTERS.items() if n not in raw}}, tuple(problems)
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, MetadataError, MissingFileError
+from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.format.consistency import compare_metadata
 from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
-from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
+from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.format.templates import file_set
 from roboreel.schema import ClipTable, Manifest
 from roboreel.storage.jsonl import read_line_columns, read_lines
@@ -22,7 +23,7 @@ __all__ = ["read_manifest"]
 
 
 def read_manifest(root: Path, info: Info) -> Manifest:
-    """Return all that a v2.0 or v2.1 dataset's metadata says; statistics are not read."""
+    """Return what the metadata of a v2.0 or v2.1 dataset says; statistics are not read."""
     lines = root / "meta" / "episodes.jsonl"
     columns, texts = read_line_columns(
         lines, integers=(EPISODE_NUMBER, "length"), text_lists=("tasks",)
@@ -33,11 +34,6 @@ def read_manifest(root: Path, info: Info) -> Manifest:
     file = np.arange(len(number), dtype=np.int64)
     clips = ClipTable(file=file, start_s=np.zeros(len(number)), stop_s=length / info.fps)
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
-    if cameras and info.video_path is None:
-        raise MetadataError(
-            f"Camera {cameras[0]!r} is stored as video, but video_path is null in "
-            f"{str(info.path)!r}."
-        )
     episodes = arrange_episodes(
         number=number,
         length=length,
@@ -58,14 +54,14 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         data_files=file_set(info.data_path, fields, info_path=info.path),
         video_files={
             camera: file_set(
-                info.video_path or "", fields, {"video_key": camera}, info_path=info.path
+                info.video_template(camera), fields, {"video_key": camera}, info_path=info.path
             )
             for camera in cameras
         },
         robot_type=info.robot_type,
         splits=info.splits,
         extra=info.extra,
-        problems=(*info.problems, *problems, *compare_totals(info.totals, episodes, len(tasks))),
+        problems=(*info.problems, *problems, *compare_metadata(root, info, episodes, tasks)),
     )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.findings import finding
+from roboreel.format.consistency import compare_metadata, compare_spans
 from roboreel.format.paths import SUBTASKS_PATH, TASKS_PATH
-from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
+from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.format.templates import check_template, file_set
 from roboreel.schema import ClipTable, FileSet, Manifest
 from roboreel.storage.parquet import open_parquet
@@ -17,7 +19,7 @@ from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
     from numpy.typing import NDArray
 
@@ -29,20 +31,24 @@ __all__ = ["episode_files", "read_manifest"]
 _CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 _REQUIRED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _EPISODES = "meta/episodes"
+_TABLE = re.compile(r"chunk-\d+/file-\d+\.parquet")
 _MOST_FILES = 2**30
 _OPTIONAL = ("dataset_from_index", "dataset_to_index")
 
 
 def read_manifest(root: Path, info: Info) -> Manifest:
-    """Return all that a v3.0 dataset's metadata says; statistics are not read."""
+    """Return what the metadata of a v3.0 dataset says; statistics are not read."""
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
-    listed = _read_episodes(root, cameras)
+    tables, ignored = _episode_tables(root)
+    listed = _read_episodes(tables, cameras)
     _check_numbers(listed.numbers, root)
-    first, problems = sorted_once(listed.numbers["episode_index"], _EPISODES)
+    # A finding names the file, if there is only one.
+    table = tables[0].relative_to(root).as_posix() if len(tables) == 1 else _EPISODES
+    first, problems = sorted_once(listed.numbers["episode_index"], table)
     columns = {name: column[first] for name, column in listed.numbers.items()}
     if (columns.get("dataset_from_index", first) < 0).any():
         unsaid = "Some episodes do not say which rows they hold; all are in number order."
-        problems += (finding("RR203", unsaid, file=_EPISODES),)
+        problems += (finding("RR203", unsaid, file=table),)
         del columns["dataset_from_index"]
     data_files, data_file = _files(info.data_path, columns, "data", info.path, {})
     video_files, clips = {}, {}
@@ -76,19 +82,39 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         problems=(
             *info.problems,
             *problems,
-            *_compare_spans(columns),
-            *compare_totals(info.totals, episodes, len(tasks)),
+            *(_ignored(path.relative_to(root)) for path in ignored),
+            *compare_spans(columns, table),
+            *compare_metadata(root, info, episodes, tasks),
         ),
     )
 
 
 def episode_files(root: Path) -> list[Path]:
-    """Return the files of the episode table, in the order of their numbers.
+    """Return the files of the episode table, in the order of their numbers."""
+    return _episode_tables(root)[0]
 
-    A name that begins with a dot is of a file that is being written.
-    """
-    files = (root / "meta" / "episodes").glob("**/*.parquet")
-    return sorted(path for path in files if not path.name.startswith("."))
+
+def _episode_tables(root: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files of the episode table, and tables that are not named as those are."""
+    folder = root / _EPISODES
+    # Names that begin with a dot are files that are being written.
+    there = sorted(path for path in folder.glob("**/*.parquet") if not path.name.startswith("."))
+    is_named = [_TABLE.fullmatch(path.relative_to(folder).as_posix()) is not None for path in there]
+    if not any(is_named):
+        return there, []
+    pairs = list(zip(there, is_named, strict=True))
+    return [path for path, named in pairs if named], [path for path, named in pairs if not named]
+
+
+def _ignored(path: PurePath) -> Finding:
+    # LeRobot reads meta/episodes/*/*.parquet, whatever the names.
+    says = ", but LeRobot reads it" if len(path.parts) == 4 else ""
+    return finding(
+        "RR106",
+        "This table is not named as the files of the episode table are, such as "
+        f"chunk-000/file-000.parquet. It is ignored{says}.",
+        file=path.as_posix(),
+    )
 
 
 def _check_numbers(columns: Mapping[str, NDArray[Any]], root: Path) -> None:
@@ -108,17 +134,17 @@ class _Listed:
         self.tasks = tasks
 
 
-def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
-    """Read only the columns that locate episodes: statistics are most of the bytes."""
+def _read_episodes(files: Sequence[Path], cameras: Sequence[str]) -> _Listed:
+    """Read the columns that locate episodes, without the statistics: those are most of the bytes."""
     wanted = [*_REQUIRED, *_OPTIONAL]
     wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
     parts, tasks = [], []
-    for path in episode_files(root):
+    for path in files:
         with open_parquet(path) as table:
             missing = [name for name in _REQUIRED if name not in table.column_names]
             if missing:
                 raise MetadataError(
-                    f"Column {missing[0]!r} is not there: an episode table needs "
+                    f"Column {missing[0]!r} is missing: an episode table needs "
                     f"{', '.join(_REQUIRED)}, in {str(path)!r}."
                 )
             table.prefetch([*wanted, "tasks"])
@@ -174,7 +200,7 @@ def _files(
             f"The episode table counts more than {_MOST_FILES:,} files or chunks of "
             f"{prefix!r}, in {str(info_path.parent / 'episodes')!r}."
         )
-    # One number a file sorts ten times faster than a pair.
+    # One number per file sorts ten times faster than a pair.
     step = int(number.max(initial=0)) + 2
     unique, file = np.unique((chunk + 1) * step + (number + 1), return_inverse=True)
     fields = {"chunk_index": unique // step - 1, "file_index": unique % step - 1}
@@ -185,11 +211,7 @@ def _files(
 def _clips(
     info: Info, columns: Mapping[str, NDArray[Any]], camera: str
 ) -> tuple[FileSet, ClipTable, tuple[Finding, ...]]:
-    template = info.video_path
-    if template is None:
-        raise MetadataError(
-            f"Camera {camera!r} is stored as video, but video_path is null in {str(info.path)!r}."
-        )
+    template = info.video_template(camera)
     constants = {"video_key": camera}
     check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
     prefix = f"videos/{camera}"
@@ -201,7 +223,7 @@ def _clips(
         unknown = np.full(len(nowhere), np.nan)
         unsaid = f"The episode table does not say where the images of {camera!r} lie."
         problem = finding("RR109", unsaid, file=_EPISODES, feature=camera)
-        # Where nothing has been recorded yet, there is no table, and nothing to say.
+        # As long as nothing has been recorded there is no table, and no problem.
         problems = (problem,) if len(nowhere) else ()
         return empty, ClipTable(nowhere, unknown, unknown), problems
     files, file = _files(template, columns, prefix, info.path, constants)
@@ -214,25 +236,8 @@ def _clips(
     return files, clips, ()
 
 
-def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[Finding, ...]:
-    if any(name not in columns for name in _OPTIONAL):
-        return ()
-    said = columns["dataset_to_index"] - columns["dataset_from_index"]
-    wrong = np.flatnonzero(said != columns["length"])
-    if len(wrong) == 0:
-        return ()
-    number, length, span = (
-        int(column[wrong[0]]) for column in (columns["episode_index"], columns["length"], said)
-    )
-    problem = (
-        f"Episode {number} has length {length} but spans {span} rows "
-        f"({len(wrong)} such episodes in all); lengths count."
-    )
-    return (finding("RR203", problem, file=_EPISODES, episode=number),)
-
-
 def _read_texts(path: Path, noun: str) -> dict[int, str]:
-    """Read a table of numbered texts; its text column is named, or was a pandas index."""
+    """Read a table of numbered texts; the text is a named column, or the index of a pandas frame."""
     if not path.exists():
         return {}
     with open_parquet(path) as table:

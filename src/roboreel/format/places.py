@@ -68,8 +68,8 @@ def place_of(path: PurePath) -> Place:
 
 def last_place(files: FileSet) -> Place:
     """Return the chunk and file number of the last of these v3.0 files."""
-    columns = files.columns
-    places = zip(columns["chunk_index"].tolist(), columns["file_index"].tolist(), strict=True)
+    numbers = files.numbers
+    places = zip(numbers["chunk_index"].tolist(), numbers["file_index"].tolist(), strict=True)
     return max(places, default=NOWHERE)
 
 

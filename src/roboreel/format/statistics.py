@@ -1,4 +1,4 @@
-"""Statistics as the metadata stores them."""
+"""Statistics in the metadata ⇄ FeatureStats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["read_episode_stats", "read_stats", "stats_from_json", "stats_to_json
 
 
 def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
-    """Return the statistics of the whole dataset that its metadata holds; empty without any.
+    """Return the statistics of the whole dataset from its metadata; empty if there are none.
 
     Where only episodes have statistics (v2.1), theirs are merged, as LeRobot does.
     """
@@ -31,7 +31,9 @@ def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
     if path.exists():
         raw = read_json(path)
         if not isinstance(raw, dict):
-            raise MetadataError(f"Not an object but a {type(raw).__name__}: {str(path)!r}.")
+            raise MetadataError(
+                f"An object was expected, not a {type(raw).__name__}: {str(path)!r}."
+            )
         return {name: stats_from_json(name, entry, str(path)) for name, entry in raw.items()}
     merged: dict[str, list[FeatureStats]] = {}
     for _, stats in read_episode_stats(manifest):
@@ -41,7 +43,7 @@ def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
 
 
 def read_episode_stats(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
-    """Yield the number and the statistics of each episode whose metadata has some."""
+    """Yield the number and the statistics of each episode that has statistics."""
     if manifest.version.startswith("v3"):
         yield from _from_tables(manifest)
         return
@@ -63,7 +65,7 @@ def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureSta
         MetadataError: They are not numbers, or some are missing.
     """
     try:
-        # v2.0 counts nothing, and no version before v3.0 has quantiles.
+        # v2.0 has no counts, and only v3.0 has quantiles.
         return FeatureStats(
             min=np.asarray(raw["min"], dtype=np.float64),
             max=np.asarray(raw["max"], dtype=np.float64),

@@ -1,4 +1,4 @@
-"""Episode tables from what the metadata lists, whatever the version."""
+"""Episode tables from what the metadata lists, in any version."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ __all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_on
 def sorted_once(
     numbers: NDArray[np.int64], file: str
 ) -> tuple[NDArray[np.int64], tuple[Finding, ...]]:
-    """Return where each episode number stands, ascending and without repeats, and what is wrong.
+    """Return the position of each number, ascending and without repeats, and what is wrong.
 
     Args:
         numbers: The episode numbers, in the order in which they are listed.
         file: What lists them, below the dataset's folder, for the finding.
     """
-    unique, first = np.unique(numbers, return_index=True)
+    unique, from_the_end = np.unique(numbers[::-1], return_index=True)
+    last = len(numbers) - 1 - from_the_end
     if len(unique) == len(numbers):
-        return first.astype(np.int64), ()
-    twice = np.setdiff1d(np.arange(len(numbers)), first)
+        return last.astype(np.int64), ()
+    twice = np.setdiff1d(np.arange(len(numbers)), last)
     number = int(numbers[twice[0]])
     problem = (
-        f"Episode {number} is listed more than once ({len(twice)} such lines in all); the first "
-        f"line of each counts."
+        f"Episode {number} is listed more than once ({len(twice)} such lines in all); the last "
+        f"line of each is used, as LeRobot does."
     )
-    return first.astype(np.int64), (finding("RR112", problem, file=file, episode=number),)
+    return last.astype(np.int64), (finding("RR112", problem, file=file, episode=number),)
 
 
 def arrange_episodes(
@@ -61,7 +62,7 @@ def arrange_episodes(
     Args:
         number: Episode numbers, ascending.
         length: Frames of each.
-        place: Where each stands among the rows, as the metadata says: only the order counts.
+        place: Where each lies among the rows, according to the metadata: only the order matters.
         data_file: Data file of each.
         clips: Where its images lie, per video camera.
         tasks: Its tasks.
@@ -70,7 +71,8 @@ def arrange_episodes(
     wrong = (length < 0) | (length > _MOST_FRAMES)
     if wrong.any():
         raise MetadataError(
-            f"Episode {int(number[wrong][0])} has the length {int(length[wrong][0])}, in "
+            f"Episode {int(number[wrong][0])} has the impossible length "
+            f"{int(length[wrong][0])}, in "
             f"{str(path)!r}."
         )
     order = np.lexsort((number, place))
@@ -107,7 +109,7 @@ def rows_within_files(
 def compare_totals(
     totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
 ) -> tuple[Finding, ...]:
-    """Return what info.json counts and the tables do not hold."""
+    """Return where info.json and the tables disagree."""
     found: dict[str, tuple[int, str, Severity]] = {
         "total_episodes": (len(episodes), "episodes", "error"),
         "total_frames": (episodes.num_rows, "frames", "error"),

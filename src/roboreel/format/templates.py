@@ -1,4 +1,4 @@
-"""Path templates, checked before they are trusted."""
+"""Path templates of info.json, checked before they are used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_template", "file_set"]
 
-# A width of at most two digits: `{chunk_index:09999999d}` would fill the memory.
+# A width of two digits at most: `{chunk_index:09999999d}` would fill the memory.
 _NUMBER_SPEC = re.compile(r"(0?\d{1,2})?d?")
 
 
@@ -32,7 +32,7 @@ def file_set(
     """Return the files that a template spells.
 
     Raises:
-        MetadataError: The template asks for a field that this version does not have.
+        MetadataError: The template has a field that this version does not know.
         UnsafePathError: A path would lead out of the dataset's folder.
     """
     constants = dict(constants or {})
@@ -40,7 +40,7 @@ def file_set(
     used = {name for _, name, _, _ in Formatter().parse(template) if name}
     return FileSet(
         template=template,
-        columns=dict(columns),
+        numbers=dict(columns),
         constants={name: value for name, value in constants.items() if name in used},
     )
 

@@ -21,16 +21,12 @@ __all__ = ["write_manifest"]
 
 def write_manifest(
     manifest: Manifest,
-    *,
-    stats: Mapping[str, FeatureStats] | None = None,
-    episode_stats: Sequence[Mapping[str, FeatureStats]] = (),
+    stats: Mapping[str, FeatureStats] | None,
+    episode_stats: Sequence[Mapping[str, FeatureStats]],
 ) -> None:
-    """Write all metadata of a v2.0 or v2.1 dataset; ``info.json`` comes last.
+    """Write all metadata of a v2.0 or v2.1 dataset: see `roboreel.format.write_manifest`.
 
-    Args:
-        manifest: A manifest of one of these versions; its root is where the files go.
-        stats: Statistics of the whole dataset, which v2.0 stores.
-        episode_stats: Statistics of each episode, which v2.1 stores.
+    Of the statistics, v2.0 stores those of the dataset, v2.1 those of the episodes.
     """
     meta, episodes = manifest.root / "meta", manifest.episodes
     numbers, lengths = episodes.number.tolist(), episodes.length.tolist()

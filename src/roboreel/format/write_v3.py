@@ -35,17 +35,10 @@ _NUMBERS = ("chunk_index", "file_index")
 
 def write_manifest(
     manifest: Manifest,
-    *,
-    stats: Mapping[str, FeatureStats] | None = None,
-    episode_stats: Sequence[Mapping[str, FeatureStats]] = (),
+    stats: Mapping[str, FeatureStats] | None,
+    episode_stats: Sequence[Mapping[str, FeatureStats]],
 ) -> None:
-    """Write all metadata of a dataset; ``info.json``, which makes it one, comes last.
-
-    Args:
-        manifest: A manifest of version v3.0; its root is where the files go.
-        stats: Statistics of the whole dataset, by feature.
-        episode_stats: Statistics of each episode, in the order of the table.
-    """
+    """Write all metadata of a v3.0 dataset: see `roboreel.format.write_manifest`."""
     root, place = manifest.root, (0, 0)
     if manifest.version != "v3.0":
         raise ValueError(f"Only v3.0 is written: the manifest is of {manifest.version}.")
@@ -154,7 +147,7 @@ def _table_columns(place: Place, count: int) -> dict[str, Column]:
 def _file_columns(
     prefix: str, files: FileSet, file_of_episode: NDArray[np.int64]
 ) -> dict[str, Column]:
-    return {f"{prefix}/{name}": files.columns[name][file_of_episode] for name in _NUMBERS}
+    return {f"{prefix}/{name}": files.numbers[name][file_of_episode] for name in _NUMBERS}
 
 
 def write_stats(path: Path, stats: Mapping[str, FeatureStats], *, sync: bool = True) -> None:

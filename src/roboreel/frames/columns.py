@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError
-from roboreel.storage.dense import dense_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,23 +25,23 @@ __all__ = ["Columns"]
 
 _DENSE = "dense columns"
 _GROUPS = "row groups"
-# Features are read together where a row group of them is no larger: a call costs more than its data.
+# Features of a row group are read together up to this size: a call costs more than its data.
 _TOGETHER_BYTES = 2**22
-# So much is read at once where row groups are read one after the other.
+# A pass over small row groups reads about this much at once.
 _AHEAD_BYTES = 2**14
 
 
 @dataclass(slots=True, eq=False)
 class _Dense:
-    """One feature over all rows, filled row group by row group as rows are asked for."""
+    """One feature over all rows, filled by row group as rows are asked for."""
 
     values: NDArray[Any]
     filled: set[tuple[int, int]]
-    """Files and row groups that are there."""
+    """Files and row groups that have been read."""
     missing: NDArray[np.int64]
-    """Rows of each episode that are not there yet."""
+    """Rows of each episode that have not been read."""
     lock: threading.Lock
-    """Held while it is noted what is there, never while reading."""
+    """Guards ``filled`` and ``missing``; never held while reading."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +56,11 @@ class _Run:
 
 
 class Columns:
-    """The features that are numbers or texts, over all data files of a dataset.
+    """The features of a dataset that are numbers or texts.
 
-    A feature whose whole column fits in half of the budget, beside the others that are held so,
-    is kept as one array that fills up as rows are asked for: a gather is then one NumPy call.
-    The others are held row group by row group, so that the order of access decides the speed.
+    As long as all of them fit in half of the budget, features are held as one array each, which
+    fills up as rows are asked for: a gather is then one NumPy call. The others are held by row
+    group, so their speed depends on the order of access.
     """
 
     def __init__(self, files: FrameFiles, features: Mapping[str, Feature], budget: Budget) -> None:
@@ -72,11 +71,11 @@ class Columns:
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
     def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the values of a feature at some rows, shaped as ``rows`` and then as a value.
+        """Return a feature at some rows, with the shape of ``rows`` followed by that of a value.
 
         Args:
-            name: A feature of numbers, texts or language; the latter two come as objects.
-            rows: Rows of the dataset, of any shape, in any order, repeated or not.
+            name: A feature of numbers, texts or language; the latter two are objects.
+            rows: Rows of the dataset, of any shape, in any order, repeats allowed.
         """
         feature = self._features[name]
         flat = rows.reshape(-1)
@@ -92,7 +91,7 @@ class Columns:
         return dense.values.take(rows, axis=0)
 
     def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
-        """Read what several features lack of some rows; quicker than when each is gathered."""
+        """Read some rows of several features ahead, together: faster than one by one."""
         episodes = self._files.episodes_of(rows)
         lacking = {}
         for name in names:
@@ -104,11 +103,11 @@ class Columns:
             self._fill(lacking, rows)
 
     def read_span(self, names: Sequence[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
-        """Return the values of several features at rows ``[start, stop)`` of one episode.
+        """Return several features at rows ``[start, stop)`` of one episode, for a single pass.
 
-        For a single pass: numbers are not held, but for the row groups read last, since the next
-        episode may lie in them too. Small ones that are read one after the other are read several
-        at a time. What is in large row groups, and texts, is held as by `gather`.
+        Numbers are not held, except for the row groups read last: the next episode may lie in them
+        too. Consecutive small row groups are read several at a time. Texts, and numbers in large
+        row groups, are held as by `gather`.
         """
         numbers = tuple(name for name in names if self._features[name].kind == "number")
         read = self._read_span(numbers, start, stop) if start < stop else {}
@@ -118,7 +117,7 @@ class Columns:
         }
 
     def rung(self, name: str) -> str:
-        """Return how a feature is held: as one array, or row group by row group."""
+        """Return how a feature is held: as one array, or by row group."""
         feature = self._features[name]
         if feature.kind != "number":
             return "row groups, as Arrow text"
@@ -129,7 +128,7 @@ class Columns:
         return "row groups: read in order, or raise `memory=`"
 
     def _read_span(self, names: tuple[str, ...], start: int, stop: int) -> dict[str, NDArray[Any]]:
-        """Return the numbers of an episode's rows; of none, where a row group is large."""
+        """Return the numbers of an episode's rows; an empty dict if a row group is large."""
         file, first = self._files.locate_one(start)
         last = first + stop - start - 1
         bounds = self._files.group_bounds(file)
@@ -148,7 +147,7 @@ class Columns:
         return {name: _joined(some) for name, some in parts.items()}
 
     def _read_run(self, names: tuple[str, ...], file: int, group: int) -> _Run:
-        """Return a row group, and some that follow it if the one before it was read last."""
+        """Return a row group; if the one before it was read last, also some that follow."""
         last, stop = self._run, group + 1
         if last is not None and (last.names, last.file) == (names, file):
             if last.first <= group < last.stop:
@@ -162,18 +161,14 @@ class Columns:
         except DatasetError:
             if stop == group + 1:
                 raise
-            # Something of what follows: to be told of when it is asked for.
+            # Perhaps it is in what follows: report it when that is asked for.
             run = self._read_groups(names, file, group, group + 1)
         self._run = run
         return run
 
     def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
-        opened = self._files.open(file)
-        place = opened.describe(group)
-        values = {
-            name: dense_numbers(name, column, self._features[name], place=place)
-            for name, column in opened.read_together(range(group, stop), names).items()
-        }
+        features = {name: self._features[name] for name in names}
+        values = self._files.open(file).read_numbers(range(group, stop), features)
         return _Run(names, file, group, stop, values)
 
     def _fits(self, feature: Feature) -> bool:
@@ -206,26 +201,23 @@ class Columns:
             episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
             opened = self._files.open(file)
             for together in self._portions(names, len(source)):
-                read = opened.read_together([group], together)
-                for name in together:
-                    values = dense_numbers(
-                        name, read[name], self._features[name], place=opened.describe(group)
-                    )
+                features = {name: self._features[name] for name in together}
+                for name, values in opened.read_numbers([group], features).items():
                     dense = columns[name]
                     dense.values[to] = values if len(source) == len(values) else values[source]
                     with dense.lock:
-                        # Two threads may both have filled it, with the same values: counted once.
+                        # Two threads may have filled it with the same values: count it once.
                         if (file, group) not in dense.filled:
                             dense.filled.add((file, group))
                             dense.missing[episodes] -= counts
 
     def _portions(self, names: list[str], count: int) -> list[list[str]]:
-        """Return which features are read together where a row group has so many rows."""
+        """Return which features to read together from a row group of ``count`` rows."""
         small = self._group_bytes(names, count) <= _TOGETHER_BYTES
         return [names] if small else [[name] for name in names]
 
     def _group_bytes(self, names: Iterable[str], count: int) -> int:
-        """Return the size of several features of so many rows."""
+        """Return the size of ``count`` rows of several features."""
         return sum(self._row_bytes(self._features[name]) for name in names) * count
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -234,9 +226,9 @@ class Columns:
             opened = self._files.open(file)
             values = self._budget.load(
                 (self._files.token, name, file, group),
-                lambda opened=opened, group=group: dense_numbers(  # type: ignore[misc]
-                    name, opened.read(group, name), feature, place=opened.describe(group)
-                ).copy(),
+                lambda opened=opened, group=group: opened.read_numbers(  # type: ignore[misc]
+                    [group], {name: feature}
+                )[name].copy(),
                 lambda array: array.nbytes,
                 owner=_GROUPS,
             )
@@ -249,7 +241,7 @@ class Columns:
             opened = self._files.open(file)
             values = self._budget.load(
                 (self._files.token, name, file, group),
-                lambda opened=opened, group=group: opened.read(group, name),  # type: ignore[misc]
+                lambda opened=opened, group=group: opened.read([group], [name])[name],  # type: ignore[misc]
                 lambda array: int(array.nbytes),
                 owner=_GROUPS,
             )
@@ -257,7 +249,7 @@ class Columns:
         return out
 
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
-        """Yield the row groups that rows lie in, each with its rows and where they are wanted."""
+        """Yield the file and row group of some rows, and which of the rows lie in it."""
         files, file_rows = self._files.locate(rows)
         for slots in _runs_of_equal(files):
             file = int(files[slots[0]])
@@ -273,7 +265,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _runs_of_equal(values: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the places of each distinct value, the values ascending."""
+    """Return the places of each distinct value, in ascending order of the values."""
     if not len(values):
         return []
     order = np.argsort(values, kind="stable")

@@ -1,15 +1,14 @@
-"""Encoded pictures of any rows, straight from the data files."""
+"""Encoded pictures of any rows, read from the data files."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.errors import MissingValueError
-from roboreel.forking import after_fork
+from roboreel.memory.kept_open import KeptOpen
 from roboreel.storage.extents.byte_column import ByteColumn
 
 if TYPE_CHECKING:
@@ -23,19 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["PictureColumns"]
 
 _MAX_OPEN_COLUMNS = 64
-# A pass finds so many pictures at once.
+# A pass locates this many pictures at a time.
 _ROWS_AT_ONCE = 16
 
 
 class PictureColumns:
-    """The cameras of a dataset whose images lie in its data files."""
+    """The cameras of a dataset whose images are pictures in its data files."""
 
     def __init__(self, files: FrameFiles, budget: Budget) -> None:
         self._files = files
         self._budget = budget
-        self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[str, int], ByteColumn] = OrderedDict()
-        after_fork(self, PictureColumns._after_fork)
+        self._open: KeptOpen[tuple[str, int], ByteColumn] = KeptOpen(
+            limit=_MAX_OPEN_COLUMNS, survives_fork=True
+        )
 
     def read(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the encoded picture of each row, ``(N,)``.
@@ -61,7 +60,7 @@ class PictureColumns:
     def read_span(self, camera: str, start: int, stop: int) -> Iterator[bytes | memoryview]:
         """Yield the encoded picture of each row ``[start, stop)`` of one episode.
 
-        They are views of the file where they can be, to be used at once: see `ByteColumn.view`.
+        Where possible they are views of the file, valid until the next one: see `ByteColumn.view`.
 
         Raises:
             MissingValueError: A row has no picture.
@@ -79,17 +78,16 @@ class PictureColumns:
                 yield picture
 
     def path_of(self, row: int) -> str:
-        """Return the file that a row lies in, for errors."""
+        """Return the data file of a row, for error messages."""
         files, _ = self._files.locate(np.asarray([row]))
         return str(self._files.path(int(files[0])))
 
     def rung(self, camera: str) -> str:
-        """Return how the pictures read so far were found: see `storage.extents.index.Rung`."""
+        """Return in words how pictures were found so far: see `storage.extents.index.Rung`."""
         counts: Counter[str] = Counter()
-        with self._lock:
-            columns = [column for (name, _), column in self._open.items() if name == camera]
-        for column in columns:
-            counts.update(column.rungs())
+        for (name, _), column in self._open.items():
+            if name == camera:
+                counts.update(column.rungs())
         if not counts:
             return "pictures in Parquet, none read yet"
         total = sum(counts.values())
@@ -102,24 +100,12 @@ class PictureColumns:
         )
 
     def _column(self, camera: str, file: int) -> ByteColumn:
-        key = (camera, file)
-        with self._lock:
-            held = self._open.get(key)
-            if held is not None:
-                self._open.move_to_end(key)
-                return held
-        column = ByteColumn(
+        return self._open.get((camera, file), lambda: self._open_column(camera, file))
+
+    def _open_column(self, camera: str, file: int) -> ByteColumn:
+        return ByteColumn(
             self._files.path(file),
             (camera, "bytes"),
             budget=self._budget,
-            metadata=lambda: self._files.open(file).parquet.metadata,
+            metadata=lambda: self._files.open(file).metadata,
         )
-        with self._lock:
-            self._open[key] = column
-            while len(self._open) > _MAX_OPEN_COLUMNS:
-                # Another thread may be reading: the last reference closes the file.
-                self._open.popitem(last=False)
-        return column
-
-    def _after_fork(self) -> None:
-        self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""LeRobotDataset's names over roboreel: change the import, and training code runs."""
+"""LeRobotDataset on top of roboreel: change the import, and training code runs."""
 
 try:
     import torch as torch

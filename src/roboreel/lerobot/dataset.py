@@ -1,4 +1,4 @@
-"""A dataset whose items are those that LeRobot returns."""
+"""A dataset that returns the same items as LeRobot's."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ _RECORDING_METHODS = (
 
 
 class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to us
-    """A dataset of v2.0, v2.1 or v3.0 with the arguments, attributes and items of LeRobot's.
+    """A dataset of v2.0, v2.1 or v3.0 with the arguments, attributes and items of LeRobot's own.
 
     An item has every feature as a tensor, images as float32 ``(C, H, W)`` between 0 and 1, and the
     task as a text. A DataLoader reads whole batches at once.
 
     Args:
         repo_id: The dataset's id on the Hub.
-        root: Its folder; looked for under ``HF_LEROBOT_HOME`` and in the Hub's cache if None.
+        root: Its folder; if None, it is looked up in ``HF_LEROBOT_HOME`` and the Hub's cache.
         episodes: Numbers of the episodes to read; their frames come in the dataset's order.
         image_transforms: Called with the images of each camera of each item.
         delta_timestamps: Seconds around the item's frame, by feature: multiples of ``1 / fps``.
-        tolerance_s: How far those may be off. Images are found by counting, which has no tolerance.
+        tolerance_s: How far these may be off. Images are found by counting, without a tolerance.
         revision: Which snapshot of the Hub's cache.
-        force_cache_sync: Not offered: nothing here uses the network.
-        download_videos: Not offered as False, for the same reason.
-        video_backend: Accepted and without effect: pixels are the same whichever decodes.
+        force_cache_sync: Not supported: nothing here uses the network.
+        download_videos: False is not supported, for the same reason.
+        video_backend: Has no effect: there is one decoder, with the same pixels.
         return_uint8: Leave images as uint8, a quarter of the memory.
-        recording: Arguments for recording are not offered with other values than their defaults.
+        recording: Arguments for recording; only their defaults are supported.
 
     Raises:
-        UnsupportedArgumentError: An argument that is not offered.
+        UnsupportedArgumentError: An argument is not supported.
         NotADatasetError: The dataset is not on this machine.
-        WindowError: Deltas that do not fall on frames.
+        WindowError: Deltas do not fall on frames.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
 
     @property
     def num_episodes(self) -> int:
-        """How many episodes were chosen."""
+        """Number of the chosen episodes."""
         return len(self.dataset.episodes)
 
     @property
@@ -144,9 +144,9 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
 
     @cached_property
     def hf_dataset(self) -> Any:  # noqa: ANN401  # a datasets.Dataset
-        """The frames without video, as a `datasets.Dataset` in memory; made when asked for.
+        """The frames without video, as a `datasets.Dataset` in memory; made at first access.
 
-        It is here for code that looks into it; reading items does not need it.
+        It is here for code that inspects it; items are read without it.
         """
         from roboreel.huggingface import to_datasets
 
@@ -201,14 +201,14 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def _column(self, name: str, values: Any) -> Any:  # noqa: ANN401  # an array or texts
-        """Return the values of a batch as LeRobot types them."""
+        """Return the values of a batch in LeRobot's types."""
         if isinstance(values, list) or values.dtype == object:
             return list(values)
         if name not in self.dataset.cameras:
             return torch.from_numpy(_as_lerobot_types(values))
         images = torch.from_numpy(values)
         if name in self._spec.windows and len(self._spec.windows[name]) == 1:
-            # LeRobot drops the axis of a single moment, for video alone.
+            # LeRobot drops the axis of a single delta, but only for video.
             images = images[:, 0] if self.dataset.features[name].dtype == "video" else images
         if images.dtype == torch.uint8 and not self.return_uint8:
             return images.to(torch.float32).div_(255)
@@ -216,7 +216,7 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
 
 
 def _as_lerobot_types(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as LeRobot has them after their way through Python: float32, int64, bool."""
+    """Return numbers as LeRobot has them after converting through Python: float32, int64, bool."""
     kind = values.dtype.kind
     if kind == "f":
         return values.astype(np.float32, copy=False)
@@ -229,24 +229,24 @@ def _refuse(recording: Mapping[str, Any], video_backend: str | None, download_vi
             raise TypeError(f"LeRobotDataset() got an unexpected keyword argument {name!r}")
         if value != _FOR_RECORDING[name]:
             raise UnsupportedArgumentError(
-                f"{name}={value!r} is for recording, and this class reads: record with "
+                f"{name}={value!r} is for recording, and this class only reads: record with "
                 "roboreel.create_dataset, or with LeRobot itself."
             )
     if video_backend is not None and video_backend not in _BACKENDS:
         raise UnsupportedArgumentError(
             f"No video backend {video_backend!r}: LeRobot has {', '.join(_BACKENDS)}; here they "
-            "are all the same."
+            "all have the same effect."
         )
     if not download_videos:
         raise UnsupportedArgumentError(
             "download_videos=False would use the network, which only "
-            "roboreel.huggingface.download does. To read no images, leave their cameras out: "
+            "roboreel.huggingface.download does. To read no images, leave out the cameras: "
             "roboreel.torch.SampleDataset(dataset, features=[…])."
         )
 
 
 def _reading_only(name: str) -> UnsupportedArgumentError:
     return UnsupportedArgumentError(
-        f"LeRobotDataset.{name} is not offered: this class reads. Record with "
+        f"LeRobotDataset.{name} is not supported: this class only reads. Record with "
         "roboreel.create_dataset, or with LeRobot itself."
     )

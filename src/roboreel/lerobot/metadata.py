@@ -1,4 +1,4 @@
-"""The metadata of a dataset, under the names that LeRobot gives it."""
+"""The metadata of a dataset, under LeRobot's names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CODEBASE_VERSION = "v3.0"
 
 
 def locate(repo_id: str, root: str | Path | None, revision: str | None) -> Path:
-    """Return the folder of a dataset: the one given, or where it was downloaded to."""
+    """Return the folder of a dataset: the given one, or where it was downloaded to."""
     return find_dataset(repo_id, revision) if root is None else Path(root).expanduser()
 
 
@@ -47,17 +47,17 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
             "dataset_from_index": episodes.start,
             "dataset_to_index": episodes.start + episodes.length,
         }
-        for name, column in manifest.data_files.columns.items():
+        for name, column in manifest.data_files.numbers.items():
             self._columns.setdefault(f"data/{name}", column[episodes.data_file])
         for camera, clips in episodes.clips.items():
-            for name, column in manifest.video_files[camera].columns.items():
+            for name, column in manifest.video_files[camera].numbers.items():
                 self._columns[f"videos/{camera}/{name}"] = column[clips.file]
             self._columns[f"videos/{camera}/from_timestamp"] = clips.start_s
             self._columns[f"videos/{camera}/to_timestamp"] = clips.stop_s
 
     @property
     def column_names(self) -> list[str]:
-        """What is known of each episode."""
+        """Names of the columns."""
         return ["tasks", *self._columns]
 
     def __len__(self) -> int:
@@ -91,13 +91,13 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
 
 
 class LeRobotDatasetMetadata:
-    """What is known of a dataset without opening its data.
+    """What is known about a dataset without opening its data.
 
     Args:
         repo_id: The dataset's id on the Hub.
-        root: Its folder; looked for under ``HF_LEROBOT_HOME`` and in the Hub's cache if None.
+        root: Its folder; if None, it is looked up in ``HF_LEROBOT_HOME`` and the Hub's cache.
         revision: Which snapshot of the Hub's cache.
-        force_cache_sync: Not offered: nothing here uses the network.
+        force_cache_sync: Not supported: nothing here uses the network.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LeRobotDatasetMetadata:
         if force_cache_sync:
             raise UnsupportedArgumentError(
                 "force_cache_sync=True would use the network, which only "
-                f"roboreel.huggingface.download({repo_id!r}) does: call that before."
+                f"roboreel.huggingface.download({repo_id!r}) does: call that first."
             )
         self.repo_id = repo_id
         self.revision = revision or CODEBASE_VERSION
@@ -124,7 +124,7 @@ class LeRobotDatasetMetadata:
 
     @cached_property
     def episodes(self) -> EpisodeRecords:
-        """What is known of each episode."""
+        """What is known about each episode, as a table."""
         return EpisodeRecords(self._dataset.manifest)
 
     @cached_property
@@ -141,12 +141,12 @@ class LeRobotDatasetMetadata:
 
     @cached_property
     def tasks(self) -> Any:  # noqa: ANN401  # a pandas.DataFrame
-        """Task numbers by task text, as a DataFrame, which needs pandas."""
+        """Task numbers by task text, as a DataFrame; needs pandas."""
         return _numbered_texts(self._dataset.tasks, "task")
 
     @cached_property
     def subtasks(self) -> Any | None:  # noqa: ANN401  # a pandas.DataFrame
-        """Subtask numbers by text, as a DataFrame; None without any."""
+        """Subtask numbers by text, as a DataFrame; None if there are none."""
         subtasks = self._dataset.manifest.subtasks
         return _numbered_texts(subtasks, "subtask") if subtasks else None
 
@@ -167,7 +167,7 @@ class LeRobotDatasetMetadata:
 
     @property
     def robot_type(self) -> str | None:
-        """What recorded it."""
+        """The robot that recorded it."""
         return self.info.get("robot_type")
 
     @property
@@ -178,7 +178,7 @@ class LeRobotDatasetMetadata:
 
     @property
     def features(self) -> dict[str, dict[str, Any]]:
-        """Features as info.json describes them."""
+        """Features as in info.json."""
         features: dict[str, dict[str, Any]] = self.info["features"]
         return features
 
@@ -199,7 +199,7 @@ class LeRobotDatasetMetadata:
 
     @property
     def names(self) -> dict[str, Any]:
-        """What the elements of each feature are called."""
+        """Names of the elements of each feature."""
         return {name: feature.get("names") for name, feature in self.features.items()}
 
     @property
@@ -224,7 +224,7 @@ class LeRobotDatasetMetadata:
 
     @property
     def chunks_size(self) -> int:
-        """Most files, or before v3.0 episodes, of a chunk."""
+        """Largest number of files in a chunk; before v3.0, of episodes."""
         return int(self.info["chunks_size"])
 
     @property
@@ -238,7 +238,7 @@ class LeRobotDatasetMetadata:
         return self.info.get("video_files_size_in_mb")
 
     def get_chunk_settings(self) -> dict[str, int | None]:
-        """Return how files are filled."""
+        """Return how many files a chunk has, and how large they grow."""
         return {
             "chunks_size": self.chunks_size,
             "data_files_size_in_mb": self.data_files_size_in_mb,
@@ -268,7 +268,7 @@ class LeRobotDatasetMetadata:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is made when asked for is made again: a pickle stays small.
+        # Cached values are left out, so that a pickle stays small.
         made = ("episodes", "stats", "tasks", "subtasks")
         return {name: value for name, value in self.__dict__.items() if name not in made}
 

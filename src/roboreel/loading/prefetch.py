@@ -1,4 +1,4 @@
-"""Results of work that is done ahead, in threads, and comes back in order."""
+"""Work done ahead of time in threads, with results in order."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Result = TypeVar("Result")
 
 
 class Prefetcher(Generic[Task, Result]):
-    """Does tasks ahead of time; never more than ``ahead`` of them are begun and not yet taken.
+    """Does tasks ahead of time; at most ``ahead`` of them are begun and not yet taken.
 
     Args:
         work: Called with each task, in one of the threads.
-        tasks: What to do, asked for one at a time, as results are taken.
-        threads: Tasks that are worked on side by side.
-        ahead: Tasks that are worked on or finished, and not taken yet.
+        tasks: The tasks; the next one is drawn when a result is taken.
+        threads: How many tasks run side by side.
+        ahead: How many tasks may be running or finished, and not yet taken.
     """
 
     def __init__(
@@ -40,23 +40,23 @@ class Prefetcher(Generic[Task, Result]):
     def __iter__(self) -> Iterator[tuple[Task, Result]]:
         """Yield tasks with their results, in order; an error of the work is raised here."""
         try:
-            # The first alone: whoever waits for it waits for no other.
+            # The first one runs alone: whoever waits for it waits for nothing else.
             self._begin(1)
             wait([future for _, future in self._begun])
             self._begin(self._ahead)
             while self._begun:
                 task, future = self._begun.popleft()
                 result = future.result()
-                assert result is not None  # Only after it was stopped.
+                assert result is not None  # It is None only after a stop.
                 del future
                 self._begin(self._ahead)
                 yield task, result
-                del result  # The next one may be waiting for its memory.
+                del result  # The next one may need its memory.
         finally:
             self.close()
 
     def close(self) -> None:
-        """Forget what is not begun, and wait for what is: afterwards no thread is left."""
+        """Drop what is not begun, and wait for what is; no thread is left afterwards."""
         self._stopped.set()
         for _, future in self._begun:
             future.cancel()
@@ -71,5 +71,5 @@ class Prefetcher(Generic[Task, Result]):
             self._begun.append((task, self._pool.submit(self._run, task)))
 
     def _run(self, task: Task) -> Result | None:
-        # At the end of the interpreter, threads finish what is queued: let that be nothing.
+        # When the interpreter exits, threads finish what is queued: do nothing then.
         return None if self._stopped.is_set() else self._work(task)

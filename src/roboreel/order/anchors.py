@@ -1,4 +1,4 @@
-"""Which row each sample is anchored at."""
+"""Which samples of a dataset or a mixture a training run is built around."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ __all__ = ["Anchors"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anchors:
-    """The rows that samples are built around: those of some episodes, without their last frames.
+    """The samples of a run: those of a dataset, a view or a mixture, its source, less the last ones.
 
-    Samples are numbered from 0, episode after episode in the order given. Nothing of the length of
-    the dataset is held, only arrays of the number of episodes. Over a view of some episodes, give
-    the view's own numbering in place of rows.
+    A run numbers its samples from 0, episode after episode. It may leave out the last frames of
+    each episode, so its numbers are not those of the source. Only arrays of the number of episodes
+    are held, none of the length of the dataset.
 
     Examples:
-        >>> anchors = Anchors(np.array([0, 100]), np.array([4, 3]), drop_n_last_frames=1)
-        >>> anchors.rows(np.arange(anchors.num_samples))
-        array([  0,   1,   2, 100, 101])
+        >>> anchors = Anchors(np.array([0, 4]), np.array([4, 3]), drop_n_last_frames=1)
+        >>> anchors.source_samples(np.arange(anchors.num_samples))
+        array([0, 1, 2, 4, 5])
     """
 
     start: NDArray[np.int64]
-    """First row of each episode, ``(E,)``."""
+    """First sample of each episode in the source, ``(E,)``."""
     length: NDArray[np.int64]
     """Frames of each episode, ``(E,)``."""
     drop_n_last_frames: int = 0
     """Frames at the end of each episode that anchor no sample."""
     bounds: NDArray[np.int64] = field(init=False, repr=False)
-    """The samples of episode ``i`` are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
+    """The run's samples of episode ``i`` are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
 
     def __post_init__(self) -> None:
         check_at_least(0, drop_n_last_frames=self.drop_n_last_frames)
@@ -51,14 +51,14 @@ class Anchors:
 
     @property
     def samples_per_episode(self) -> NDArray[np.int64]:
-        """How many samples each episode gives, ``(E,)``; none where all its frames are dropped."""
+        """How many samples each episode gives, ``(E,)``; 0 where all its frames are dropped."""
         return np.diff(self.bounds)
 
     def episodes(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the episode of each sample, as its position in ``start``, ``(N,)``.
 
         Raises:
-            RowNotFoundError: A sample that does not exist.
+            RowNotFoundError: A sample does not exist.
         """
         samples = np.asarray(samples, np.int64)
         outside = (samples < 0) | (samples >= self.num_samples)
@@ -69,11 +69,11 @@ class Anchors:
             )
         return np.searchsorted(self.bounds, samples, side="right") - 1
 
-    def rows(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the row that each sample is anchored at, ``(N,)``.
+    def source_samples(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number that each sample has in the source, ``(N,)``.
 
         Raises:
-            RowNotFoundError: A sample that does not exist.
+            RowNotFoundError: A sample does not exist.
         """
         episodes = self.episodes(samples)
         return np.asarray(self.start[episodes] + samples - self.bounds[episodes], np.int64)

@@ -1,7 +1,7 @@
 """Permutations that are computed, not stored: the number at any place, and the place of any number.
 
-Only 64-bit integer arithmetic is used, and no random generator of a library: an order must be the
-same on every machine and after every upgrade, or a training run could not be resumed there.
+Only 64-bit integer arithmetic is used, no random generator of a library: an order must be the same
+on every machine and after every upgrade, or a training run could not be resumed there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _ODD_A = np.uint64(0xBF58476D1CE4E5B9)
 _ODD_B = np.uint64(0x94D049BB133111EB)
 _HALF = np.uint64(32)
 
-# Of more than 64 numbers, six rounds leave no bias that tens of thousands of permutations would
-# show. Where there are fewer, rows say little about columns, and it takes sixteen.
+# For more than 64 numbers, six rounds leave no bias that tens of thousands of permutations show.
+# For fewer, a row carries little noise for its columns, and it takes sixteen.
 _ROUNDS = 6
 _ROUNDS_WHEN_SMALL = 16
 _SMALL = 64
@@ -32,7 +32,7 @@ _SMALL = 64
 
 @lru_cache(maxsize=256)
 def make_key(*parts: int) -> NDArray[np.uint64]:
-    """Return a key ``(1,)``, not to be written to; other integers give an unrelated key."""
+    """Return a read-only key ``(1,)``; other integers give an unrelated key."""
     key = np.zeros(1, np.uint64)
     for part in parts:
         key = scramble(key, np.array([part & _MASK], np.uint64))
@@ -52,7 +52,7 @@ def permute(places: NDArray[np.int64], size: int, key: NDArray[np.uint64]) -> ND
     """Return the numbers that stand at some places of a permutation of ``0 … size - 1``.
 
     Args:
-        places: Each in ``[0, size)``, ``(N,)``; a place may be asked for more than once.
+        places: Each in ``[0, size)``, ``(N,)``; places may repeat.
         size: How many numbers are permuted. Memory and time do not depend on it.
         key: Which permutation; one for all places ``(1,)``, or one for each ``(N,)``.
 
@@ -63,14 +63,14 @@ def permute(places: NDArray[np.int64], size: int, key: NDArray[np.uint64]) -> ND
 
 
 def unpermute(numbers: NDArray[np.int64], size: int, key: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the places at which `permute` has some numbers."""
+    """Return the places of some numbers: the inverse of `permute`."""
     return _walk(numbers, size, key, inverse=True)
 
 
 def _walk(
     values: NDArray[np.int64], size: int, key: NDArray[np.uint64], *, inverse: bool
 ) -> NDArray[np.int64]:
-    """Permute the cells of a rectangle that is hardly larger, until the cell is below ``size``.
+    """Permute the cells of a slightly larger rectangle, until each cell is below ``size``.
 
     Following a permutation from a value below ``size`` to the next such value is itself a
     permutation of the values below ``size``. Few values need more than one step.
@@ -89,10 +89,10 @@ def _walk(
 
 @lru_cache(maxsize=256)
 def _rectangle(size: int) -> tuple[int, int]:
-    """Return height and width of a rectangle near a square that has few cells more than ``size``.
+    """Return height and width of an almost square rectangle with few more cells than ``size``.
 
-    Every cell too many is a step more for some value, and a step costs a small batch as much as a
-    large one.
+    Every extra cell is an extra step for some value, and a step costs as much for a small batch as
+    for a large one.
     """
     highest = math.isqrt(size - 1) + 1
     heights = range(highest, max(highest * 2 // 3, highest - 64, 2) - 1, -1)
@@ -103,10 +103,10 @@ def _rectangle(size: int) -> tuple[int, int]:
 def _feistel(
     cells: NDArray[np.uint64], height: int, width: int, key: NDArray[np.uint64], *, inverse: bool
 ) -> NDArray[np.uint64]:
-    """Permute the cells of a rectangle: turn every row, then every column, and so on.
+    """Permute the cells of a rectangle: rotate every row, then every column, and so on.
 
-    How far a row is turned depends on the row alone, which turning it does not change: so it can be
-    turned back, and the rounds in reverse order are the inverse.
+    How far a row is rotated depends on the row alone, which the rotation does not change. So it can
+    be rotated back, and the rounds in reverse order are the inverse.
     """
     row, column = np.divmod(cells, np.uint64(width))
     rounds = range(_ROUNDS if height * width > _SMALL else _ROUNDS_WHEN_SMALL)
@@ -125,7 +125,7 @@ def _turn(
     """Add 32 bits of noise, scaled to ``[0, size)``, around a circle of ``size`` places."""
     distance = (noise * np.uint64(size)) >> _HALF
     turned = places + (np.uint64(size) - distance if inverse else distance)
-    # One turn too far is taken back; where it is not, the difference wraps to a huge number.
+    # Beyond the end it goes on from the start; elsewhere the difference wraps to a huge number.
     return np.minimum(turned, turned - np.uint64(size))
 
 

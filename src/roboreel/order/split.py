@@ -17,21 +17,20 @@ __all__ = ["Split"]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How an epoch is cut into batches, and each batch's share for one of several ranks.
+    """How an epoch is cut into batches, and which part of each batch one rank takes.
 
     At every step all ranks together take the next positions of the epoch, each a contiguous run of
-    them. What has been done of an epoch is therefore one number, ``consumed``: the positions that
-    all ranks together have taken. Nothing else is needed to go on, with the same split or with one
-    of another batch or world size.
+    them. So the progress in an epoch is one number, ``consumed``: the positions that all ranks
+    together have taken. Nothing else is needed to resume, even with another batch or world size.
 
-    All ranks have the same number of batches. Where the positions do not divide evenly:
+    All ranks have the same number of batches. If the positions do not divide evenly:
 
-    * ``drop_last=True``: every batch is full; fewer than ``batch_size * world_size`` positions at
-      the end of the epoch are left out.
-    * ``drop_last=False``: every position is taken exactly once. The last two steps may have
-      smaller batches, whose sizes differ by at most one between ranks. No batch is empty, unless
-      there are fewer positions left than ranks: when a whole epoch, or what a resumed one has
-      left, is that short, or when the batch size is 1.
+    * ``drop_last=True``: every batch is full; fewer than ``batch_size * world_size`` positions are
+      left out at the end of the epoch.
+    * ``drop_last=False``: every position is taken exactly once. The last two steps may have smaller
+      batches, whose sizes differ by at most one between ranks. A batch is empty only if fewer
+      positions are left than there are ranks: if a whole epoch, or the rest of a resumed one, is
+      that short, or if the batch size is 1.
 
     Examples:
         >>> split = Split(10, batch_size=2, rank=1, world_size=2)
@@ -57,7 +56,7 @@ class Split:
             )
 
     def num_batches(self, consumed: int = 0) -> int:
-        """Return how many batches each rank still has in an epoch of which some is consumed."""
+        """Return how many batches each rank has left in an epoch."""
         left = self._left(consumed)
         full = self._full_steps(left)
         tail = left - full * self._step
@@ -69,7 +68,7 @@ class Split:
         """Return ``[start, stop)``, the positions that all ranks together take in one step.
 
         Args:
-            batch: Counted from where ``consumed`` stands.
+            batch: Counted from ``consumed`` on.
             consumed: Positions of this epoch that were taken before.
 
         Raises:
@@ -87,7 +86,7 @@ class Split:
         if batch < full:
             return start, start + self._step
         tail = left - full * self._step
-        # A tail of two steps leaves one position per rank for the second.
+        # If the tail has two steps, one position per rank is left for the second.
         first = tail if tail <= self._step else max(tail - self.world_size, self.world_size)
         return (start, start + first) if batch == full else (start + first, start + tail)
 

@@ -1,4 +1,4 @@
-"""Writing: an episode is on the disk entirely, or not at all."""
+"""Recording: an episode is on the disk entirely, or not at all."""
 
 from roboreel.record.options import RecordingOptions
 

@@ -50,7 +50,7 @@ class VideoFile:
     def write(self, image: NDArray[Any]) -> None:
         """Encode the next image."""
         if self._writer is None:
-            # Here, so that the camera's thread waits for the encoder to open, and nobody else.
+            # Opened here, so that only the camera's own thread waits for it.
             size, fps, encoding = self._given
             self._writer = VideoWriter(
                 self.path, size=size, fps=fps, encoding=encoding, fragmented=True
@@ -92,7 +92,7 @@ class Camera:
         feature: What it is.
         file: Where the images go.
         capacity: How many images may wait.
-        sample_every: Of so many images one counts for the statistics.
+        sample_every: One of this many images enters the statistics.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Camera:
         self._waiting.put(image)
 
     def finish(self) -> None:
-        """Let the thread know that no image follows."""
+        """Tell the thread that no image follows."""
         self._waiting.put(None)
 
     def join(self) -> None:
@@ -146,11 +146,11 @@ class Camera:
         while (image := self._waiting.get()) is not None:
             if self.error is None:
                 self._take(image)
-            # Also after an error, so that nobody waits for a place for ever.
+            # Also after an error, so that nobody waits for a place forever.
             self._free.release()
         try:
             self.count = self.file.finish()
-        except Exception as error:  # noqa: BLE001  # raised again by whoever waits for the thread
+        except Exception as error:  # noqa: BLE001  # raised by whoever waits for the thread
             self.error = self.error or error
 
     def _take(self, image: NDArray[Any]) -> None:
@@ -158,12 +158,12 @@ class Camera:
             self.file.write(image)
             self.sampler.take(image)
             self._done += 1
-        except Exception as error:  # noqa: BLE001  # raised again by whoever gives the next image
+        except Exception as error:  # noqa: BLE001  # raised by whoever gives the next image
             self.error = error
 
 
 class Cameras:
-    """All cameras of an episode, which take an image each or none of them does.
+    """All cameras of an episode: each of them takes its image of a frame, or none does.
 
     Args:
         cameras: By feature.
@@ -178,7 +178,7 @@ class Cameras:
         """Wait until every camera has room for an image.
 
         Raises:
-            TooSlowError: One has not, for longer than the limit. None keeps a place.
+            TooSlowError: One has none for longer than the limit; no place is kept.
             RecordingError: One has failed.
         """
         self.check()
@@ -189,8 +189,8 @@ class Cameras:
                 for other in reserved:
                     other.release()
                 raise TooSlowError(
-                    f"add_frame waited {self._max_wait_s:g} s for a place: "
-                    f"{camera.describe_rates()}. The frame was not taken, and nothing was "
+                    f"add_frame waited {self._max_wait_s:g} s for a full queue: "
+                    f"{camera.describe_rates()}. This frame was not recorded, and no other was "
                     "dropped. Record fewer or smaller images, or choose a faster encoding or disk."
                 )
             reserved.append(camera)
@@ -206,7 +206,7 @@ class Cameras:
             camera.put(images[name])
 
     def finish(self) -> dict[str, Camera]:
-        """Wait until all images are stored, all cameras at once, and return the cameras.
+        """Wait until all cameras have stored their images, and return the cameras.
 
         Raises:
             RecordingError: One has failed.
@@ -216,7 +216,7 @@ class Cameras:
         return self._cameras
 
     def stop(self) -> None:
-        """Wait until the images that were handed over are stored, or have failed to be."""
+        """Wait until the images that were handed over are stored, or have failed."""
         for camera in self._cameras.values():
             camera.finish()
         for camera in self._cameras.values():

@@ -1,4 +1,4 @@
-"""Checks at the door: a frame fits the dataset, or nothing of it is taken."""
+"""Checks at the door: a frame fits the dataset, or nothing of it is recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from roboreel.errors import FrameError
 from roboreel.format.counters import COUNTERS
-from roboreel.record.values import check_frame
+from roboreel.record.values import channels_hint, check_names, check_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Door", "given_features"]
 
-_NAMED_BY_RECORDER = (*COUNTERS, "task")
-
 
 def given_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """Return the features that a caller gives; the others the recorder fills in."""
+    """Return the features that a caller gives; the recorder fills in the others."""
     return {name: f for name, f in features.items() if name not in COUNTERS}
 
 
@@ -33,60 +31,62 @@ class Door:
     Args:
         features: All features of the dataset.
         nan_allowed: Features whose values may be NaN or infinite.
+
+    Raises:
+        FrameError: ``nan_allowed`` names something that is not a feature of numbers.
     """
 
     def __init__(self, features: Mapping[str, Feature], nan_allowed: Collection[str] = ()) -> None:
         self._given = given_features(features)
-        self._numbers = {n: f for n, f in self._given.items() if f.kind == "number"}
-        unknown = [name for name in nan_allowed if name not in self._numbers]
+        numbers = {name: f for name, f in self._given.items() if f.kind == "number"}
+        unknown = [name for name in nan_allowed if name not in numbers]
         if unknown:
-            raise FrameError(f"NaN is allowed for {unknown[0]!r}, which is no feature of numbers.")
-        self._finite = [
+            raise FrameError(
+                f"nan_allowed has {unknown[0]!r}, which is not a feature of numbers: those are "
+                f"{list(numbers)}."
+            )
+        self._finite = {
             name
-            for name, f in self._numbers.items()
+            for name, f in numbers.items()
             if f.numpy_dtype.kind == "f" and name not in nan_allowed
-        ]
+        }
 
     def check(self, frame: Mapping[str, object], task: object) -> dict[str, Any]:
-        """Return the values of a frame as they will be stored, except that images are not copied.
+        """Return the values of a frame as they will be stored; images are not copied.
 
         Raises:
             FrameError: A value is missing, not declared, or not what is declared.
         """
-        self._check_names(frame)
+        _check_free_names(frame)
+        check_names(self._given, frame)
         if not isinstance(task, str) or not task:
             raise FrameError(f"The task is {task!r}: every frame needs one in words, task='…'.")
-        numbers = check_frame(self._numbers, {name: frame[name] for name in self._numbers})
-        values: dict[str, Any] = {name: value[0] for name, value in numbers.items()}
-        for name in self._finite:
-            if not np.isfinite(values[name]).all():
-                raise FrameError(
-                    f"{name!r} holds NaN or infinity. If that is meant, name it in nan_allowed."
-                )
-        for name, feature in self._given.items():
-            if feature.is_camera:
-                values[name] = _image(name, feature, frame[name])
-            elif feature.kind == "text":
-                values[name] = _text(name, frame[name])
-        return values
+        return {name: self._value(name, f, frame[name]) for name, f in self._given.items()}
 
-    def _check_names(self, frame: Mapping[str, object]) -> None:
-        filled = [name for name in frame if name in _NAMED_BY_RECORDER]
-        if filled:
-            advice = "Give it as task='…'" if filled[0] == "task" else "The recorder fills it in"
-            raise FrameError(f"{filled[0]!r} is not a value of a frame. {advice}.")
-        missing = [name for name in self._given if name not in frame]
-        extra = [name for name in frame if name not in self._given]
-        if missing or extra:
-            parts = [f"{missing} missing"] * bool(missing) + [f"{extra} not declared"] * bool(extra)
+    def _value(self, name: str, feature: Feature, value: object) -> NDArray[Any] | str:
+        if feature.is_camera:
+            return _image(name, feature, value)
+        if feature.kind == "text":
+            return _text(name, value)
+        array = check_value(name, feature, value)
+        if name in self._finite and not np.isfinite(array).all():
             raise FrameError(
-                f"Not the declared features: {', '.join(parts)}. Give {list(self._given)}."
+                f"{name!r} holds NaN or infinity. If that is intended, name it in nan_allowed."
             )
+        return array
+
+
+def _check_free_names(frame: Mapping[str, object]) -> None:
+    for name in frame:
+        if name == "task":
+            raise FrameError("'task' is not a value of a frame. Give it as task='…'.")
+        if name in COUNTERS:
+            raise FrameError(f"{name!r} is not a value of a frame. The recorder fills it in.")
 
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise FrameError(f"{name!r} is a {type(value).__name__}: a string is declared.")
+        raise FrameError(f"{name!r} has type {type(value).__name__}: a string is declared.")
     return value
 
 
@@ -95,17 +95,15 @@ def _image(name: str, feature: Feature, value: object) -> NDArray[Any]:
     height, width, channels = feature.shape
     if feature.depth is not None:
         fits = image.shape in ((height, width), (height, width, 1))
-        metric = image.dtype.kind == "f" or image.dtype == np.uint16
+        typed = image.dtype.kind == "f" or image.dtype == np.uint16
         wanted = f"float in metres or uint16 in millimetres, ({height}, {width})"
     else:
         fits = image.shape == (height, width, channels)
-        metric = image.dtype == np.uint8
+        typed = image.dtype == np.uint8
         wanted = f"uint8 ({height}, {width}, {channels})"
-    if not fits or not metric:
-        hint = ""
-        if image.shape == (channels, height, width):
-            hint = " Channels come last: move them with np.moveaxis(image, 0, -1)."
-        elif metric is False and image.dtype.kind == "f" and fits:
-            hint = " Multiply by 255 and round, if its values lie between 0 and 1."
-        raise FrameError(f"{name!r} is {image.dtype} {image.shape}: {wanted} is declared.{hint}")
-    return image
+    if fits and typed:
+        return image
+    hint = channels_hint(feature, image.shape)
+    if fits and image.dtype.kind == "f":
+        hint = " Multiply by 255 and round, if its values lie between 0 and 1."
+    raise FrameError(f"{name!r} is {image.dtype} {image.shape}: {wanted} is declared.{hint}")

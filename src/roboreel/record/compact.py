@@ -1,4 +1,4 @@
-"""Many small files become few: planned from sizes, and done as one commit."""
+"""Joining small files: planned by their sizes, done as one commit."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = ["Compaction", "compact", "compact_dataset", "group_tail", "plan_compa
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """Which files become one; paths are below the dataset's folder, in order.
+    """Which files are joined; paths are below the dataset's folder, in order.
 
-    A joined file takes the name of its first part. Since it begins with all that was in that part,
-    whoever still follows the old metadata finds there what it says.
+    A joined file takes the name of its first part and begins with its contents, so a reader that
+    still follows the old metadata finds what it expects.
     """
 
     data: tuple[tuple[str, ...], ...] = ()
@@ -59,22 +59,22 @@ class Compaction:
 
 
 def compact_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> Compaction:
-    """Join the small files at the end of a v3.0 dataset, without encoding anything again.
+    """Join the small files at the end of a v3.0 dataset; nothing is encoded again.
 
     Args:
         path: The dataset's folder.
-        dry_run: Whether to return the plan only.
+        dry_run: Whether only to return the plan.
 
     Returns:
         What was done, or would be.
 
     Raises:
-        DatasetInUseError: Somebody records into the dataset.
+        DatasetInUseError: Another process records into the dataset.
     """
     root = Path(path).expanduser()
     if dry_run:
         return plan_compaction(read_manifest(root))
-    read_manifest(root)  # Before the lock, which makes a folder.
+    read_manifest(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
         finish_commit(Workshop(root))
         return compact(root)
@@ -92,9 +92,9 @@ def compact(root: Path) -> Compaction:
 def plan_compaction(manifest: Manifest) -> Compaction:
     """Return which files can be joined.
 
-    Only the tail of each kind of file is looked at: what follows the last large file. So a dataset
-    that grows is not written again and again, and LeRobot, which reads data files and episodes in
-    the order of their names, finds every row at its place at any moment.
+    Of each kind of file only the tail is joined: what follows the last large one. So a growing
+    dataset is not rewritten again and again, and LeRobot, which reads data files and episodes in
+    the order of their names, finds every row in its place at any moment.
     """
     check_appendable(manifest)
     if manifest.problems or not _in_order(manifest):
@@ -122,7 +122,7 @@ def plan_compaction(manifest: Manifest) -> Compaction:
 
 
 def group_tail(sizes: Sequence[int], limit_bytes: int) -> Groups:
-    """Return the files after the last large one, in groups that stay within a limit.
+    """Return the files after the last large one, in groups within a size limit.
 
     Examples:
         >>> group_tail([10, 90, 20, 30, 40, 40], 100)
@@ -151,7 +151,7 @@ class _EpisodeFiles:
 
     @classmethod
     def of(cls, manifest: Manifest) -> _EpisodeFiles:
-        """Look at the files of a dataset."""
+        """Return those of a dataset."""
         found = episode_files(manifest.root)
         keys = [column_key(path) for path in found]
         same = len(keys)
@@ -166,7 +166,7 @@ class _EpisodeFiles:
         )
 
     def tail(self, first_episode: int, limits: FileLimits) -> tuple[str, ...]:
-        """Return the files to join, if the places of an episode and all after it may change."""
+        """Return the files to join, if the places of an episode and of later ones may change."""
         small = group_tail(self.sizes, limits.episodes_bytes)
         start = small[-1][0] if small and len(small[-1]) > 1 else len(self.paths)
         if self.starts and first_episode < np.iinfo(np.int64).max:
@@ -183,10 +183,10 @@ def _tail(
     limit_bytes: int,
     key: Callable[[Path], Hashable],
 ) -> Groups:
-    """Return the groups of a kind of files, which must also be alike to be joined."""
+    """Return the groups of one kind of file; only files with equal keys can be joined."""
     if not table.starts or not len(files):
         return ()
-    # Only what the last files of the episode table speak of: that alone can be told anew.
+    # Only files of episodes that these files of the table list: no other is rewritten.
     floor = table.starts[0]
     untouchable = int(file_of_episode[:floor].max(initial=-1)) + 1
     sizes = [(root / files[i]).stat().st_size for i in range(untouchable, len(files))]
@@ -209,7 +209,7 @@ def _alike(group: Sequence[int], keys: Sequence[Hashable]) -> list[list[int]]:
 
 
 def _in_order(manifest: Manifest) -> bool:
-    """Whether episodes, rows, files and the names of the files all go in the same order."""
+    """Whether episodes, rows, files and the names of files are all in the same order."""
     episodes = manifest.episodes
     columns = [episodes.start, episodes.data_file, *(c.file for c in episodes.clips.values())]
     names = [manifest.data_files[i] for i in range(len(manifest.data_files))]
@@ -233,10 +233,10 @@ def _num_rows(path: Path) -> int:
 
 
 def _apply(manifest: Manifest, plan: Compaction) -> None:
-    """Join the files; between any two steps, every reader finds each row and image at its place.
+    """Join the files; between any two steps, readers find every row and image in its place.
 
-    While the joined data files appear one after the other, LeRobot would meet rows twice. So at
-    first all of the tail stands in its first file: whatever follows then comes after the last row.
+    While the joined data files appear one by one, LeRobot would count rows twice. So the whole tail
+    first goes into its first file: rows of the other files then come after the last one that counts.
     """
     root = manifest.root
     commit = Commit(Workshop(root))

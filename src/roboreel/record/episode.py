@@ -1,4 +1,4 @@
-"""The episode that is being recorded: in memory as far as it is small, and on disk all of it."""
+"""The episode that is being recorded: its numbers in memory, and all of it on disk."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinishedEpisode:
-    """An episode that is complete and not saved yet."""
+    """An episode that is complete, but not saved yet."""
 
     rows: Rows
     pictures: Mapping[str, list[bytes]]
-    """Encoded images of the cameras that are stored as images."""
+    """Encoded images, by camera that is stored as images."""
     videos: Mapping[str, Path]
-    """A whole video file for each camera that is stored as video; it will be moved."""
+    """By camera that is stored as video, an ordinary video file, which will be moved."""
     images: Mapping[str, Gathered]
     """Statistics of the cameras."""
 
 
 def open_folder(root: Path) -> Path:
-    """Return where the open episode of a dataset lies."""
+    """Return the folder of a dataset's open episode."""
     return Workshop(root).path / "open"
 
 
 def image_path(folder: Path, features: Mapping[str, Feature], camera: str) -> Path:
     """Return the file of a camera's images in an open episode."""
-    # By number: a name may be one that a file system does not take.
+    # By number, since a file system may not accept the name.
     place = list(features).index(camera)
     return folder / f"{place}.{'mp4' if features[camera].dtype == 'video' else 'pictures'}"
 
@@ -72,8 +72,8 @@ class OpenEpisode:
 
     Args:
         root: The dataset's folder.
-        number: What the episode will be called.
-        settings: How it is recorded.
+        number: The number that the episode will have.
+        settings: What is recorded, and how.
     """
 
     def __init__(self, root: Path, number: int, settings: Settings) -> None:
@@ -92,7 +92,7 @@ class OpenEpisode:
         return len(self._records)
 
     def add(self, values: Mapping[str, Any], task: str) -> None:
-        """Take a frame, entirely or not at all."""
+        """Add a frame, entirely or not at all."""
         images = {name: values[name].copy() for name in self._names}
         record = self._format.pack(values, task)
         self._cameras.reserve()
@@ -130,13 +130,13 @@ class OpenEpisode:
         )
 
     def discard(self) -> None:
-        """Forget all of it."""
+        """Drop the episode."""
         self._stop()
         self.clear()
 
     def clear(self) -> None:
-        """Remove the files, once the episode is saved or forgotten."""
-        # At one stroke: half of what was to be forgotten must not come back after a crash.
+        """Remove the files, once the episode is saved or dropped."""
+        # One rename, so that a crash cannot bring back half of the episode.
         gone = self._folder.with_name("gone")
         shutil.rmtree(gone, ignore_errors=True)
         self._folder.rename(gone)
@@ -173,7 +173,7 @@ class OpenEpisode:
 
 
 def _whole_videos(paths: Iterable[Path]) -> list[Path]:
-    """Copy fragmented files to ordinary ones beside them, which every reader knows."""
+    """Copy fragmented files to ordinary ones beside them, which every reader opens."""
 
     def copy(path: Path) -> Path:
         whole = path.with_suffix(".whole.mp4")

@@ -1,4 +1,4 @@
-"""What of an open episode survives a crash: files that only grow, record by record."""
+"""The journal of an open episode, which survives a crash: files that grow record by record."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _HEADER = struct.Struct("<II")
 class RecordFile:
     """A file that grows by one record at a time, each with its length and checksum.
 
-    A record is given to the system before `append` returns: it survives the death of the process,
-    though not that of the machine.
+    A record is handed to the system before `append` returns: it survives the death of the process,
+    but not necessarily a power failure.
     """
 
     def __init__(self, path: Path) -> None:
@@ -55,14 +55,14 @@ class RecordFile:
         self._size_bytes = size_bytes
 
     def close(self) -> None:
-        """Close the file; nothing happens if that is done already."""
+        """Close the file; closing twice does nothing."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
 
 
 def read_records(path: Path) -> tuple[list[bytes], int]:
-    """Return the records of a file up to the first that is not whole, and the bytes left over."""
+    """Return the records of a file up to the first damaged one, and how many bytes are left over."""
     data = path.read_bytes()
     records, place = [], 0
     while place + _HEADER.size <= len(data):
@@ -88,7 +88,7 @@ class Rows:
         return len(self.tasks)
 
     def first(self, count: int) -> Rows:
-        """Return the first frames alone."""
+        """Return only the first frames."""
         return Rows({n: c[:count] for n, c in self.columns.items()}, self.tasks[:count])
 
 
@@ -96,19 +96,19 @@ class RowFormat:
     """How a frame without its images becomes a record.
 
     Args:
-        features: What a caller gives for each frame; cameras are left out here.
+        features: What a caller gives for each frame; cameras are left out.
     """
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self._numbers = {n: f for n, f in features.items() if f.kind == "number"}
         self._texts = [name for name, f in features.items() if f.kind == "text"]
-        # Names of fields may not be empty or repeat, so they are numbered.
+        # Numbered, since NumPy does not accept every name of a feature as that of a field.
         self._dtype = np.dtype(
             [(str(i), f.numpy_dtype, f.value_shape) for i, f in enumerate(self._numbers.values())]
         )
 
     def describe(self) -> dict[str, Any]:
-        """Return what must be equal for records to be read again."""
+        """Return a description; records can be read only if theirs is equal."""
         return {
             "numbers": {n: [f.dtype, list(f.value_shape)] for n, f in self._numbers.items()},
             "texts": self._texts,
@@ -130,7 +130,7 @@ class RowFormat:
         """
         size = self._dtype.itemsize
         try:
-            # Without a feature of numbers a row has no bytes, which NumPy cannot count.
+            # Without numbers a row has no bytes, and NumPy could not count the rows.
             packed = b"".join(record[:size] for record in records)
             numbers: NDArray[Any] = (
                 np.frombuffer(packed, self._dtype) if size else np.empty(len(records), self._dtype)
@@ -140,7 +140,7 @@ class RowFormat:
             given = {n: [str(row[i]) for row in texts] for i, n in enumerate(self._texts, 1)}
         except (ValueError, TypeError, LookupError) as error:
             raise CorruptFileError(
-                "The records are of other features than the dataset's."
+                "The records of the journal do not fit the dataset's features."
             ) from error
         columns = {name: numbers[str(i)] for i, name in enumerate(self._numbers)}
         return Rows({**columns, **given}, tasks)

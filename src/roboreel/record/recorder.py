@@ -139,7 +139,7 @@ def resume_dataset(
 class Recorder:
     """Adds episodes to a dataset; made by `create_dataset` and `resume_dataset`.
 
-    At every moment the folder is a valid dataset of the saved episodes. To be used by one thread.
+    At every moment the folder is a valid dataset of the saved episodes. Use it from one thread.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class Recorder:
         return 0 if self._episode is None else len(self._episode)
 
     def add_frame(self, frame: Mapping[str, object], *, task: str) -> None:
-        """Add a frame to the open episode, which begins with it if there is none.
+        """Add a frame to the open episode; if there is none, a new one begins.
 
         Args:
             frame: A value for every feature that was declared. Cameras: ``uint8 (H, W, 3)``, or
@@ -193,8 +193,8 @@ class Recorder:
             task: What the robot is doing, in words.
 
         Raises:
-            FrameError: The frame does not fit; the episode is as it was before.
-            TooSlowError: A camera's queue stayed full; the frame was not taken.
+            FrameError: The frame does not fit the features; nothing was added.
+            TooSlowError: A camera's queue stayed full; nothing was added.
             RecordingError: The recorder is closed, or has failed.
         """
         self._check_usable()
@@ -204,19 +204,19 @@ class Recorder:
         self._episode.add(values, task)
 
     def save_episode(self) -> int:
-        """Save the open episode; when this returns it is on the disk.
+        """Save the open episode; when this returns, it is on the disk.
 
         Returns:
             The number of the episode.
 
         Raises:
             FrameError: The episode has no frames.
-            RecordingError: It cannot be saved. What was recorded stays on disk for `recover`.
+            RecordingError: It cannot be saved. What was recorded stays on disk: see `close`.
         """
         self._check_usable()
         episode = self._episode
         if episode is None:
-            raise FrameError("There is no frame to save: add_frame comes first.")
+            raise FrameError("There is no episode to save: add_frame comes first.")
         finished = episode.finish()
         try:
             self._ledger = save_episode(self._ledger, self._totals, finished)
@@ -229,16 +229,16 @@ class Recorder:
         return self.num_episodes - 1
 
     def discard_episode(self) -> None:
-        """Forget the open episode, if there is one."""
+        """Drop the open episode, if there is one."""
         episode, self._episode = self._episode, None
         if episode is not None:
             episode.discard()
 
     def close(self) -> None:
-        """Join small files and let others record; nothing happens if that is done already.
+        """Join small files, and let other processes record; closing twice does nothing.
 
-        An open episode is not saved, and not lost: `resume_dataset` or ``roboreel recover`` makes
-        an episode of it. Call `discard_episode` to forget it.
+        An open episode is neither saved nor lost: `resume_dataset` and ``roboreel recover`` make an
+        episode of it. Call `discard_episode` first to drop it.
         """
         if not self._lock.is_locked:
             return
@@ -275,21 +275,23 @@ class Recorder:
         try:
             episode.abandon()
         except RecordingError as error:
-            # Nobody may have asked since: this is the last moment to say so.
+            # The caller may not have heard of it: this is the last chance.
             warnings.warn(f"The open episode lacks images. {error}", stacklevel=4)
 
     def _join_files(self) -> None:
         try:
             compact(self.path)
         except (DatasetError, OSError) as error:
-            # What was recorded is safe and whole; only its files are many.
+            # What was recorded is complete and safe, in more files than necessary.
             warnings.warn(f"The small files were not joined: {error}", stacklevel=3)
 
     def _check_usable(self) -> None:
         if not self._lock.is_locked:
-            raise RecordingError(f"This recorder is closed: resume_dataset({str(self.path)!r}).")
+            raise RecordingError(
+                f"The recorder is closed: go on with resume_dataset({str(self.path)!r})."
+            )
         if self._failed:
             raise RecordingError(
-                "Saving failed before, so that this recorder does not know what is on the disk: "
-                f"close it, and resume_dataset({str(self.path)!r})."
+                "Saving has failed, so this recorder does not know what is on the disk: close it, "
+                f"and go on with resume_dataset({str(self.path)!r})."
             )

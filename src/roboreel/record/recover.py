@@ -1,4 +1,4 @@
-"""After a crash: finish what was decided, and bring back what is there of the open episode."""
+"""After a crash: finish what was decided, and save what there is of the open episode."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ class Recovery:
     """What was found after a crash, and what became of it."""
 
     saved_episodes: int
-    """Episodes that were saved before."""
+    """Episodes that had been saved."""
     finished: bool
-    """Whether a save or a compaction had been decided and was finished now."""
+    """Whether a save or a compaction had been decided, and has now been finished."""
     found_frames: int
-    """Frames of the open episode that had been written down."""
+    """Frames of the open episode that are in its journal."""
     kept_frames: int
-    """How many of them have an image of every camera; they are an episode now."""
+    """How many of them have an image of every camera; they are now an episode."""
     set_aside: tuple[str, ...]
-    """What belongs to no episode, now below ``.recording/aside``; paths in the dataset."""
+    """Paths of what belongs to no episode, moved to ``.recording/aside``."""
 
 
 def recover_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> Recovery:
-    """Bring back what a crash left of a recording; nothing is ever deleted that is not saved.
+    """Save what a crash left of a recording; nothing is deleted that is not saved.
 
     Args:
         path: The dataset's folder.
-        dry_run: Whether to say only what would be done.
+        dry_run: Whether only to say what would be done.
 
     Raises:
-        DatasetInUseError: Somebody records into the dataset.
+        DatasetInUseError: Another process records into the dataset.
         NotADatasetError: There is no dataset at this path.
     """
     root = Path(path).expanduser()
-    read_manifest(root)  # Before the lock, which makes a folder.
+    read_manifest(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
         return recover(root, dry_run=dry_run)
 
@@ -80,7 +80,7 @@ def recover(root: Path, *, dry_run: bool = False) -> Recovery:
     finished = has_commit(workshop) if dry_run else finish_commit(workshop)
     manifest = read_manifest(root)
     check_appendable(manifest)
-    # What a commit that is still to be done will place is not a stray.
+    # Files of a commit that is not finished yet are not strays.
     strays = [] if dry_run and finished else find_strays(manifest)
     with _scratch(workshop) as scratch:
         found = _Open.read(manifest, scratch)
@@ -94,7 +94,7 @@ def recover(root: Path, *, dry_run: bool = False) -> Recovery:
 
 @contextmanager
 def _scratch(workshop: Workshop) -> Iterator[Path]:
-    """Give a folder for a while, and clear away what processes that died left of theirs."""
+    """Yield a temporary folder; what dead processes left of theirs is removed."""
     folder = workshop.path / "salvage"
     for path in workshop.path.glob(".*.tmp-*"):
         path.unlink()
@@ -108,14 +108,14 @@ def _scratch(workshop: Workshop) -> Iterator[Path]:
 
 
 class _Open:
-    """What is there of the open episode.
+    """What there is of the open episode.
 
     Args:
-        folder: Where it lies.
+        folder: Its journal.
         rows: Its frames without images.
         pictures: Encoded images by camera.
-        videos: Video files of whole fragments by camera, with how many images they have.
-        whole: Whether nothing was left over in any file.
+        videos: By camera, a video file of complete fragments and how many images it has.
+        whole: Whether no file has bytes that cannot be used.
     """
 
     def __init__(
@@ -150,17 +150,17 @@ class _Open:
 
     @property
     def unused(self) -> list[str]:
-        """What cannot be used, in a list of paths or an empty one."""
+        """The journal, if some of it cannot be used, in a list; otherwise an empty list."""
         if self._whole or not self.folder.exists():
             return []
         return [f"{self.folder.parent.name}/{self.folder.name}"]
 
     def save(self, manifest: Manifest) -> None:
-        """Save the frames that are complete as an episode, and clear the journal away."""
+        """Save the frames that are complete as an episode, and remove the journal."""
         if not self.folder.exists():
             return
         if self.unused:
-            # A copy, since the journal itself must stay until its frames are saved.
+            # Copied, not moved: the journal must stay until its frames are saved.
             shutil.copytree(self.folder, _aside(manifest.root) / self.folder.name)
         if self.kept:
             totals = Totals.restore(manifest)
@@ -200,7 +200,7 @@ def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
         header = json.loads(records[0]) if records else {}
         number = header.pop("episode", None)
         if number is not None and number < Ledger.of(manifest).num_episodes:
-            return rows.unpack([]), 0  # It was saved just before the crash.
+            return rows.unpack([]), 0  # saved right before the crash
         if header != rows.describe():
             return rows.unpack([]), path.stat().st_size
         return rows.unpack(records[1:]), left

@@ -1,4 +1,4 @@
-"""A finished episode becomes part of the dataset."""
+"""Saving: a finished episode becomes part of the dataset."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Le
 
 
 def _columns(manifest: Manifest, episode: FinishedEpisode) -> dict[str, Any]:
-    """Return the columns of the data file, with those that every dataset has."""
+    """Return the columns of the data file."""
     table = manifest.episodes
     numbers = {text: number for number, text in manifest.tasks.items()}
     return {
@@ -79,7 +79,7 @@ def _gather(
             gathered[name] = episode.images[name]
         elif feature.kind == "number":
             part = Accumulator(feature.shape)
-            # As it is stored: timestamps in 32 bits.
+            # As stored: timestamps have 32 bits.
             values = np.asarray(columns[name], dtype=COUNTERS.get(name, feature).dtype)
             part.update(values)
             gathered[name] = part

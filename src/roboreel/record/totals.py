@@ -1,4 +1,4 @@
-"""Statistics of the whole dataset, which grow by an episode at a time and go on after a break."""
+"""Statistics of the whole dataset, which grow by an episode at a time, over several sessions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ImageSampler", "Totals", "new_accumulator", "sample_stride"]
 
-# Statistics of a camera see images about so small: what is seen hardly depends on it.
+# Images are thinned to about this size for statistics, which hardly depend on it.
 _SAMPLED_SIDE = 150
 _SAMPLES_PER_SECOND = 3
 _ROWS_AT_ONCE = 65_536
 
 
 def sample_stride(fps: float) -> int:
-    """Return how many images apart are those that count for a camera's statistics."""
+    """Return the distance, in images, of those that enter a camera's statistics."""
     return max(1, round(fps / _SAMPLES_PER_SECOND))
 
 
 def new_accumulator(feature: Feature) -> Gathered | None:
-    """Return an empty accumulator for a feature; None where there is nothing to count."""
+    """Return an empty accumulator for a feature; None for texts."""
     if feature.is_camera and feature.depth is None:
         return ImageAccumulator(feature.shape[2])
     if feature.is_camera:
@@ -52,7 +52,7 @@ class ImageSampler:
 
     Args:
         feature: The camera.
-        every: Of so many images one counts, beginning with the first.
+        every: One of this many images counts, beginning with the first.
     """
 
     def __init__(self, feature: Feature, every: int) -> None:
@@ -77,9 +77,9 @@ class ImageSampler:
 class Totals:
     """The statistics of all episodes together, from what each of them gathered.
 
-    Numbers have true quantiles always: what is not remembered is read again from the data files.
-    Images are remembered too; where that is lost, because others wrote the episodes, their
-    summaries stand in, whose quantiles are averages.
+    Numbers always have true quantiles: what was not remembered is read from the data files again.
+    Images are remembered too. Where that is missing, since others wrote the episodes, the statistics
+    in the metadata stand in, whose quantiles are averages.
     """
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
@@ -90,7 +90,7 @@ class Totals:
 
     @classmethod
     def restore(cls, manifest: Manifest) -> Totals:
-        """Return the totals of a dataset as it is."""
+        """Return the totals of the episodes that a dataset has."""
         totals = cls(manifest.features)
         cameras = [name for name, f in manifest.features.items() if f.is_camera]
         numbers = [name for name in totals._gathered if name not in cameras]
@@ -102,25 +102,25 @@ class Totals:
         return totals
 
     def take(self, episode: Mapping[str, Gathered]) -> None:
-        """Take in what an episode gathered."""
+        """Add what an episode gathered."""
         for name, part in episode.items():
             _merge(self._gathered[name], part)
 
     def finish(self) -> dict[str, FeatureStats]:
-        """Return the statistics of all that was taken in."""
+        """Return the statistics of all episodes."""
         stats = {name: gathered.finish() for name, gathered in self._gathered.items()}
         return stats | {
             name: merge_stats([summary, stats[name]]) for name, summary in self._summaries.items()
         }
 
     def remember(self, root: Path, episodes: int, rows: int, *, numbers: bool) -> None:
-        """Leave what was gathered for the next recorder; it is only ever a shortcut.
+        """Leave what was gathered for the next recorder, as a shortcut.
 
         Args:
             root: The dataset's folder.
-            episodes: How many episodes were taken in.
+            episodes: How many episodes it is of.
             rows: How many frames they have.
-            numbers: Whether to write what can be read again from the data files.
+            numbers: Whether to write the statistics of numbers or those of cameras.
         """
         names = [n for n in self._gathered if self._features[n].is_camera is not numbers]
         arrays = {
@@ -135,7 +135,7 @@ class Totals:
             np.savez(temporary, **arrays)  # type: ignore[arg-type]  # names are numbered
 
     def _load(self, path: Path, names: list[str], manifest: Manifest) -> int:
-        """Take over what was remembered; return of how many episodes that is."""
+        """Load what was remembered; return of how many episodes it is."""
         lengths = manifest.episodes.length
         try:
             with np.load(path, allow_pickle=False) as held:

@@ -1,4 +1,4 @@
-"""Values at the door: they fit their features, or nothing is written."""
+"""Values as arrays of the declared dtype and shape, or an error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from roboreel.errors import FrameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
     from roboreel.schema import Feature
 
-__all__ = ["check_episode", "check_frame"]
+__all__ = ["channels_hint", "check_episode", "check_frame", "check_names", "check_value"]
 
 
 def check_frame(
@@ -26,8 +26,8 @@ def check_frame(
     Raises:
         FrameError: A value is missing, is not declared, or has another dtype or shape.
     """
-    _check_names(features, frame)
-    return {name: _typed(name, feature, frame[name], 0)[None] for name, feature in features.items()}
+    check_names(features, frame)
+    return {name: check_value(name, f, frame[name])[None] for name, f in features.items()}
 
 
 def check_episode(
@@ -38,8 +38,8 @@ def check_episode(
     Raises:
         FrameError: As for a frame; or the episode is empty, or the lengths differ.
     """
-    _check_names(features, episode)
-    values = {name: _typed(name, feature, episode[name], 1) for name, feature in features.items()}
+    check_names(features, episode)
+    values = {name: _check_shape(name, f, episode[name], 1) for name, f in features.items()}
     lengths = {name: len(value) for name, value in values.items()}
     if len(set(lengths.values())) > 1:
         raise FrameError(f"The features of an episode differ in length: {lengths}.")
@@ -48,30 +48,50 @@ def check_episode(
     return values
 
 
-def _check_names(features: Mapping[str, Feature], values: Mapping[str, object]) -> None:
-    missing = [name for name in features if name not in values]
-    extra = [name for name in values if name not in features]
+def check_names(declared: Collection[str], given: Collection[str]) -> None:
+    """Raise if values are given for other features than the declared ones.
+
+    Raises:
+        FrameError: A feature is missing, or not declared.
+    """
+    missing = [name for name in declared if name not in given]
+    extra = [name for name in given if name not in declared]
     if missing or extra:
         parts = [f"{missing} missing"] * bool(missing) + [f"{extra} not declared"] * bool(extra)
-        raise FrameError(f"Not the declared features: {', '.join(parts)}. Give {list(features)}.")
+        raise FrameError(f"Not the declared features: {', '.join(parts)}. Give {list(declared)}.")
 
 
-def _typed(name: str, feature: Feature, value: object, leading: int) -> NDArray[Any]:
-    array = _array(name, feature, value)
+def check_value(name: str, feature: Feature, value: object) -> NDArray[Any]:
+    """Return one value as an array of the declared dtype.
+
+    Raises:
+        FrameError: It has another dtype or shape.
+    """
+    return _check_shape(name, feature, value, 0)
+
+
+def channels_hint(feature: Feature, shape: tuple[int, ...]) -> str:
+    """Return what to do if the shape of an image has its channels first; nothing otherwise."""
+    height, width, channels = feature.shape
+    if shape != (channels, height, width):
+        return ""
+    return " Channels come last: move them with np.moveaxis(image, -3, -1)."
+
+
+def _check_shape(name: str, feature: Feature, value: object, leading: int) -> NDArray[Any]:
+    array = _check_dtype(name, feature, value)
     if array.shape[leading:] == feature.value_shape and array.ndim >= leading:
         return array
     if array.shape[leading:] == feature.shape and array.ndim > leading:
         # LeRobot gives scalars as arrays of one element.
         return array.reshape(array.shape[:leading])
     wanted = ("T", *feature.value_shape) if leading else feature.value_shape
-    hint = ""
-    if feature.is_camera and array.shape[leading:] == (feature.shape[2], *feature.shape[:2]):
-        hint = " Channels come last: move them with np.moveaxis."
+    hint = channels_hint(feature, array.shape[leading:]) if feature.is_camera else ""
     shape = f"({', '.join(str(size) for size in wanted)}{',' * (len(wanted) == 1)})"
     raise FrameError(f"{name!r} has shape {array.shape}: {shape} is declared.{hint}")
 
 
-def _array(name: str, feature: Feature, value: object) -> NDArray[Any]:
+def _check_dtype(name: str, feature: Feature, value: object) -> NDArray[Any]:
     try:
         array = np.asarray(value)
     except ValueError:
@@ -79,15 +99,15 @@ def _array(name: str, feature: Feature, value: object) -> NDArray[Any]:
     dtype = feature.numpy_dtype
     if array.dtype == dtype:
         return array
-    # Python's own numbers have no width; they take the declared one if nothing is lost.
+    # Python's own numbers have no width: they take the declared one if nothing is lost.
     if not isinstance(value, np.ndarray | np.generic) and not hasattr(value, "dtype"):
-        typed = _narrowed(array, dtype)
+        typed = _without_loss(array, dtype)
         if typed is not None:
             return typed
     raise FrameError(f"{name!r} has dtype {array.dtype}: {dtype} is declared.")
 
 
-def _narrowed(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+def _without_loss(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
     if not array.size or array.dtype.kind == dtype.kind == "f":
         return array.astype(dtype)
     if array.dtype.kind in "iu" and dtype.kind in "iuf":

@@ -1,4 +1,4 @@
-"""How the values of a feature are spread. Arithmetic only."""
+"""The distribution of a feature's values. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_ELEMENTS", "Distribution", "spread"]
 
 MOST_ELEMENTS = 32
-"""Of a feature with more elements than this, the first are shown."""
+"""Features with more elements show only their first ones."""
 
 _BINS = 32
 _LEVELS = (0.01, 0.5, 0.99)
@@ -34,9 +34,9 @@ class Distribution:
     mean: float
     std: float
     broken: int
-    """How many values are not finite numbers; the others are described."""
+    """How many values are not finite; only the others are described."""
     bins: NDArray[np.int64]
-    """How many values lie in each of equal parts of ``edges``; what lies outside is in the outermost."""
+    """Counts in bins of equal width over ``edges``; the outermost also count what lies outside."""
     edges: tuple[float, float]
 
     @property
@@ -46,7 +46,7 @@ class Distribution:
 
     @property
     def has_outliers(self) -> bool:
-        """Whether the extremes lie far outside of where nearly all values lie."""
+        """Whether the extremes lie far from 98 % of the values."""
         reach = 5 * (self.high - self.low)
         far = self.maximum > self.high + reach or self.minimum < self.low - reach
         return reach > 0 and far
@@ -57,7 +57,7 @@ def spread(values: NDArray[Any], labels: list[str]) -> list[Distribution]:
 
     Args:
         values: Numbers ``(N, D)``.
-        labels: What each element is called, ``(D,)``.
+        labels: The name of each element, ``(D,)``.
     """
     columns = values.astype(np.float64).T
     return [_spread(column, label) for column, label in zip(columns, labels, strict=True)]
@@ -71,7 +71,7 @@ def _spread(column: NDArray[np.float64], label: str) -> Distribution:
         return Distribution(label, nan, nan, nan, nan, nan, nan, nan, broken, bins, (0.0, 1.0))
     low, median, high = np.quantile(finite, _LEVELS).tolist()
     minimum, maximum = float(finite.min()), float(finite.max())
-    # Without a limit, one wild value would squeeze all others into a single bar.
+    # Otherwise one extreme value would squeeze all others into a single bar.
     reach = 0.5 * (high - low) or np.inf
     edges = max(minimum, low - reach), min(maximum, high + reach)
     bins, _ = np.histogram(np.clip(finite, *edges), bins=_BINS, range=_widened(edges))
@@ -80,5 +80,5 @@ def _spread(column: NDArray[np.float64], label: str) -> Distribution:
 
 
 def _widened(edges: tuple[float, float]) -> tuple[float, float]:
-    """Return a range that has a width, for values that are all the same."""
+    """Return a range that is never empty, even if all values are equal."""
     return edges if edges[1] > edges[0] else (edges[0] - 0.5, edges[0] + 0.5)

@@ -1,4 +1,4 @@
-"""What looks wrong in a dataset, one sentence each."""
+"""What looks wrong in a dataset, in one sentence each."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["doubt_episodes", "doubt_feature", "doubt_outliers", "doubt_statistics"]
 
 _MOST_NAMED = 5
-# Constant without being wrong: one task, one kind of robot, a reward at the end of each episode.
+# Often constant in sound datasets.
 _MAY_BE_CONSTANT = ("task_index", "subtask_index")
 
 
 def doubt_episodes(dataset: Dataset) -> Iterator[str]:
-    """Yield what is odd about the episodes, from metadata alone."""
+    """Yield what looks wrong about the episodes, from metadata alone."""
     numbers, lengths = dataset.episodes.numbers, dataset.episodes.lengths
     if not len(lengths):
         yield "There are no episodes."
@@ -46,17 +46,17 @@ def doubt_episodes(dataset: Dataset) -> Iterator[str]:
         if differ.any():
             first = int(np.flatnonzero(differ)[0])
             yield (
-                f"{_name(numbers[differ])} another length in the video of {camera}: episode "
-                f"{numbers[first]} has {lengths[first]} frames and "
-                f"{seconds[first] * dataset.fps:.1f} images' time."
+                f"{_name(numbers[differ])} a different length in the video of {camera}: episode "
+                f"{numbers[first]} has {lengths[first]} frames, and its clip lasts for "
+                f"{seconds[first] * dataset.fps:.1f}."
             )
 
 
 def doubt_feature(name: str, values: NDArray[Any], fps: float) -> Iterator[str]:
-    """Yield what is odd about a feature's values ``(N, D)``."""
+    """Yield what looks wrong about a feature's values ``(N, D)``."""
     if name == "timestamp":
         steps = np.diff(values[:, 0].astype(np.float64)) * fps
-        # Between episodes and stretches time jumps; within, a step is one frame.
+        # Time jumps between episodes and stretches; within one, a step is one frame.
         odd = (steps > 0) & (np.abs(steps - 1) > 0.5) & (steps < 100)
         if odd.any():
             yield f"timestamp is uneven: {odd.sum()} steps are not 1/{fps:g} s long."
@@ -76,29 +76,29 @@ def doubt_feature(name: str, values: NDArray[Any], fps: float) -> Iterator[str]:
 
 
 def doubt_outliers(name: str, elements: list[Distribution]) -> Iterator[str]:
-    """Yield which elements of a feature have values far from all others."""
+    """Yield the elements of a feature that have outliers."""
     for shown in elements:
         if shown.has_outliers:
             called = f"{name} · {shown.label}" if shown.label else name
             yield (
-                f"{called} has outliers: it reaches from {shown.minimum:.4g} to "
+                f"{called} has outliers: it ranges from {shown.minimum:.4g} to "
                 f"{shown.maximum:.4g}, but 98 % of its values lie between {shown.low:.4g} and "
                 f"{shown.high:.4g}."
             )
 
 
 def doubt_statistics(dataset: Dataset, numbers: Mapping[str, list[Distribution]]) -> Iterator[str]:
-    """Yield what is odd about the statistics that the dataset stores."""
+    """Yield what looks wrong about the dataset's stored statistics."""
     try:
         stored = read_stats(dataset.manifest)
     except DatasetError as error:
         yield f"The stored statistics cannot be read: {error}"
         return
     if not stored:
-        yield "There are no stored statistics; training usually needs them to normalise."
+        yield "There are no stored statistics, which training usually needs for normalization."
     for name, stats in stored.items():
         if name not in dataset.features:
-            yield f"Statistics are stored of {name}, which is no feature."
+            yield f"There are stored statistics of {name}, which is not a feature."
             continue
         yield from _doubt_stored(name, stats, numbers.get(name, []))
 
@@ -113,7 +113,7 @@ def _doubt_stored(name: str, stats: FeatureStats, shown: list[Distribution]) -> 
     zero = [s.label or name for i, s in enumerate(shown) if flat["std"][i] == 0 and s.std > 0]
     if zero:
         yield f"The stored std of {name} is 0 for {', '.join(zero[:_MOST_NAMED])}, whose values vary."
-    # Values are stored as 32-bit numbers: equal up to their precision.
+    # Values are 32-bit floats: equal up to their precision.
     outside = [
         s.label or name
         for i, s in enumerate(shown)
@@ -121,8 +121,8 @@ def _doubt_stored(name: str, stats: FeatureStats, shown: list[Distribution]) -> 
     ]
     if outside:
         yield (
-            f"Values of {name} lie outside of its stored minimum and maximum: "
-            f"{', '.join(outside[:_MOST_NAMED])}. The statistics are of other data."
+            f"Values of {name} lie outside its stored minimum and maximum: "
+            f"{', '.join(outside[:_MOST_NAMED])}. The statistics describe other data."
         )
 
 
@@ -135,7 +135,7 @@ def _show(value: Any) -> str:  # noqa: ANN401  # a number of any kind
 
 
 def _name(numbers: NDArray[np.int64]) -> str:
-    """Return the beginning of a sentence about some episodes."""
+    """Return the start of a sentence about some episodes."""
     if len(numbers) == 1:
         return f"Episode {numbers[0]} has"
     named = ", ".join(map(str, numbers[:_MOST_NAMED].tolist()))

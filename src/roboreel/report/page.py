@@ -1,4 +1,4 @@
-"""The page: one file that needs nothing else, neither a network nor a script."""
+"""The page: one self-contained file without scripts."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["render_page", "write_report"]
 
 _MOST_NAMES = 12
-# The browser itself sees to it that nothing is fetched and nothing is run.
+# Makes the browser refuse to fetch or run anything.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write_report(dataset: Dataset, out: str | os.PathLike[str]) -> Path:
-    """Write a page about a dataset or view; it appears whole, in place of what was there.
+    """Write a page about a dataset or view, replacing an existing file in one step.
 
-    Metadata is read, at most 100,000 rows, and a few images: seconds, for a dataset of any size.
+    It reads the metadata, at most 100,000 rows and a few images: seconds for a dataset of any size.
 
     Args:
-        dataset: What the page is about.
-        out: Where to write it: ``report.html``.
+        dataset: The dataset or view.
+        out: The file to write, such as ``report.html``.
 
     Returns:
-        Where it is.
+        The path of the page.
     """
     path = Path(out)
     write_atomically(path, render_page(survey_dataset(dataset)), sync=False)
@@ -47,7 +47,7 @@ def write_report(dataset: Dataset, out: str | os.PathLike[str]) -> Path:
 
 
 def render_page(survey: Survey) -> str:
-    """Return the page; whatever comes from the dataset is text in it, never markup."""
+    """Return the page as HTML. Everything from the dataset is escaped."""
     name = survey.dataset.path.resolve().name
     style = files("roboreel.report").joinpath("style.css").read_text(encoding="utf-8")
     parts = [
@@ -141,7 +141,7 @@ def _features(survey: Survey) -> str:
 
 
 def _shape(feature: Feature) -> str:
-    return " × ".join(map(str, feature.shape))  # noqa: RUF001  # for people
+    return " × ".join(map(str, feature.shape))  # noqa: RUF001  # a multiplication sign, for readers
 
 
 def _names(feature: Feature) -> str:
@@ -153,8 +153,8 @@ def _names(feature: Feature) -> str:
 def _values(survey: Survey) -> str:
     total = len(survey.dataset)
     note = (
-        f"<p class='note'>From {survey.rows_read:,} of {total:,} frames, in stretches that are "
-        "spread evenly.</p>"
+        f"<p class='note'>From {survey.rows_read:,} of {total:,} frames, in evenly spaced "
+        "stretches.</p>"
         if survey.rows_read < total
         else ""
     )

@@ -30,11 +30,11 @@ class Strip:
     camera: str
     frames: tuple[int, ...]
     pictures: tuple[str, ...]
-    """Addresses that hold the picture itself."""
+    """Each as a data URL."""
 
 
 def take_pictures(dataset: Dataset) -> tuple[list[Strip], list[str]]:
-    """Return strips of episodes that are spread evenly, and what could not be shown."""
+    """Return strips of evenly spaced episodes, and what could not be shown."""
     count = len(dataset.episodes)
     chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_EPISODES)).astype(int))
     strips, missing = [], []
@@ -62,7 +62,7 @@ def _address(image: NDArray[Any]) -> str:
 
 
 def _grey(image: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return depth as grey, near things bright: over the range that this image has."""
+    """Return depth as grey over the range of this image, near things bright."""
     values = np.nan_to_num(image[..., 0].astype(np.float64))
     low, high = np.quantile(values, (0.01, 0.99))
     share = (values - low) / (high - low) if high > low else np.zeros_like(values)

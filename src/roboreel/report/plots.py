@@ -1,4 +1,4 @@
-"""Plots as SVG, to stand in a page; colours come from its style."""
+"""Plots as inline SVG; colours come from the page's style sheet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def histogram(
     height: int = 120,
     unit: str = "",
 ) -> str:
-    """Return bars for counts over equal parts of a range, each with its numbers as a tip."""
+    """Return a histogram of counts over a range; each bar shows its numbers as a tooltip."""
     highest = max(int(counts.max(initial=0)), 1)
     step = width / max(len(counts), 1)
     bounds = np.linspace(*edges, len(counts) + 1).tolist()
@@ -45,12 +45,12 @@ def histogram(
 
 
 def range_bar(shown: Distribution, whole: tuple[float, float], *, width: int = 220) -> str:
-    """Return one element's extent on a scale that all elements of a feature share."""
+    """Return one element's range, on a scale shared by all elements of a feature."""
     low, high = whole
     scale = width / (high - low) if high > low else 0.0
 
     def at(value: float) -> float:
-        # What lies far outside is cut off, lest it squeeze all the others.
+        # Clipped, so that an outlier does not squeeze everything else.
         return min(max((value - low) * scale, 0), width) if scale else width / 2
 
     tip = f"{show(shown.minimum)} to {show(shown.maximum)}, median {show(shown.median)}"
@@ -66,7 +66,7 @@ def range_bar(shown: Distribution, whole: tuple[float, float], *, width: int = 2
 
 
 def bar_list(counts: Mapping[str, int], unit: str) -> str:
-    """Return a labelled bar for each count, the longest lists cut short."""
+    """Return a labelled bar for each count; long lists are truncated."""
     highest = max(counts.values(), default=1) or 1
     lines = [
         f'<li><span class="label">{escape(text) or "&nbsp;"}</span>'
@@ -80,7 +80,7 @@ def bar_list(counts: Mapping[str, int], unit: str) -> str:
 
 
 def show(value: float) -> str:
-    """Return a number in few characters.
+    """Return a number in four digits.
 
     Examples:
         >>> show(0.123456), show(1234567.0), show(3.0)

@@ -1,4 +1,4 @@
-"""What a dataset holds, as far as a page needs it."""
+"""What the page shows of a dataset."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["Survey", "survey_dataset"]
 
 _MOST_ROWS = 100_000
-"""Rows whose values are read; of larger datasets, stretches that are spread evenly."""
+"""How many rows to read at most; larger datasets are read in evenly spaced stretches."""
 _STRETCHES = 64
 _MOST_TEXTS = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """All that the page shows."""
+    """Everything the page shows."""
 
     dataset: Dataset
     rows_read: int
@@ -45,14 +45,14 @@ class Survey:
     """Episodes by task."""
     numbers: Mapping[str, list[Distribution]]
     texts: Mapping[str, list[tuple[str, int]]]
-    """The most frequent texts of each feature, with their frames."""
+    """The most frequent texts of each feature, and how many frames have them."""
     strips: list[Strip]
     doubts: list[str]
-    """What looks wrong, one sentence each."""
+    """What looks wrong, in one sentence each."""
 
 
 def survey_dataset(dataset: Dataset) -> Survey:
-    """Read what the page needs: metadata, a limited number of rows, a few images."""
+    """Return what the page shows, from metadata, a limited number of rows and a few images."""
     rows = _rows_to_read(len(dataset))
     doubts = [*map(str, dataset.problems), *doubt_episodes(dataset)]
     numbers: dict[str, list[Distribution]] = {}
@@ -69,7 +69,7 @@ def survey_dataset(dataset: Dataset) -> Survey:
             texts[name] = Counter(map(str, values)).most_common(_MOST_TEXTS)
             continue
         doubts += doubt_feature(name, _flat(values), dataset.fps)
-        # They count, or have a section of their own: their distribution says nothing.
+        # The distribution of a counter says nothing.
         if name not in COUNTERS:
             numbers[name] = spread(_flat(values)[:, :MOST_ELEMENTS], _labels(feature))
             doubts += doubt_outliers(name, numbers[name])

@@ -76,6 +76,6 @@ def _even(count: int, flat: pa.Array) -> NDArray[np.int64]:
     return np.arange(count + 1) * (len(flat) // count)
 
 
-def _make_lists(kind: pa.DataType, bounds: NDArray[np.int64], flat: pa.Array) -> pa.Array:
+def _make_lists(list_type: pa.DataType, bounds: NDArray[np.int64], flat: pa.Array) -> pa.Array:
     offsets = pa.py_buffer(bounds.astype(np.int32))
-    return pa.Array.from_buffers(kind, len(bounds) - 1, [None, offsets], children=[flat])
+    return pa.Array.from_buffers(list_type, len(bounds) - 1, [None, offsets], children=[flat])

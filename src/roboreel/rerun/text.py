@@ -1,4 +1,4 @@
-"""Language features in words."""
+"""Language features as readable text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["describe_language"]
 
 
 def describe_language(entries: Sequence[Mapping[str, Any]] | None) -> str:
-    """Return what was said at a frame, a line for each who spoke.
+    """Return what was said at a frame, one line per entry.
 
     Examples:
         >>> describe_language([{"role": "user", "content": "pick it up", "style": "task"}])

@@ -1,4 +1,4 @@
-"""Rerun's viewer as a child process that ends with us and listens to this machine alone."""
+"""Rerun's viewer as a child process that ends with ours and listens on loopback only."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _START_S = 60.0
 
 
 def open_viewer(files: Sequence[Path], *, port: int) -> int:
-    """Show files in the native viewer until its window is closed; return its exit code.
+    """Show files in the native viewer until its window is closed. Return its exit code.
 
     Raises:
-        DatasetError: The port is taken.
+        DatasetError: The port is in use.
     """
     check_port(port)
     with _running(["--port", str(port), "--new", *map(str, files)]) as viewer:
@@ -50,17 +50,17 @@ def open_viewer(files: Sequence[Path], *, port: int) -> int:
 def serve_viewer(
     send: Callable[[str], object], *, port: int, web_port: int, browse: bool = True
 ) -> int:
-    """Serve recordings to a browser until interrupted; return the server's exit code.
+    """Serve recordings to a browser until interrupted. Return the server's exit code.
 
     Args:
-        send: Sends the recordings to the server at an address, as `send_episodes` does. A server
-            that is given files instead keeps a core busy for as long as it runs.
-        port: Where the server takes recordings and gives them to the browser.
-        web_port: Where the browser finds the viewer.
+        send: Sends the recordings to the server at an address, as `send_episodes` does. If the
+            server opened files instead, it would keep a core busy as long as it runs.
+        port: Port on which the server receives recordings and serves them to the browser.
+        web_port: Port of the web page.
         browse: Open the browser.
 
     Raises:
-        DatasetError: A port is taken, or the server did not start.
+        DatasetError: A port is in use, or the server did not start.
     """
     check_port(port)
     check_port(web_port)
@@ -70,42 +70,42 @@ def serve_viewer(
             _wait_for(awaited, server)
         send(data_address(port))
         address = web_address(port, web_port)
-        print(f"Look at {address}\nStop with Ctrl-C.", flush=True)  # noqa: T201  # for people
+        print(f"Open {address}\nStop with Ctrl-C.", flush=True)  # noqa: T201  # for the user
         if browse:
             webbrowser.open(address)
         return server.wait()
 
 
 def data_address(port: int) -> str:
-    """Return where a viewer, or the server of one, takes recordings."""
+    """Return the address at which a viewer, or its server, receives recordings."""
     return f"rerun+http://{LOOPBACK}:{port}/proxy"
 
 
 def web_address(port: int, web_port: int) -> str:
-    """Return where a browser finds the viewer."""
+    """Return the address of the web page."""
     return f"http://{LOOPBACK}:{web_port}/?url={data_address(port).replace('+', '%2B')}"
 
 
 def check_port(port: int) -> None:
-    """Raise if something listens at a port already: the viewer would only warn.
+    """Raise if a port is in use: the viewer itself would only warn.
 
     Raises:
-        DatasetError: The port is taken.
+        DatasetError: The port is in use.
     """
     with socket.socket() as probe:
-        if os.name != "nt":  # There it would allow what it is meant to find out.
+        if os.name != "nt":  # On Windows the option allows binding to a port in use.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError as error:
             raise DatasetError(
-                f"Port {port} of {LOOPBACK} is taken, perhaps by another viewer. Close that, or "
+                f"Port {port} of {LOOPBACK} is in use, perhaps by another viewer. Close it, or "
                 f"choose another port: --port {port + 1 if port < 65535 else port - 1}."
             ) from error
 
 
 def viewer_program() -> Path:
-    """Return the viewer itself: the command named ``rerun`` is a script that starts it."""
+    """Return the viewer's executable: the command ``rerun`` is a script that starts it."""
     override = os.environ.get("RERUN_CLI_PATH")
     if override:
         return Path(override)
@@ -118,7 +118,7 @@ def viewer_program() -> Path:
 
 @contextmanager
 def _running(arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the viewer; however the block is left, the viewer is gone afterwards."""
+    """Run the viewer while the block runs, and end it however the block is left."""
     command = [str(viewer_program()), "--bind", LOOPBACK, *arguments]
     with _ending_on_signals(), subprocess.Popen(command, stdin=subprocess.DEVNULL) as viewer:
         try:
@@ -138,25 +138,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def _ending_on_signals() -> Iterator[None]:
-    """Turn a polite request to end into an exit, so that what we started is ended too."""
+    """Turn SIGTERM and SIGHUP into exits, so that child processes are ended too."""
 
     def leave(number: int, _: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    kinds = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
-    before = {kind: signal.signal(kind, leave) for kind in kinds if kind is not None}
+    found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    before = {number: signal.signal(number, leave) for number in found if number is not None}
     try:
         yield
     finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until somebody listens at a port."""
+    """Wait until the process listens on a port."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and process.poll() is None:
         with suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
             return
         time.sleep(0.05)
-    raise DatasetError(f"The viewer did not start to listen at port {port}.")
+    raise DatasetError(f"The viewer did not start listening on port {port}.")

@@ -15,20 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["arrow_file", "whole_file"]
 
 
-def arrow_file(path: Path, *, is_mapped: bool = False) -> Any:  # noqa: ANN401  # pyarrow is untyped
+def arrow_file(path: Path) -> Any:  # noqa: ANN401  # pyarrow is untyped
     """Return a file that pyarrow reads from.
-
-    Args:
-        path: The file.
-        is_mapped: Whether pyarrow reads through a map. That takes less memory in a single pass,
-            since Arrow otherwise keeps the bytes that it has read.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a regular file, or cannot be opened.
     """
-    name = whole_file(path)
-    return pa.memory_map(name) if is_mapped else pa.OSFile(name)
+    return pa.OSFile(whole_file(path))
 
 
 def whole_file(path: Path, noun: str = "file") -> str:

@@ -1,4 +1,4 @@
-"""Files of one JSON object per line, as columns."""
+"""Files with one JSON object per line, as columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["read_line_columns", "read_lines"]
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a file with their line numbers, from 1; blank lines are passed over.
+    """Yield the objects of a file with their line numbers, from 1; blank lines are skipped.
 
     Raises:
         MissingFileError: There is no such file.
@@ -80,7 +80,7 @@ def read_line_columns(
         )
         texts = {key: TextLists.from_arrow(table.column(key)) for key in text_lists}
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        # Arrow is 20 times faster, but knows neither oddities nor line numbers.
+        # Arrow is 20 times faster, but accepts less and does not name lines.
         return _read_slowly(path, integers, text_lists)
     if any(table.column(key).null_count for key in integers):
         return _read_slowly(path, integers, text_lists)

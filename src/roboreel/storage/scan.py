@@ -63,8 +63,7 @@ class ScannedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with parquet_errors(path):
-            # Mapped: a single pass, and Arrow would keep the bytes that it has read.
-            self._file = pq.ParquetFile(arrow_file(path, is_mapped=True))
+            self._file = pq.ParquetFile(arrow_file(path))
             metadata = self._file.metadata
             sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             self.column_names: list[str] = self._file.schema_arrow.names

@@ -122,7 +122,7 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
             raise self._naming(samples, error) from error
 
     def _read_unnamed(self, samples: NDArray[np.int64]) -> Sample:
-        return as_tensors(self.dataset.read(self.anchors.rows(samples), self.spec))
+        return as_tensors(self.dataset.read(self.anchors.source_samples(samples), self.spec))
 
     def _naming(self, samples: NDArray[np.int64], error: DatasetError) -> DatasetError:
         """Return the error with the number of the sample that it is about."""

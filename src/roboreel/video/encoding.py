@@ -20,26 +20,26 @@ Codec = Literal["av1", "h264", "hevc"]
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """One encoder of FFmpeg, and what it does unless told otherwise."""
+    """One encoder of FFmpeg, and its defaults."""
 
     name: str
     crf: float
     preset: str
     options: Mapping[str, str]
-    """What it is always told; ``{threads}`` stands for the number of threads."""
+    """Options that are always set; ``{threads}`` stands for the number of threads."""
     params: str | None = None
     """The option that passes ``name=value:name=value`` on to the library, if there is one."""
 
 
-# Threads are few and counted, so that several cameras share a small computer. Keyframes come at
-# an even beat: a robot's camera has no scene cuts to look for.
+# Threads are limited, so that several cameras can share a small computer. Keyframes come at fixed
+# distances: a robot's camera has no scene cuts to detect.
 _ENCODERS: dict[Codec, _Encoder] = {
-    # Looking ahead changes no byte at a keyframe distance of 2, and doubles the wait at the end.
+    # At a keyframe distance of 2 lookahead changes no byte, and doubles the wait at the end.
     "av1": _Encoder(
         "libsvtav1", 30, "12", {"svtav1-params": "lp={threads}:lookahead=0"}, "svtav1-params"
     ),
     "h264": _Encoder("libx264", 23, "veryfast", {"sc_threshold": "0"}),
-    # x265 opens its GOPs by default: pictures then lean on the GOP before, and cannot be cut off.
+    # x265 writes open GOPs by default, whose pictures need the GOP before: they cannot be cut.
     "hevc": _Encoder(
         "libx265",
         26,
@@ -48,24 +48,24 @@ _ENCODERS: dict[Codec, _Encoder] = {
         "x265-params",
     ),
 }
-# Small groups change no byte where keyframes are so close, and the encoder holds back 8 images
-# rather than 11: those are what a kill costs, and what the end of an episode waits for.
+# With keyframes this close, fewer levels change no byte, and the encoder holds back 8 images
+# instead of 11: a kill loses those, and the end of an episode waits for them.
 _SHORT_DISTANCE, _SHORT_PARAMS = 2, "hierarchical-levels=2"
-# Lossy codes are wrong by up to a metre where a near object ends.
+# With loss, distances are wrong by up to a metre at the edges of near objects.
 _DEPTH_PARAMS = "lossless=1"
 
 CODECS = tuple(_ENCODERS)
 """The codecs that images can be encoded in."""
 ENCODERS = tuple(encoder.name for encoder in _ENCODERS.values())
-"""FFmpeg's names of the encoders that we use."""
+"""FFmpeg's names of the encoders that are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """How a camera's images become video.
 
-    The defaults are LeRobot's: AV1 with a keyframe at every other image, so that any image is
-    found by decoding two at most.
+    The defaults are LeRobot's: AV1 with a keyframe at every other image, so that no image needs
+    more than two to be decoded.
 
     Examples:
         >>> Encoding().encoder_options()["svtav1-params"]
@@ -76,17 +76,17 @@ class Encoding:
 
     codec: Codec = "av1"
     keyframe_distance: int = 2
-    """A keyframe at least every so many images."""
+    """Images from one keyframe to the next, at most."""
     crf: float | None = None
-    """Constant quality, lower is better; None takes 30 for AV1, 23 for H.264, 26 for HEVC, and
-    for depth no loss at all."""
+    """Constant quality, lower is better; None is 30 for AV1, 23 for H.264, 26 for HEVC, and lossless
+    for depth."""
     preset: str | int | None = None
-    """Speed of the encoder, in its own words; None takes a fast one."""
+    """The encoder's own preset; None is a fast one."""
     pix_fmt: str = "yuv420p"
-    """How pixels are stored, in FFmpeg's words; ``gray12le`` always when ``depth`` is set."""
+    """FFmpeg's name of the pixel format; always ``gray12le`` if ``depth`` is set."""
     threads: int = 2
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Further options of the FFmpeg encoder; they win over those made from the fields above."""
+    """Further options of the FFmpeg encoder, which take precedence over the fields above."""
     depth: Depth | None = None
     """Set for a depth camera: distances become 12-bit codes, in HEVC."""
 
@@ -96,13 +96,13 @@ class Encoding:
             raise EncodingError(f"No codec {self.codec!r}: choose one of {known}.")
         if self.keyframe_distance < 1 or self.threads < 1:
             raise EncodingError(
-                f"keyframe_distance={self.keyframe_distance} and threads={self.threads} "
-                "count from 1."
+                f"keyframe_distance is {self.keyframe_distance} and threads is {self.threads}: "
+                "give at least 1 for both."
             )
         if self.depth is not None:
             if self.codec != "hevc":
                 raise EncodingError(
-                    f"Depth needs 12 bits, which {self.codec} has not: use codec='hevc'."
+                    f"Depth needs 12 bits, which {self.codec} does not offer: use codec='hevc'."
                 )
             object.__setattr__(self, "pix_fmt", "gray12le")
 
@@ -112,11 +112,11 @@ class Encoding:
         return _ENCODERS[self.codec].name
 
     def encoder_options(self) -> dict[str, str]:
-        """Return what FFmpeg's encoder is told."""
+        """Return the options for FFmpeg's encoder."""
         encoder = _ENCODERS[self.codec]
         options = {
             "g": str(self.keyframe_distance),
-            # No image waits for a later one: files join cleanly and need no edit list.
+            # No image depends on a later one: files join cleanly and need no edit list.
             "bf": "0",
             "crf": f"{encoder.crf if self.crf is None else self.crf:g}",
             "preset": str(encoder.preset if self.preset is None else self.preset),
@@ -129,7 +129,7 @@ class Encoding:
         return options | self._given_options(options)
 
     def _given_options(self, options: Mapping[str, str]) -> dict[str, str]:
-        # Libraries read their settings from left to right: what is given comes last, and wins.
+        # Libraries read parameters from left to right, so those of the caller come last.
         params = _ENCODERS[self.codec].params
         given = dict(self.options)
         if params is not None and params in given:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +12,8 @@ from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.manifest import CacheManifest, differences
 from roboreel.dataset.cache.pictures import Raw
 from roboreel.errors import CacheError, CorruptFileError
-from roboreel.forking import after_fork
 from roboreel.image import decode_images, image_size
+from roboreel.memory.kept_open import KeptOpen
 from roboreel.shards import open_shards
 
 if TYPE_CHECKING:
@@ -62,9 +60,7 @@ class Cache:
         self._folder = root / manifest.key
         # Opened at once: as long as the numbers are open, no rebuild removes this cache.
         self._numbers = open_shards(self._folder / NUMBERS)
-        self._parts: OrderedDict[int, Store] = OrderedDict()
-        self._lock = threading.Lock()
-        after_fork(self, Cache._after_fork)
+        self._parts: KeptOpen[int, Store] = KeptOpen(limit=_MAX_OPEN_PARTS, survives_fork=True)
 
     def numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return a feature of numbers at some rows, ``(N, …)``."""
@@ -117,17 +113,5 @@ class Cache:
             yield slots, self._part(part).take(rows[slots] - part * size, features=[camera])
 
     def _part(self, part: int) -> Store:
-        with self._lock:
-            if part in self._parts:
-                self._parts.move_to_end(part)
-                return self._parts[part]
-        opened = open_shards(self._folder / part_name(part), max_open=4)
-        with self._lock:
-            self._parts[part] = opened
-            while len(self._parts) > _MAX_OPEN_PARTS:
-                # Not closed here, since another thread may be reading it; its last reference does.
-                self._parts.popitem(last=False)
-        return opened
-
-    def _after_fork(self) -> None:
-        self._lock = threading.Lock()
+        path = self._folder / part_name(part)
+        return self._parts.get(part, lambda: open_shards(path, max_open=4))

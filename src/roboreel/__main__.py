@@ -1,0 +1,5 @@
+"""The command line as ``python -m roboreel``."""
+
+from roboreel.cli import main
+
+main()

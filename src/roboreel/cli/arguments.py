@@ -1,0 +1,59 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roboreel.dataset.episode_numbers import parse_episodes
+
+if TYPE_CHECKING:
+    from roboreel.dataset import Dataset
+
+__all__ = [
+    "DatasetArgument",
+    "DryRunOption",
+    "EpisodesOption",
+    "FolderArgument",
+    "JsonOption",
+    "select_episodes",
+]
+
+# A string, not a Path: Path turns "hf://…" into "hf:/…".
+DatasetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET",
+        help="A dataset's folder, or hf://datasets/OWNER/NAME if it is downloaded.",
+        show_default=False,
+    ),
+]
+FolderArgument = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
+]
+EpisodesOption = Annotated[
+    str | None,
+    typer.Option("--episodes", metavar="LIST", help="Episodes such as 0,4,7-9. Default: all."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
+]
+
+
+def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
+    """Return the view of the episodes that were asked for, or the whole dataset.
+
+    Raises:
+        typer.BadParameter: The text is not a list of episodes.
+        EpisodeNotFoundError: An episode does not exist.
+    """
+    if episodes is None:
+        return dataset
+    try:
+        numbers = parse_episodes(episodes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--episodes'") from error
+    return dataset.select(numbers)
