@@ -291,7 +291,7 @@ def test_distances_are_only_compared_bit_by_bit():
         watch.add(frame, image, is_independent=True)
     watch.finish()
     assert [(run.start, run.stop) for run in watch.same] == [(0, 2)]
-    assert watch.still == watch.black == watch.sharpness == []
+    assert [*watch.still, *watch.black, *watch.sharpness] == []
 
 
 def test_sharp_images_are_sharper_than_smooth_ones(tmp_path):
