@@ -196,13 +196,29 @@ def test_a_video_at_twice_the_rate_is_told_by_its_rate_alone(tmp_path):
     assert "60 images per second, info.json says 30" in str(one)
 
 
-def test_a_camera_that_pauses_is_a_warning_while_every_frame_has_an_image(tmp_path):
-    folder = Folder(clean_dataset(tmp_path / "clean", "v2.1"))
+@pytest.mark.parametrize("timestamps_pause", [False, True])
+def test_a_camera_that_pauses_is_a_warning_unless_the_timestamps_pause_too(
+    timestamps_pause, tmp_path
+):
+    folder = Folder(clean_dataset(tmp_path / "clean", "v3.0", episodes_per_file=1))
     pause(folder.root / folder.video(FRONT, 3), after=10, frames=3)
-    findings = found(folder.root)
-    assert [(one.code, one.severity, one.episode) for one in findings.at_least("warning")][:1] == [
-        ("RR305", "warning", 3)
-    ]
+    folder.edit_episode(3, **{f"videos/{FRONT}/to_timestamp": (LENGTHS[3] + 3) / FPS})
+    if timestamps_pause:
+        times = [(i + 3 * (i >= 10)) / FPS for i in range(LENGTHS[3])]
+        folder.edit_column(3, "timestamp", lambda _: times)
+    expected = [] if timestamps_pause else [("RR305", "warning", 3)]
+    findings = found(folder.root).at_least("warning")
+    assert [(one.code, one.severity, one.episode) for one in findings] == expected
+
+
+def test_ends_that_are_stored_wrongly_are_a_note_for_the_camera(tmp_path):
+    folder = Folder(clean_dataset(tmp_path / "clean", "v3.0"))
+    for episode, row in enumerate(folder.episode_rows()):
+        end = row[f"videos/{FRONT}/to_timestamp"] - 1 / FPS
+        folder.edit_episode(episode, **{f"videos/{FRONT}/to_timestamp": end})
+    (note,) = [one for one in found(folder.root) if one.code == "RR404"]
+    assert (note.severity, note.feature) == ("note", FRONT)
+    assert "The stored end of 6 clips" in str(note)
 
 
 def pause(path, *, after, frames):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from roboreel.check.video_survey import VideoFile
     from roboreel.findings import Finding
-    from roboreel.schema import Feature
+    from roboreel.schema import Feature, Manifest
 
 __all__ = ["camera_findings", "has_other_rate", "late_indices", "rate_explains", "usual_size"]
 
@@ -28,18 +28,18 @@ _VIEWER_CODECS = ("av1", "h264", "hevc", "vp9")
 
 
 def camera_findings(
-    camera: str, feature: Feature, videos: Sequence[VideoFile], fps: float
+    manifest: Manifest, camera: str, videos: Sequence[VideoFile]
 ) -> Iterator[Finding]:
     """Yield what is wrong with the videos of a camera together, or with single ones among them.
 
     Args:
+        manifest: The dataset.
         camera: The camera.
-        feature: What info.json declares.
         videos: Its video files, at least one.
-        fps: The dataset's frame rate.
     """
-    yield from _rates(camera, videos, fps)
-    yield from _differences_from_info(camera, feature, videos)
+    yield from _rates(camera, videos, manifest.fps)
+    yield from _wrong_ends(manifest, camera, videos)
+    yield from _differences_from_info(camera, manifest.features[camera], videos)
     yield from _mixtures(camera, videos)
     yield from _keyframes(camera, videos)
     yield from _codecs_without_viewer(camera, videos)
@@ -96,6 +96,24 @@ def _counts(video: VideoFile) -> str:
     return (
         f" In {video.file!r}, {video.num_images:,} images stand beside {video.num_frames:,} frames."
     )
+
+
+def _wrong_ends(manifest: Manifest, camera: str, videos: Sequence[VideoFile]) -> Iterator[Finding]:
+    """Yield, in one finding, that the ends of clips are stored wrongly. Few readers look at them."""
+    positions = [
+        p for video in videos if not has_other_rate(video, manifest.fps) for p in video.wrong_ends
+    ]
+    if not positions:
+        return
+    first, episodes = positions[0], manifest.episodes
+    clips = episodes.clips[camera]
+    end_s = clips.start_s[first] + episodes.length[first] / manifest.fps
+    what = (
+        f"The stored end of {counted(len(positions), 'clip')} of {camera!r} is not start + length / "
+        f"fps: for episode {episodes.number[first]} it is {clips.stop_s[first]:.3f} s instead of "
+        f"{end_s:.3f} s."
+    )
+    yield finding("RR404", what, severity="note", feature=camera)
 
 
 def _differences_from_info(

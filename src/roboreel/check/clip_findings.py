@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.check.clip_places import FileClips, find_misfits
+from roboreel.check.clip_times import far_images
 from roboreel.check.words import counted, name_episodes
-from roboreel.errors import MissingImageError
+from roboreel.errors import DatasetError, MissingImageError
 from roboreel.findings import finding
 from roboreel.video.clip import Clip, images_of
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.check.clip_places import Misfit, PlacedClips
+    from roboreel.check.context import Context
     from roboreel.findings import Finding
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
@@ -47,18 +49,18 @@ def clips_of(manifest: Manifest, camera: str, positions: NDArray[np.int64]) -> F
 
 
 def clip_findings(
-    manifest: Manifest, camera: str, file: str, placed: PlacedClips, table: PacketTable
+    context: Context, camera: str, file: str, placed: PlacedClips, table: PacketTable
 ) -> Iterator[Finding]:
     """Yield what does not fit between the clips of a file and its images.
 
     Args:
-        manifest: The dataset.
+        context: The dataset under check.
         camera: The camera.
         file: The file's path below the dataset's folder.
         placed: Where the clips of the file lie.
         table: Its packets, shown at about the dataset's rate.
     """
-    report = _Report(manifest, camera, file, placed)
+    report = _Report(context, camera, file, placed)
     misfits = find_misfits(placed)
     yield from report.late_first_image()
     yield from report.unused([one for one in misfits if one.kind == "unused"])
@@ -72,22 +74,24 @@ def clip_findings(
     wrong = {clip for one in misfits if one.kind != "unused" for clip in range(one.start, one.stop)}
     rest = [clip for clip in range(len(placed.first)) if clip not in wrong]
     yield from report.between_images(rest, 1 / float(table.time_base))
-    yield from report.unreadable(rest, table)
-    yield from report.uneven(rest, table)
-    yield from report.wrong_stops(rest)
+    refused = list(report.unreadable(rest, table))
+    yield from refused
+    numbers = {one.episode for one in refused}
+    yield from report.uneven([clip for clip in rest if report.number(clip) not in numbers], table)
 
 
 class _Report:
     """Makes the findings of one file."""
 
-    def __init__(self, manifest: Manifest, camera: str, file: str, placed: PlacedClips) -> None:
+    def __init__(self, context: Context, camera: str, file: str, placed: PlacedClips) -> None:
         self.placed = placed
-        self._manifest = manifest
+        self._context = context
+        self._manifest = context.manifest
         self._camera = camera
         self._file = file
         self._clips = placed.clips
         # In v2.x the metadata holds no times that could be mended.
-        self._is_fixable = manifest.version.startswith("v3")
+        self._is_fixable = context.manifest.version.startswith("v3")
 
     def shifted(self, misfit: Misfit) -> Iterator[Finding]:
         """Yield clips that start at the wrong image: all of the file in one, or each of them."""
@@ -101,14 +105,14 @@ class _Report:
         for clip in range(misfit.start, misfit.stop):
             start_s = float(self._clips.start_s[clip])
             what = (
-                f"The clip of episode {self._number(clip)} starts {much}, at {start_s:.3f} s "
+                f"The clip of episode {self.number(clip)} starts {much}, at {start_s:.3f} s "
                 f"instead of {start_s - late_s:.3f} s: its rows show the images of other moments."
             )
             yield self._finding("RR404", what, clip)
 
     def overlapping(self, misfit: Misfit) -> Finding:
         """Return that two clips share images."""
-        numbers = [self._number(clip) for clip in range(misfit.start, misfit.stop)]
+        numbers = [self.number(clip) for clip in range(misfit.start, misfit.stop)]
         what = (
             f"The clips of {name_episodes(numbers)} overlap by {counted(misfit.images, 'image')}."
         )
@@ -120,7 +124,7 @@ class _Report:
         length = int(self._clips.length[clip])
         left = max(length - misfit.images, 0)
         what = (
-            f"Episode {self._number(clip)} has {counted(length, 'frame')}, and its video has images "
+            f"Episode {self.number(clip)} has {counted(length, 'frame')}, and its video has images "
             f"for {left:,} of them."
         )
         return self._finding("RR402", what, clip, left)
@@ -131,7 +135,7 @@ class _Report:
             return
         count = len(self._clips.length)
         places = [
-            f"{one.images:,} before episode {self._number(one.start)}"
+            f"{one.images:,} before episode {self.number(one.start)}"
             if one.start < count
             else f"{one.images:,} at the end"
             for one in misfits
@@ -160,7 +164,7 @@ class _Report:
         half_s = 0.5 / self._clips.fps
         for clip in (clip for clip in rest if off_s[clip] >= half_s):
             what = (
-                f"The clip of episode {self._number(clip)} starts at "
+                f"The clip of episode {self.number(clip)} starts at "
                 f"{self._clips.start_s[clip]:.3f} s, where the video has no image: the nearest is "
                 f"{off_s[clip]:.3f} s away."
             )
@@ -191,47 +195,33 @@ class _Report:
             try:
                 images_of(np.arange(length), asked, table.ticks, table.time_base)
             except MissingImageError as error:
-                what = f"Episode {self._number(clip)} cannot be read whole. {error}"
+                what = f"Episode {self.number(clip)} cannot be read whole. {error}"
                 yield self._finding("RR402", what, clip)
 
     def uneven(self, rest: list[int], table: PacketTable) -> Iterator[Finding]:
         """Yield, in one finding, that images are far from the moments of their frames."""
-        rate = 1 / float(table.time_base)
-        step = rate / self._clips.fps
-        if np.abs(np.diff(table.ticks) - step).max(initial=0) <= 1:
+        far = far_images(self.placed, table, rest, self._timestamps)
+        if not far:
             return
-        worst, worst_clip, count = 0.0, -1, 0
-        for clip in rest:
-            first, length = int(self.placed.first[clip]), int(self._clips.length[clip])
-            shown = table.ticks[first : first + length]
-            away = np.abs(shown - shown[:1] - np.arange(len(shown)) * step).max(initial=0.0)
-            count += bool(away > step / 2)
-            if away > max(worst, step / 2):
-                worst, worst_clip = float(away), clip
-        if worst_clip < 0:
-            return
+        worst = max(far, key=lambda clip: far[clip])
         what = (
-            f"The images of {counted(count, 'episode')} are up to {worst / rate:.3f} s away from "
-            f"frame_index / fps, most in episode {self._number(worst_clip)}, although every frame "
+            f"The images of {counted(len(far), 'episode')} are up to {far[worst]:.3f} s away from "
+            f"the times of their frames, most in episode {self.number(worst)}, although every frame "
             "has one. Readers that go by time find wrong ones."
         )
-        yield self._finding("RR305", what, worst_clip if count == 1 else None, severity="warning")
+        yield self._finding("RR305", what, worst if len(far) == 1 else None, severity="warning")
 
-    def wrong_stops(self, rest: list[int]) -> Iterator[Finding]:
-        """Yield, in one finding, that the stored ends of clips are not where they end."""
-        ends_s = self._clips.start_s + self._clips.length / self._clips.fps
-        away = np.abs(self._clips.stop_s - ends_s) * self._clips.fps
-        wrong = [clip for clip in rest if away[clip] >= 0.5]
-        if not wrong:
-            return
-        what = (
-            f"The stored end of {counted(len(wrong), 'clip')} is not start + length / fps: for "
-            f"episode {self._number(wrong[0])} it is {self._clips.stop_s[wrong[0]]:.3f} s instead of "
-            f"{ends_s[wrong[0]]:.3f} s. roboreel counts frames."
-        )
-        yield self._finding("RR404", what, wrong[0] if len(wrong) == 1 else None, severity="note")
+    def _timestamps(self, clip: int) -> NDArray[np.float64] | None:
+        start = int(self._manifest.episodes.start[self._clips.position[clip]])
+        stop = start + int(self._clips.length[clip])
+        try:
+            columns = self._context.frames.columns.read_span(["timestamp"], start, stop)
+        except (DatasetError, OSError, KeyError):
+            return None
+        return columns["timestamp"].astype(np.float64).reshape(-1)
 
-    def _number(self, clip: int) -> int:
+    def number(self, clip: int) -> int:
+        """Return the number of a clip's episode."""
         return int(self._manifest.episodes.number[self._clips.position[clip]])
 
     def _finding(
@@ -242,7 +232,7 @@ class _Report:
         if clip is not None:
             start = int(self._manifest.episodes.start[self._clips.position[clip]])
             stop = start + int(self._clips.length[clip])
-            episode, rows = self._number(clip), (start + first, stop)
+            episode, rows = self.number(clip), (start + first, stop)
         if code in ("RR404", "RR405"):
             how.setdefault("fixable", self._is_fixable)
         return finding(

@@ -12,7 +12,6 @@ from roboreel.check.episode_images import look_at_episode
 from roboreel.check.movement import Movement
 from roboreel.check.still_packets import shortest_still
 from roboreel.cores import usable_cores
-from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ def decoded_images(context: Context) -> Iterator[Outcome]:
             unread.setdefault(seen.camera, seen.not_read)
     for camera, reason in unread.items():
         yield from (NotChecked(code, f"{camera!r}: {reason}") for code in _CODES)
-    movement = Movement(context.manifest)
+    movement = Movement(context.frames)
     for one in cameras.values():
         yield from one.findings(movement)
 
@@ -45,7 +44,6 @@ def decoded_images(context: Context) -> Iterator[Outcome]:
 def _look_at_all(context: Context) -> Iterator[EpisodeImages]:
     """Decode episodes in the order of their rows, several at a time, and yield them in order."""
     manifest = context.manifest
-    frames = FrameReader(manifest, decode_threads=1)
     least = shortest_still(manifest.fps)
     positions = [p for p in manifest.episodes.row_order.tolist() if context.wanted[p]]
     work = [(camera, position) for position in positions for camera in manifest.cameras]
@@ -53,7 +51,9 @@ def _look_at_all(context: Context) -> Iterator[EpisodeImages]:
     pending: deque[Future[EpisodeImages]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="roboreel-check") as pool:
         for done, (camera, position) in enumerate(work):
-            pending.append(pool.submit(look_at_episode, frames, camera, position, least=least))
+            pending.append(
+                pool.submit(look_at_episode, context.frames, camera, position, least=least)
+            )
             # No more than is needed to keep all threads busy.
             if len(pending) > 2 * threads:
                 context.report_progress("Images", done - len(pending), len(work))

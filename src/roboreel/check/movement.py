@@ -10,12 +10,11 @@ import numpy as np
 from roboreel.errors import DatasetError
 from roboreel.format.counters import COUNTERS
 from roboreel.format.statistics import read_stats
-from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from roboreel.schema import Manifest
+    from roboreel.frames.frame_reader import FrameReader
 
 __all__ = ["Movement", "runs_of"]
 
@@ -26,12 +25,11 @@ _MOVES = 0.05
 class Movement:
     """Looks at the numbers of a dataset, stretch by stretch."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
-        self._frames = FrameReader(manifest)
+    def __init__(self, frames: FrameReader) -> None:
+        self._frames = frames
         floats = [
             name
-            for name, feature in manifest.features.items()
+            for name, feature in frames.manifest.features.items()
             if feature.kind == "number" and feature.dtype.startswith("float")
         ]
         self._names = [name for name in floats if name not in COUNTERS]
@@ -60,7 +58,7 @@ class Movement:
     @cached_property
     def _ranges(self) -> dict[str, NDArray[np.float64]]:
         try:
-            stats = read_stats(self._manifest)
+            stats = read_stats(self._frames.manifest)
         except (DatasetError, OSError):
             return {}
         return {name: np.nan_to_num(one.max - one.min).reshape(-1) for name, one in stats.items()}

@@ -114,7 +114,7 @@ class StillPackets:
         stretches = _longest([*live, *self._equal])
         if not stretches:
             return
-        movement = Movement(self._manifest)
+        movement = Movement(context.frames)
         starts = self._manifest.episodes.start
         moving = [
             one

@@ -85,9 +85,9 @@ def _read(
     if table is None:
         return None, findings
     placed = place_clips(clips, table)
-    video = survey(path, file, positions, clips.num_frames, table)
+    video = survey(path, file, positions, placed, table)
     if not rate_explains(video, manifest.fps):
-        own = clip_findings(manifest, camera, file, placed, table)
+        own = clip_findings(context, camera, file, placed, table)
         video = replace(video, findings=tuple(own))
     still.add(file, placed, table)
     return video, findings
@@ -108,7 +108,7 @@ def _compared(context: Context, videos: dict[str, list[VideoFile]]) -> Iterator[
         for video in others:
             yield from video.findings
         if others:
-            found = camera_findings(camera, manifest.features[camera], others, manifest.fps)
+            found = camera_findings(manifest, camera, others)
             yield from (one for one in found if camera not in exchanged or one.code != "RR406")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.check.clip_places import video_fps
+from roboreel.check.clip_times import wrong_ends
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.findings import finding
 from roboreel.video.demux import demux_packet_table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.check.clip_places import PlacedClips
     from roboreel.findings import Finding
     from roboreel.video.packet_table import Coding, PacketTable
 
@@ -51,6 +53,8 @@ class VideoFile:
     index_at_end: bool
     false_keyframes: bool
     """Whether it has no keyframe table, which makes all images keyframes, and some are not."""
+    wrong_ends: tuple[int, ...]
+    """Positions of the episodes whose clips end elsewhere than the metadata says."""
     findings: tuple[Finding, ...] = ()
     """What is wrong with its clips."""
 
@@ -94,7 +98,7 @@ def _cause(error: Exception) -> str:
 
 
 def survey(
-    path: Path, file: str, positions: NDArray[np.int64], num_frames: int, table: PacketTable
+    path: Path, file: str, positions: NDArray[np.int64], placed: PlacedClips, table: PacketTable
 ) -> VideoFile:
     """Return what to keep of a file.
 
@@ -102,7 +106,7 @@ def survey(
         path: The file.
         file: Its path below the dataset's folder.
         positions: Positions of its episodes.
-        num_frames: Frames of its episodes.
+        placed: Where its clips lie.
         table: Its packets.
     """
     distance = np.arange(len(table.start)) - table.start
@@ -113,10 +117,11 @@ def survey(
         size=table.coding.image_size,
         bits=_bits(table.coding),
         num_images=len(table.ticks),
-        num_frames=num_frames,
+        num_frames=placed.clips.num_frames,
         fps=video_fps(table),
         packets_per_image=float(distance.mean()) + 1,
         index_at_end=table.index_at_end,
+        wrong_ends=tuple(placed.clips.position[wrong_ends(placed, table)].tolist()),
         false_keyframes=not table.lists_keyframes and _has_false_keyframes(path, table),
     )
 
