@@ -84,13 +84,15 @@ class DataFile:
     Args:
         context: The dataset under check.
         number: The file's position in the manifest's data files.
+        reads_values: Whether `blocks` will be asked for. Of a small file, everything is then read
+            at once.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a readable Parquet file.
     """
 
-    def __init__(self, context: Context, number: int) -> None:
+    def __init__(self, context: Context, number: int, *, reads_values: bool = True) -> None:
         self.context = context
         self.path = context.manifest.data_files[number]
         episodes = context.manifest.episodes
@@ -102,10 +104,9 @@ class DataFile:
         self.num_rows = self.scanned.num_rows
         self.losses: dict[tuple[int, str], str] = {}
         """What cannot be read, by row group and feature, and why."""
-        names = [name for name in COUNTERS if name in self.scanned.column_names]
-        groups = range(len(self.scanned.group_bounds) - 1)
-        self.counters = self._read_counters(groups, names)
-        """The counters that the file has and that are numbers, over all of its rows."""
+        self._values: dict[str, ScannedColumn] | None = None
+        self.counters = self._read_counters(reads_values=reads_values)
+        """The counters that the file has, over all of its rows."""
 
     def close(self) -> None:
         """Let go of the file."""
@@ -219,31 +220,48 @@ class DataFile:
                 lost[bounds[group] : bounds[group + 1]] = True
         return lost
 
-    def _read_counters(
-        self, groups: Sequence[int], names: Sequence[str]
-    ) -> dict[str, ScannedColumn]:
+    def _read_counters(self, *, reads_values: bool) -> dict[str, ScannedColumn]:
+        names = [name for name in COUNTERS if name in self.scanned.column_names]
+        groups = range(len(self.scanned.group_bounds) - 1)
+        values = self._value_names if reads_values and self.num_rows <= self._rows_per_block else []
         if not groups:
             return {}
         try:
-            return self.scanned.read(groups, names)
+            columns = self.scanned.read(groups, [*names, *values])
         except DatasetError:
-            counters: dict[str, ScannedColumn] = {}
-            for group in groups:
-                part = self._read_one_by_one(group, names)
-                count = int(np.diff(self.scanned.group_bounds)[group])
-                for name in names:
-                    column = part.get(name) or _absent(count, COUNTERS[name].numpy_dtype)
-                    counters[name] = (
-                        join_columns(counters[name], column) if name in counters else column
-                    )
-            return counters
+            return self._read_counters_one_by_one(groups, names)
+        if values:
+            self._values = {name: columns[name] for name in values}
+        return {name: columns[name] for name in names}
+
+    def _read_counters_one_by_one(
+        self, groups: Sequence[int], names: Sequence[str]
+    ) -> dict[str, ScannedColumn]:
+        counters: dict[str, ScannedColumn] = {}
+        for group in groups:
+            part = self._read_one_by_one(group, names)
+            count = int(np.diff(self.scanned.group_bounds)[group])
+            for name in names:
+                column = part.get(name) or _absent(count, COUNTERS[name].numpy_dtype)
+                joined = join_columns(counters[name], column) if name in counters else column
+                counters[name] = joined
+        return counters
+
+    @property
+    def _rows_per_block(self) -> int:
+        features = self.context.manifest.features
+        sizes = [
+            math.prod(features[name].shape) * features[name].numpy_dtype.itemsize
+            for name in self._value_names
+        ]
+        return max(1, _BLOCK_BYTES // max(8, sum(sizes)))
 
     def _pieces(self) -> Iterator[tuple[int, int, dict[str, ScannedColumn]]]:
         """Yield first row, stop and columns of adjacent row groups."""
-        features, bounds = self.context.manifest.features, self.scanned.group_bounds
-        names = self._value_names
-        sizes = [math.prod(features[n].shape) * features[n].numpy_dtype.itemsize for n in names]
-        limit = max(1, _BLOCK_BYTES // max(8, sum(sizes)))
+        if self._values is not None:
+            yield 0, self.num_rows, self._values
+            return
+        bounds, names, limit = self.scanned.group_bounds, self._value_names, self._rows_per_block
         group, last = 0, len(bounds) - 1
         while group < last:
             stop = int(np.searchsorted(bounds, bounds[group] + limit, side="right")) - 1

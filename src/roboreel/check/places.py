@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.check.listing import Listing, folders
+from roboreel.check.listing import Listing, top_folders
 from roboreel.format.paths import METADATA_FOLDER
 
 if TYPE_CHECKING:
@@ -22,15 +22,12 @@ def find_misplaced(context: Context, missing: Sequence[str]) -> dict[str, str]:
     in the same one with its folders in another order (camera before or after chunk).
     """
     known = {path.split("/", 1)[0] for path in missing} | {METADATA_FOLDER}
-    others = Listing()
-    for folder in folders(context.root):
-        if folder not in known:
-            others.add(str(context.root), folder)
-    elsewhere = {path.split("/", 1)[-1]: path for path in others.sizes}
+    others = Listing(context.root, set(top_folders(context.root)) - known)
+    elsewhere = {path.split("/", 1)[-1]: path for path in others.paths}
     named = set(missing)
     shuffled = {
         _parts(path): path
-        for path in [*context.listing.sizes, *others.sizes]
+        for path in context.listing.paths | others.paths
         if path not in named and not path.startswith(f"{METADATA_FOLDER}/")
     }
     found = {}

@@ -9,6 +9,7 @@ from roboreel.check import (
     computed,
     content,
     images,
+    pointers,
     statistics,
     structure,
     tables,
@@ -25,6 +26,7 @@ __all__ = ["CHECKS", "SCANS"]
 # add a line.
 CHECKS: tuple[Check, ...] = (
     *structure.CHECKS,
+    *pointers.CHECKS,
     *statistics.CHECKS,
     *video.CHECKS,
     *images.CHECKS,

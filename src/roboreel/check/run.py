@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from roboreel.check.context import Context
 from roboreel.check.ledger import Ledger
 from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.pointers import pointer_finding
 from roboreel.check.registry import CHECKS, SCANS
 from roboreel.check.scanning import PASS_CODES, scan_rows
 from roboreel.check.selection import needed_tier, select_codes
-from roboreel.check.structure import pointer_finding
 from roboreel.errors import (
     DatasetError,
     NotADatasetError,

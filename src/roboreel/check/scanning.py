@@ -8,6 +8,7 @@ import numpy as np
 
 from roboreel.check.data_file import DataFile
 from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.pointers import pointer_finding
 from roboreel.check.words import enumerated, name_episodes
 from roboreel.errors import DatasetError, MissingFileError
 from roboreel.findings import finding
@@ -49,7 +50,7 @@ def _scan_file(
     context: Context, number: int, scans: Sequence[Scan], *, reads_values: bool
 ) -> Iterator[Outcome]:
     try:
-        file = DataFile(context, number)
+        file = DataFile(context, number, reads_values=reads_values)
     except (DatasetError, OSError) as error:
         for scan in scans:
             scan.lose(None)
@@ -72,11 +73,13 @@ def _scan_file(
 
 def _unreadable(context: Context, number: int, error: Exception) -> Iterator[Finding]:
     path = context.manifest.data_files[number]
-    # A missing file is RR104, and a pointer RR107, without a look inside.
-    if isinstance(error, MissingFileError) or is_lfs_pointer(context.root / path):
+    if isinstance(error, MissingFileError):
+        return  # RR104, found without a look inside
+    if is_lfs_pointer(context.root / path):
+        yield pointer_finding(path)
         return
     numbers = context.manifest.episodes.number[context.positions_by_data_file[number]]
-    size_bytes = context.listing.sizes.get(path, 0)
+    size_bytes = context.listing.size_bytes(path)
     reason = "It is empty." if size_bytes == 0 else _reason(error)
     yield finding(
         "RR201",

@@ -28,7 +28,7 @@ __all__ = ["CHECKS", "flat_camera", "is_overflown", "missing_statistics", "stati
 
 def statistics_file(context: Context) -> str | None:
     """Return the file that the dataset's statistics come from; None if there is none."""
-    there = [path for path in (STATS_PATH, EPISODE_STATS_PATH) if path in context.listing.sizes]
+    there = [path for path in (STATS_PATH, EPISODE_STATS_PATH) if path in context.listing]
     return there[0] if there else None
 
 
@@ -38,22 +38,11 @@ def has_whole_statistics(context: Context) -> bool:
 
 
 def readable_statistics(context: Context) -> Iterator[Finding]:
-    """Yield why there are no statistics: the file is missing, empty or unreadable."""
+    """Yield why statistics cannot be read: the file is empty or damaged."""
     file = statistics_file(context)
-    if file is None:
-        wanted = EPISODE_STATS_PATH if context.manifest.version == "v2.1" else STATS_PATH
-        if len(context.manifest.episodes):
-            yield finding(
-                "RR111",
-                "There are no statistics, which most policies need to normalize their inputs.",
-                severity="warning",
-                file=wanted,
-                fixable=True,
-            )
-        return
-    if is_lfs_pointer(context.root / file):
-        return  # RR107
-    if context.listing.sizes[file] == 0:
+    if file is None or is_lfs_pointer(context.root / file):
+        return  # RR503, RR107
+    if context.listing.size_bytes(file) == 0:
         yield finding("RR111", "The file of statistics is empty.", file=file, fixable=True)
     elif file == STATS_PATH:
         try:
@@ -65,6 +54,11 @@ def readable_statistics(context: Context) -> Iterator[Finding]:
 def stored_statistics(context: Context) -> Iterator[Finding]:
     """Yield what is wrong with the statistics of the whole dataset, judged by themselves."""
     stats, features = context.stats, context.manifest.features
+    if statistics_file(context) is None:
+        version, count = context.manifest.version, len(context.manifest.episodes)
+        wanted = EPISODE_STATS_PATH if version == "v2.1" else STATS_PATH
+        yield from missing_statistics(features if count else {}, (), wanted)
+        return
     if not stats:
         return
     yield from missing_statistics(features, stats, STATS_PATH)
@@ -116,6 +110,11 @@ def flat_camera(name: str, file: str) -> Finding:
     )
 
 
+def _has_no_others(context: Context) -> bool:
+    """Return whether no file of statistics by episode stands in for one of the whole dataset."""
+    return statistics_file(context) != EPISODE_STATS_PATH
+
+
 def is_overflown(stored: FeatureStats) -> bool:
     """Return whether a deviation is less than half of what the quantiles prove it to be."""
     if not {"q10", "q90"} <= stored.quantiles.keys():
@@ -139,5 +138,5 @@ def _is_averaged(index: FeatureStats) -> bool:
 
 CHECKS = (
     Check(("RR111",), readable_statistics),
-    Check(("RR502", "RR503", "RR504", "RR505"), stored_statistics, applies=has_whole_statistics),
+    Check(("RR502", "RR503", "RR504", "RR505"), stored_statistics, applies=_has_no_others),
 )

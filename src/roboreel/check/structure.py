@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.check.checks import Check
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.check.places import find_misplaced
 from roboreel.check.words import name_episodes
 from roboreel.findings import finding
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["CHECKS"]
 
 _SUFFIXES = (".parquet", ".mp4")
-_LARGEST_POINTER_BYTES = 1024
 
 
 def metadata_problems(context: Context) -> Iterator[Finding]:
@@ -52,22 +50,6 @@ def listed_and_stored_files(context: Context) -> Iterator[Finding]:
     known = {path for camera in sets for path in paths[camera]} | set(moved.values())
     tops = {files.template.split("/", 1)[0] for files in sets.values()}
     yield from _orphans(context, known, tops)
-
-
-def pointers(context: Context) -> Iterator[Finding]:
-    """Yield Git LFS pointers in place of files."""
-    for path, size_bytes in context.listing.sizes.items():
-        if 0 < size_bytes <= _LARGEST_POINTER_BYTES and is_lfs_pointer(context.root / path):
-            yield pointer_finding(path)
-
-
-def pointer_finding(path: str) -> Finding:
-    """Return the finding that a file is a Git LFS pointer."""
-    return finding(
-        "RR107",
-        "This is a Git LFS pointer, not the file itself. Run `git lfs pull` in the dataset.",
-        file=path,
-    )
 
 
 def links_out(context: Context) -> Iterator[Finding]:
@@ -143,17 +125,17 @@ def _missing_file(context: Context, camera: str | None, file: int) -> Finding:
     )
 
 
-def _orphans(context: Context, known: Collection[str], tops: Collection[str]) -> Iterator[Finding]:
+def _orphans(context: Context, known: set[str], tops: Collection[str]) -> Iterator[Finding]:
     """Yield the data and video files in some folders that are not known."""
     is_v3 = context.manifest.version.startswith("v3")
-    for path, size_bytes in sorted(context.listing.sizes.items()):
-        if path in known or path.split("/", 1)[0] not in tops or not path.endswith(_SUFFIXES):
+    for path in sorted(context.listing.paths - known):
+        if path.split("/", 1)[0] not in tops or not path.endswith(_SUFFIXES):
             continue
         # LeRobot reads every table below data/ in v3.0, listed or not.
         is_read = is_v3 and _is_table_of_lerobot(path)
         yield finding(
             "RR105",
-            f"No episode uses this file of {size_bytes:,} bytes"
+            f"No episode uses this file of {context.listing.size_bytes(path):,} bytes"
             + (", but LeRobot reads its rows as part of the dataset." if is_read else "."),
             severity="error" if is_read else "warning",
             file=path,
@@ -170,6 +152,5 @@ CHECKS = (
         metadata_problems,
     ),
     Check(("RR104", "RR105", "RR109", "RR110"), listed_and_stored_files),
-    Check(("RR107",), pointers),
     Check(("RR108",), links_out),
 )

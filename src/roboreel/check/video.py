@@ -10,6 +10,7 @@ from roboreel.check.checks import Check, NotChecked
 from roboreel.check.clip_findings import clip_findings, clips_of
 from roboreel.check.clip_places import place_clips
 from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.pointers import pointer_finding
 from roboreel.check.still_packets import StillPackets
 from roboreel.check.swapped_videos import swapped_cameras, swapped_files
 from roboreel.check.video_survey import read_video, survey
@@ -39,7 +40,7 @@ _CODES = (
 def video_files(context: Context) -> Iterator[Outcome]:
     """Yield what the packet tables of all videos tell, each read once.
 
-    Missing files and Git LFS pointers are left to the checks of the metadata.
+    Missing files are left to the checks of the metadata.
     """
     manifest = context.manifest
     videos: dict[str, list[VideoFile]] = {camera: [] for camera in manifest.video_files}
@@ -72,7 +73,7 @@ def _read(
     """Return what to keep of a file, with the findings about its clips, and what is wrong with it."""
     manifest, path = context.manifest, context.root / file
     if is_lfs_pointer(path):
-        return None, []
+        return None, [pointer_finding(file)]
     clips = clips_of(manifest, camera, positions)
     try:
         table, findings = read_video(path, file, clips.num_frames)
