@@ -131,7 +131,7 @@ def sharpness_of(brightness: NDArray[np.int16]) -> int:
         >>> flat = np.full((16, 16), 90, np.int16)
         >>> edges = (np.indices((16, 16)).sum(axis=0) % 2 * 100).astype(np.int16)
         >>> sharpness_of(flat), sharpness_of(edges)
-        (0, 139)
+        (0, 138)
     """
     inner = brightness[1:-1, 1:-1]
     if not inner.size:

@@ -68,4 +68,4 @@ def _has_images(context: Context) -> bool:
     return bool(context.manifest.cameras) and len(context.manifest.episodes) > 0
 
 
-CHECKS = (Check((*_CODES, "RR501", "RR505", "RR506"), decoded_images, applies=_has_images),)
+CHECKS = (Check(_CODES, decoded_images, applies=_has_images, also=("RR501", "RR505", "RR506")),)
