@@ -186,7 +186,8 @@ class CameraImages:
         if found.problem is None or (found.is_overflow and is_overflown(stored)):
             return
         if found.is_overflow:
-            what = f"{self._camera!r}: {found.problem}: LeRobot 0.4.0 to 0.5.1 squared pixels in 8 bits."
+            defect = "LeRobot 0.4.0 to 0.5.1 squared pixels in 8 bits"
+            what = f"{self._camera!r}: {found.problem}: {defect}."
             yield finding("RR505", what, file=STATS_PATH, feature=self._camera)
             return
         what = f"{self._camera!r}: {found.problem}."

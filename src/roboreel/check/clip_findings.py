@@ -1,4 +1,4 @@
-"""Findings about the clips of one video file: where they start, and whether they have their images."""
+"""Findings about the clips of one video file: where they start, and what images they have."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ class _Report:
         way = "late" if misfit.images > 0 else "early"
         much = f"{counted(abs(misfit.images), 'image')} ({abs(late_s):.3f} s) {way}"
         if misfit.stop - misfit.start == len(self._clips.length) > 1:
-            what = f"All {misfit.stop} clips of the video start {much}: rows show the images of other moments."
+            what = (
+                f"All {misfit.stop} clips of the video start {much}: rows show the images of other "
+                "moments."
+            )
             yield self._finding("RR404", what)
             return
         for clip in range(misfit.start, misfit.stop):

@@ -46,7 +46,7 @@ class PlacedClips:
 
     clips: FileClips
     first: NDArray[np.int64]
-    """The image nearest to each clip's start, ``(K,)``; behind the last one, the one there would be."""
+    """The image nearest to each clip's start, ``(K,)``; behind the last, the one there would be."""
     off_s: NDArray[np.float64]
     """How much later than that image the clip starts, ``(K,)``."""
     num_images: int

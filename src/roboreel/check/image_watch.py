@@ -1,4 +1,4 @@
-"""What the images of one episode look like, one after another: still, black, sharp. No file is read."""
+"""What the images of one episode look like: still, black, sharp. No file is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["SHARPNESS_STEPS", "ImageWatch", "StillRun", "sharpness_of", "thinned
 # Measured on every n-th pixel, so that at most so many are left of a line.
 _MOST_PIXELS = 320
 _COLOURS = 3
-# An image is still if no field of a grid of 8x8 changes by more than this, on average, of 255. Encoders
-# change textures and edges by up to 5 when they encode the same image again.
+# An image is still if no field of a grid of 8x8 changes by more than this, on average, of 255.
+# Encoders change textures and edges by up to 5 when they encode the same image again.
 _GRID, _STILL_CHANGE = 8, 6.0
 # An image is black if nearly no pixel is brighter than this.
 _BLACK_LEVEL, _BRIGHT_SHARE = 16, 0.01
