@@ -11,6 +11,7 @@ from roboreel.check.listing import list_files
 from roboreel.errors import DatasetError
 from roboreel.format.paths import STATS_PATH
 from roboreel.format.statistics import read_stats
+from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,6 +66,11 @@ class Context:
     def listing(self) -> Listing:
         """The files in the dataset's folders."""
         return list_files(self.manifest)
+
+    @cached_property
+    def frames(self) -> FrameReader:
+        """What the data and video files hold, as training reads it."""
+        return FrameReader(self.manifest, decode_threads=1)
 
     @cached_property
     def stats(self) -> dict[str, FeatureStats]:

@@ -8,11 +8,13 @@ from roboreel.check import (
     columns,
     computed,
     content,
+    images,
     pointers,
     statistics,
     structure,
     tables,
     time,
+    video,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ CHECKS: tuple[Check, ...] = (
     *structure.CHECKS,
     *pointers.CHECKS,
     *statistics.CHECKS,
+    *video.CHECKS,
+    *images.CHECKS,
 )
 SCANS: tuple[type[Scan], ...] = (
     *tables.SCANS,

@@ -76,7 +76,8 @@ def check_dataset(
         if level == "numbers":
             _scan(context, ledger)
         for check in CHECKS:
-            if check.tier == level and ledger.wants(check.codes) and check.applies(context):
+            is_wanted = ledger.wants((*check.codes, *check.also))
+            if check.tier == level and is_wanted and check.applies(context):
                 ledger.run(check.codes, lambda check=check: check.run(context))  # type: ignore[misc]
     return ledger.close(root, context)
 

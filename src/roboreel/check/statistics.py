@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
-__all__ = ["CHECKS", "flat_camera", "missing_statistics", "statistics_file"]
+__all__ = ["CHECKS", "flat_camera", "is_overflown", "missing_statistics", "statistics_file"]
 
 
 def statistics_file(context: Context) -> str | None:
@@ -68,7 +68,7 @@ def stored_statistics(context: Context) -> Iterator[Finding]:
         if name in features and features[name].is_camera:
             if not (np.isfinite(stored.std) & (stored.std > 0)).all():
                 yield flat_camera(name, STATS_PATH)
-            elif _is_overflown(stored):
+            elif is_overflown(stored):
                 yield finding(
                     "RR505",
                     f"The stored std of {name!r}, {float(stored.std.min()):.4g}, is too small for "
@@ -115,7 +115,7 @@ def _has_no_others(context: Context) -> bool:
     return statistics_file(context) != EPISODE_STATS_PATH
 
 
-def _is_overflown(stored: FeatureStats) -> bool:
+def is_overflown(stored: FeatureStats) -> bool:
     """Return whether a deviation is less than half of what the quantiles prove it to be."""
     if not {"q10", "q90"} <= stored.quantiles.keys():
         return False
