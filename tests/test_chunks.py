@@ -76,7 +76,8 @@ def test_an_unknown_compression_is_an_error_and_not_the_end_of_the_process(tmp_p
     data = file.read(0, file.size_bytes)
     assert data.count(snappy) == 5
     path.write_bytes(data.replace(snappy, unknown))
-    with pytest.raises(CorruptFileError, match=r"codec.*a\.parquet"):
+    # pyarrow reads what we leave to it, and words this differently from version to version.
+    with pytest.raises(CorruptFileError, match=r"(codec|pyarrow cannot read).*a\.parquet"):
         ByteColumn(path, ("b",), budget=Budget()).read([0])
 
 

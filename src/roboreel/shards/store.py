@@ -131,12 +131,12 @@ class Store:
             RowNotFoundError: A row does not exist.
             TypeError: The rows are not whole numbers: fractions, a mask.
         """
+        if isinstance(rows, bool | np.bool_):
+            return self._columns(rows)  # True would be row 1: refused there.
         try:
-            asked = operator.index(rows)  # type: ignore[arg-type]  # tried first: the fast path
+            asked = operator.index(rows)  # type: ignore[arg-type]  # that is the question
         except TypeError:
             return self._columns(rows)
-        if isinstance(rows, bool):
-            return self._columns(rows)  # True would be row 1: refused there.
         row = asked + self._length if asked < 0 else asked
         if not 0 <= row < self._length:
             return self._columns([asked])  # Refused there.
