@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import roboreel as reel
 from roboreel.errors import UnsupportedVersionError
+from roboreel.findings import finding
 from roboreel.format import limits, read_manifest
 from roboreel.record.compact import compact_dataset, group_tail, plan_compaction
 from tests.factory import edit_info, write_dataset_v2
@@ -150,7 +151,9 @@ def test_what_is_not_in_order_or_has_problems_is_left_alone(tmp_path):
     write(root, None)
     manifest = read_manifest(root)
     assert plan_compaction(manifest)
-    assert not plan_compaction(replace(manifest, problems=("Something is wrong.",)))
+    assert not plan_compaction(
+        replace(manifest, problems=(finding("RR203", "Something is wrong."),))
+    )
     swapped = replace(manifest.episodes, data_file=manifest.episodes.data_file[::-1].copy())
     assert not plan_compaction(replace(manifest, episodes=swapped))
 

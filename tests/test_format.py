@@ -277,7 +277,7 @@ def test_a_feature_that_nobody_knows_is_left_out_and_said(tmp_path):
     dataset = reel.open_dataset(tmp_path)
     assert "odd" not in dataset.features
     assert any(
-        "'odd' has the unknown dtype 'quaternion'" in problem for problem in dataset.problems
+        "'odd' has the unknown dtype 'quaternion'" in str(problem) for problem in dataset.problems
     )
 
 
@@ -479,10 +479,10 @@ def test_totals_that_do_not_add_up_are_listed_and_the_episodes_count(tmp_path):
     edit_info(tmp_path, total_frames=99, total_episodes=7)
     dataset = reel.open_dataset(tmp_path)
     assert len(dataset) == 5
-    assert dataset.problems == (
-        "info.json counts 7 episodes, the tables hold 2.",
-        "info.json counts 99 frames, the tables hold 5.",
-    )
+    assert [(problem.code, str(problem)) for problem in dataset.problems] == [
+        ("RR101", "info.json counts 7 episodes, the tables hold 2."),
+        ("RR101", "info.json counts 99 frames, the tables hold 5."),
+    ]
 
 
 def test_an_episode_listed_twice_is_a_problem_and_counts_once(tmp_path):
@@ -491,7 +491,7 @@ def test_an_episode_listed_twice_is_a_problem_and_counts_once(tmp_path):
     path.write_text(path.read_text() * 2)
     dataset = reel.open_dataset(tmp_path)
     assert len(dataset) == 5
-    assert any("Episode 0 is listed more than once" in problem for problem in dataset.problems)
+    assert any("Episode 0 is listed more than once" in str(problem) for problem in dataset.problems)
 
 
 def test_an_episode_that_does_not_exist_says_what_there_is(tmp_path):
@@ -584,7 +584,7 @@ def test_odd_values_in_info_are_read_around_or_named(tmp_path):
     edit_info(tmp_path, splits=["train"], features=info["features"])
     dataset = reel.open_dataset(tmp_path)
     assert "huge" not in dataset.features
-    assert any("'huge' has the shape" in problem for problem in dataset.problems)
+    assert any("'huge' has the shape" in str(problem) for problem in dataset.problems)
     (tmp_path / "meta" / "info.json").write_text('{"fps": ' + "9" * 5000 + "}")
     with pytest.raises(MetadataError, match=r"info\.json"):
         reel.open_dataset(tmp_path)

@@ -94,9 +94,9 @@ def test_an_odd_feature_of_a_file_is_left_out_and_listed(tmp_path, entry, says):
     dataset = reel.open_dataset(tmp_path)
     assert "odd" not in dataset.features
     assert len(dataset.problems) == 1
-    assert dataset.problems[0].endswith("; it is left out.")
-    assert "..;" not in dataset.problems[0]
-    assert ".;" not in dataset.problems[0]
+    assert str(dataset.problems[0]).endswith("; it is left out.")
+    assert "..;" not in str(dataset.problems[0])
+    assert ".;" not in str(dataset.problems[0])
     assert set(dataset[0]) == {*dataset.features, "task"}
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from roboreel.stats import Accumulator, FeatureStats
-from roboreel.stats.compare import compare_stats
+from roboreel.stats.compare import compare_stats, quantile_problems
 
 VALUES = hnp.arrays(
     np.float64,
@@ -56,8 +56,18 @@ def test_a_wrong_number_is_named_with_its_element(key):
 
 def test_a_quantile_outside_of_the_range_is_a_problem():
     outside = replace(computed(), quantiles={"q99": computed().max + 5})
-    assert compare_stats("x", outside, computed()) == [
-        "'x': q99 is not between the minimum and the maximum."
+    assert quantile_problems("x", outside) == ["'x': the maximum is less than q99."]
+    assert quantile_problems("x", replace(computed(), quantiles={"q01": computed().min - 5})) == [
+        "'x': q01 is less than the minimum."
+    ]
+
+
+def test_quantiles_out_of_order_are_a_problem():
+    right = computed()
+    swapped = {"q10": right.quantiles["q90"], "q90": right.quantiles["q10"]}
+    assert quantile_problems("x", right) == []
+    assert quantile_problems("x", replace(right, quantiles={**right.quantiles, **swapped})) == [
+        "'x': q50 is less than q10."
     ]
 
 

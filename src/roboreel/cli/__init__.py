@@ -9,6 +9,7 @@ import typer
 
 from roboreel import __version__
 from roboreel.cli.cache import cache
+from roboreel.cli.check import CheckCommand, check
 from roboreel.cli.compact import compact
 from roboreel.cli.console import print_error
 from roboreel.cli.demo import demo
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.command()(info)
 app.command()(stats)
+app.command(cls=CheckCommand)(check)
 app.command()(report)
 app.command()(view)
 app.command()(export)

@@ -18,6 +18,7 @@ __all__ = [
     "EpisodesOption",
     "FolderArgument",
     "JsonOption",
+    "parse_episodes_option",
     "select_episodes",
 ]
 
@@ -50,10 +51,19 @@ def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
         typer.BadParameter: The text is not a list of episodes.
         EpisodeNotFoundError: An episode does not exist.
     """
+    numbers = parse_episodes_option(episodes)
+    return dataset if numbers is None else dataset.select(numbers)
+
+
+def parse_episodes_option(episodes: str | None) -> list[int] | None:
+    """Return the numbers of the episodes that were asked for; None for all.
+
+    Raises:
+        typer.BadParameter: The text is not a list of episodes.
+    """
     if episodes is None:
-        return dataset
+        return None
     try:
-        numbers = parse_episodes(episodes)
+        return parse_episodes(episodes)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="'--episodes'") from error
-    return dataset.select(numbers)

@@ -39,7 +39,7 @@ def info(
         output.print()
         output.print(table)
     for problem in dataset.problems:
-        print_problem(problem)
+        print_problem(str(problem))
 
 
 def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
             for name, feature in dataset.features.items()
         },
         "tasks": {str(number): text for number, text in dataset.tasks.items()},
-        "problems": list(dataset.problems),
+        "problems": [str(problem) for problem in dataset.problems],
     }
     if episodes:
         summary["episode_list"] = [

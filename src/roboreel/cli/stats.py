@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roboreel.check import check_dataset
 from roboreel.cli.arguments import DatasetArgument, JsonOption
 from roboreel.cli.console import (
     literal,
@@ -18,9 +19,8 @@ from roboreel.cli.console import (
 )
 from roboreel.dataset import open_dataset
 from roboreel.dataset.statistics import compute_stats
-from roboreel.format.statistics import read_stats, stats_to_json
+from roboreel.format.statistics import stats_to_json
 from roboreel.stats import QUANTILES
-from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,11 +41,17 @@ def stats(
     path: DatasetArgument,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Compute them from the values; exit with 1 if they differ."),
+        typer.Option(
+            "--check",
+            help="Compute them from the values; exit with 1 if they are wrong or missing.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the stored statistics, or check them against the values."""
+    """Show the stored statistics, or check them against the values.
+
+    `roboreel check --only RR5` says the same of them, with codes and places.
+    """
     dataset = open_dataset(path)
     if not check:
         found = dataset.stats
@@ -55,12 +61,8 @@ def stats(
             _print_stats(found)
         return
     computed = _compute(dataset)
-    stored = read_stats(dataset.manifest)
-    problems = [
-        problem
-        for name, true in computed.items()
-        for problem in compare_stats(name, stored.get(name), true)
-    ]
+    findings = check_dataset(dataset.path, tier="numbers", only=["RR5", "RR111"])
+    problems = [str(found) for found in findings.at_least("warning")]
     if as_json:
         raw = {name: stats_to_json(one) for name, one in computed.items()}
         print_json({"problems": problems, "computed": raw})

@@ -16,7 +16,7 @@ from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.errors import NotADatasetError
 from roboreel.format import read_manifest
-from roboreel.format.hub import SCHEME, find_dataset, is_repo_id, parse_hub_url
+from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import parse_size, process_budget
 from roboreel.numbers import positions, whole_numbers
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.episodes import Episode
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
+    from roboreel.findings import Finding
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
@@ -94,12 +95,11 @@ class _Opened:
 
 
 def _read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    if isinstance(path, str) and path.startswith(SCHEME):
-        return read_manifest(find_dataset(*parse_hub_url(path)))
+    folder = dataset_folder(path)
     try:
-        return read_manifest(Path(path).expanduser())
+        return read_manifest(folder)
     except NotADatasetError as error:
-        if Path(path).expanduser().exists() or not is_repo_id(str(path)):
+        if folder.exists() or not is_repo_id(str(path)):
             raise
         raise NotADatasetError(
             f"{error} For the dataset {str(path)!r} of the Hugging Face Hub, write "
@@ -151,8 +151,8 @@ class Dataset:
         return {number: text for number, text in tasks.items() if text in texts}
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """Inconsistencies in the metadata, one sentence each; empty for a sound dataset."""
+    def problems(self) -> tuple[Finding, ...]:
+        """Inconsistencies in the metadata; empty for a sound dataset. Each prints as a sentence."""
         return self.manifest.problems
 
     @cached_property

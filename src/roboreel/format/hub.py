@@ -8,13 +8,24 @@ from pathlib import Path
 
 from roboreel.errors import NotADatasetError
 
-__all__ = ["SCHEME", "find_dataset", "hub_folder", "is_repo_id", "parse_hub_url"]
+__all__ = ["SCHEME", "dataset_folder", "find_dataset", "hub_folder", "is_repo_id", "parse_hub_url"]
 
 SCHEME = "hf://datasets/"
 
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # Datasets on the Hub have a tag for each version that they are available in.
 _TAGS = ("main", "v3.0", "v2.1", "v2.0")
+
+
+def dataset_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of a dataset that is given by its path or by its address on the Hub.
+
+    Raises:
+        NotADatasetError: The address is of a dataset that is not on this machine.
+    """
+    if isinstance(path, str) and path.startswith(SCHEME):
+        return find_dataset(*parse_hub_url(path))
+    return Path(path).expanduser()
 
 
 def parse_hub_url(url: str) -> tuple[str, str | None]:

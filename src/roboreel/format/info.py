@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MetadataError, NotADatasetError, UnsupportedVersionError
+from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json, feature_to_json
 from roboreel.format.json_files import read_json, write_json
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
 __all__ = ["Info", "read_info", "write_info"]
 
+_FILE = "meta/info.json"
 _KNOWN = {
     "codebase_version",
     "robot_type",
@@ -52,7 +55,7 @@ class Info:
     """What ``total_episodes``, ``total_frames`` and ``total_tasks`` claim, if present."""
     splits: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
+    problems: tuple[Finding, ...] = ()
 
     @property
     def version_name(self) -> str:
@@ -105,9 +108,8 @@ def read_info(root: Path) -> Info:
     version = _version(raw.get("codebase_version"), path)
     features, problems = _features(raw.get("features"), path)
     if version > (3, 0):
-        problems += (
-            f"The version {raw['codebase_version']} is newer than v3.0, and is read as v3.0.",
-        )
+        newer = f"The version {raw['codebase_version']} is newer than v3.0, and is read as v3.0."
+        problems += (finding("RR102", newer, file=_FILE),)
     return Info(
         path=path,
         version=version,
@@ -199,7 +201,7 @@ def _version(spelled: object, path: Path) -> tuple[int, int]:
     )
 
 
-def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[str, ...]]:
+def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[Finding, ...]]:
     if not isinstance(raw, dict):
         raise MetadataError(f"'features' is missing, or not an object, in {str(path)!r}.")
     features, problems = {}, []
@@ -208,7 +210,8 @@ def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[str, .
             features[name] = feature_from_json(name, entry)
         except MetadataError as error:  # noqa: PERF203  # a handful of features
             # One bad entry must not make the others unreadable.
-            problems.append(f"{error}; it is left out.")
+            left_out = f"{error}; it is left out."
+            problems.append(finding("RR103", left_out, file=_FILE, feature=str(name)))
     # Older writers do not list the counters.
     return {**features, **{n: f for n, f in COUNTERS.items() if n not in raw}}, tuple(problems)
 

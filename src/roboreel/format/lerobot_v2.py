@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.format.consistency import compare_metadata
 from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
-from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
+from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.format.templates import file_set
 from roboreel.schema import ClipTable, Manifest
 from roboreel.storage.jsonl import read_line_columns, read_lines
@@ -27,7 +28,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
     columns, texts = read_line_columns(
         lines, integers=(EPISODE_NUMBER, "length"), text_lists=("tasks",)
     )
-    first, problems = sorted_once(columns[EPISODE_NUMBER])
+    first, problems = sorted_once(columns[EPISODE_NUMBER], "meta/episodes.jsonl")
     number, length = columns[EPISODE_NUMBER][first], columns["length"][first]
     fields = {"episode_chunk": number // info.chunks_size, "episode_index": number}
     file = np.arange(len(number), dtype=np.int64)
@@ -60,7 +61,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         robot_type=info.robot_type,
         splits=info.splits,
         extra=info.extra,
-        problems=(*info.problems, *problems, *compare_totals(info.totals, episodes, len(tasks))),
+        problems=(*info.problems, *problems, *compare_metadata(root, info, episodes, tasks)),
     )
 
 

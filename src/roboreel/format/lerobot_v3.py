@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
+from roboreel.findings import finding
+from roboreel.format.consistency import compare_metadata, compare_spans
 from roboreel.format.paths import SUBTASKS_PATH, TASKS_PATH
-from roboreel.format.tables import arrange_episodes, compare_totals, sorted_once
+from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.format.templates import check_template, file_set
 from roboreel.schema import ClipTable, FileSet, Manifest
 from roboreel.storage.parquet import open_parquet
@@ -16,16 +19,19 @@ from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
     from numpy.typing import NDArray
 
+    from roboreel.findings import Finding
     from roboreel.format.info import Info
 
 __all__ = ["episode_files", "read_manifest"]
 
 _CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 _REQUIRED = ("episode_index", "length", "data/chunk_index", "data/file_index")
+_EPISODES = "meta/episodes"
+_TABLE = re.compile(r"chunk-\d+/file-\d+\.parquet")
 _MOST_FILES = 2**30
 _OPTIONAL = ("dataset_from_index", "dataset_to_index")
 
@@ -33,12 +39,16 @@ _OPTIONAL = ("dataset_from_index", "dataset_to_index")
 def read_manifest(root: Path, info: Info) -> Manifest:
     """Return what the metadata of a v3.0 dataset says; statistics are not read."""
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
-    listed = _read_episodes(root, cameras)
+    tables, ignored = _episode_tables(root)
+    listed = _read_episodes(tables, cameras)
     _check_numbers(listed.numbers, root)
-    first, problems = sorted_once(listed.numbers["episode_index"])
+    # A finding names the file, if there is only one.
+    table = tables[0].relative_to(root).as_posix() if len(tables) == 1 else _EPISODES
+    first, problems = sorted_once(listed.numbers["episode_index"], table)
     columns = {name: column[first] for name, column in listed.numbers.items()}
     if (columns.get("dataset_from_index", first) < 0).any():
-        problems += ("Some episodes do not say which rows they hold; all are in number order.",)
+        unsaid = "Some episodes do not say which rows they hold; all are in number order."
+        problems += (finding("RR203", unsaid, file=table),)
         del columns["dataset_from_index"]
     data_files, data_file = _files(info.data_path, columns, "data", info.path, {})
     video_files, clips = {}, {}
@@ -72,19 +82,39 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         problems=(
             *info.problems,
             *problems,
-            *_compare_spans(columns),
-            *compare_totals(info.totals, episodes, len(tasks)),
+            *(_ignored(path.relative_to(root)) for path in ignored),
+            *compare_spans(columns, table),
+            *compare_metadata(root, info, episodes, tasks),
         ),
     )
 
 
 def episode_files(root: Path) -> list[Path]:
-    """Return the files of the episode table, in the order of their numbers.
+    """Return the files of the episode table, in the order of their numbers."""
+    return _episode_tables(root)[0]
 
-    Names that begin with a dot are files that are being written.
-    """
-    files = (root / "meta" / "episodes").glob("**/*.parquet")
-    return sorted(path for path in files if not path.name.startswith("."))
+
+def _episode_tables(root: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files of the episode table, and tables that are not named as those are."""
+    folder = root / _EPISODES
+    # Names that begin with a dot are files that are being written.
+    there = sorted(path for path in folder.glob("**/*.parquet") if not path.name.startswith("."))
+    is_named = [_TABLE.fullmatch(path.relative_to(folder).as_posix()) is not None for path in there]
+    if not any(is_named):
+        return there, []
+    pairs = list(zip(there, is_named, strict=True))
+    return [path for path, named in pairs if named], [path for path, named in pairs if not named]
+
+
+def _ignored(path: PurePath) -> Finding:
+    # LeRobot reads meta/episodes/*/*.parquet, whatever the names.
+    says = ", but LeRobot reads it" if len(path.parts) == 4 else ""
+    return finding(
+        "RR106",
+        "This table is not named as the files of the episode table are, such as "
+        f"chunk-000/file-000.parquet. It is ignored{says}.",
+        file=path.as_posix(),
+    )
 
 
 def _check_numbers(columns: Mapping[str, NDArray[Any]], root: Path) -> None:
@@ -104,12 +134,12 @@ class _Listed:
         self.tasks = tasks
 
 
-def _read_episodes(root: Path, cameras: Sequence[str]) -> _Listed:
+def _read_episodes(files: Sequence[Path], cameras: Sequence[str]) -> _Listed:
     """Read the columns that locate episodes, without the statistics: those are most of the bytes."""
     wanted = [*_REQUIRED, *_OPTIONAL]
     wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
     parts, tasks = [], []
-    for path in episode_files(root):
+    for path in files:
         with open_parquet(path) as table:
             missing = [name for name in _REQUIRED if name not in table.column_names]
             if missing:
@@ -180,7 +210,7 @@ def _files(
 
 def _clips(
     info: Info, columns: Mapping[str, NDArray[Any]], camera: str
-) -> tuple[FileSet, ClipTable, tuple[str, ...]]:
+) -> tuple[FileSet, ClipTable, tuple[Finding, ...]]:
     template = info.video_template(camera)
     constants = {"video_key": camera}
     check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
@@ -191,7 +221,8 @@ def _clips(
             template, {"chunk_index": nowhere[:0], "file_index": nowhere[:0]}, constants
         )
         unknown = np.full(len(nowhere), np.nan)
-        problem = f"The episode table does not say where the images of {camera!r} lie."
+        unsaid = f"The episode table does not say where the images of {camera!r} lie."
+        problem = finding("RR109", unsaid, file=_EPISODES, feature=camera)
         # As long as nothing has been recorded there is no table, and no problem.
         problems = (problem,) if len(nowhere) else ()
         return empty, ClipTable(nowhere, unknown, unknown), problems
@@ -203,23 +234,6 @@ def _clips(
         stop_s=columns[f"{prefix}/to_timestamp"],
     )
     return files, clips, ()
-
-
-def _compare_spans(columns: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
-    if any(name not in columns for name in _OPTIONAL):
-        return ()
-    said = columns["dataset_to_index"] - columns["dataset_from_index"]
-    wrong = np.flatnonzero(said != columns["length"])
-    if len(wrong) == 0:
-        return ()
-    number, length, span = (
-        int(column[wrong[0]]) for column in (columns["episode_index"], columns["length"], said)
-    )
-    problem = (
-        f"Episode {number} has length {length} but spans {span} rows "
-        f"({len(wrong)} such episodes in all); the length is used."
-    )
-    return (problem,)
 
 
 def _read_texts(path: Path, noun: str) -> dict[int, str]:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "EPISODE_STATS_PATH",
     "FOLDERS",
     "INFO_PATH",
     "METADATA_FOLDER",
@@ -15,6 +16,7 @@ __all__ = [
     "SUBTASKS_PATH",
     "TASKS_PATH",
     "info_path",
+    "tasks_path",
 ]
 
 METADATA_FOLDER = "meta"
@@ -26,8 +28,15 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 SUBTASKS_PATH = "meta/subtasks.parquet"
+EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
+"""Only in v2.1; v3.0 has the statistics of episodes in the episode table."""
 
 
 def info_path(root: Path) -> Path:
     """Return where a dataset's info.json lies."""
     return root / INFO_PATH
+
+
+def tasks_path(version: str) -> str:
+    """Return where a dataset of a version lists its tasks."""
+    return TASKS_PATH if version.startswith("v3") else "meta/tasks.jsonl"

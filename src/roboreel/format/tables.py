@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import MetadataError
+from roboreel.findings import finding
 from roboreel.schema import EpisodeTable
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.findings import Finding, Severity
     from roboreel.schema import ClipTable
     from roboreel.storage.ragged import TextLists
 
@@ -23,17 +25,26 @@ _MOST_FRAMES = 2**40
 __all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once"]
 
 
-def sorted_once(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Return the position of each number, ascending and without repeats, and what is wrong."""
-    unique, first = np.unique(numbers, return_index=True)
+def sorted_once(
+    numbers: NDArray[np.int64], file: str
+) -> tuple[NDArray[np.int64], tuple[Finding, ...]]:
+    """Return the position of each number, ascending and without repeats, and what is wrong.
+
+    Args:
+        numbers: The episode numbers, in the order in which they are listed.
+        file: What lists them, below the dataset's folder, for the finding.
+    """
+    unique, from_the_end = np.unique(numbers[::-1], return_index=True)
+    last = len(numbers) - 1 - from_the_end
     if len(unique) == len(numbers):
-        return first.astype(np.int64), ()
-    twice = np.setdiff1d(np.arange(len(numbers)), first)
+        return last.astype(np.int64), ()
+    twice = np.setdiff1d(np.arange(len(numbers)), last)
+    number = int(numbers[twice[0]])
     problem = (
-        f"Episode {int(numbers[twice[0]])} is listed more than once ({len(twice)} such lines in "
-        f"all); the first line of each is used."
+        f"Episode {number} is listed more than once ({len(twice)} such lines in all); the last "
+        f"line of each is used, as LeRobot does."
     )
-    return first.astype(np.int64), (problem,)
+    return last.astype(np.int64), (finding("RR112", problem, file=file, episode=number),)
 
 
 def arrange_episodes(
@@ -97,15 +108,21 @@ def rows_within_files(
 
 def compare_totals(
     totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
-) -> tuple[str, ...]:
+) -> tuple[Finding, ...]:
     """Return where info.json and the tables disagree."""
-    found = {
-        "total_episodes": (len(episodes), "episodes"),
-        "total_frames": (episodes.num_rows, "frames"),
-        "total_tasks": (num_tasks, "tasks"),
+    found: dict[str, tuple[int, str, Severity]] = {
+        "total_episodes": (len(episodes), "episodes", "error"),
+        "total_frames": (episodes.num_rows, "frames", "error"),
+        # Nobody reads by this number.
+        "total_tasks": (num_tasks, "tasks", "warning"),
     }
     return tuple(
-        f"info.json counts {totals[key]} {noun}, the tables hold {count}."
-        for key, (count, noun) in found.items()
+        finding(
+            "RR101",
+            f"info.json counts {totals[key]} {noun}, the tables hold {count}.",
+            severity=severity,
+            file="meta/info.json",
+        )
+        for key, (count, noun, severity) in found.items()
         if key in totals and totals[key] != count
     )

@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roboreel.video.encoding import CODECS, Encoding, frame_rate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from roboreel.schema import Feature
 
-__all__ = ["encoding_of", "with_video_info"]
+__all__ = ["declared_codec", "encoding_of", "with_video_info"]
+
+# Some write the encoder, or the box of the MP4 file, where the codec belongs.
+_CODEC_NAMES = {
+    "libsvtav1": "av1",
+    "libaom-av1": "av1",
+    "av01": "av1",
+    "libx264": "h264",
+    "h264_nvenc": "h264",
+    "avc": "h264",
+    "avc1": "h264",
+    "libx265": "hevc",
+    "hevc_nvenc": "hevc",
+    "h265": "hevc",
+    "hvc1": "hevc",
+    "libvpx-vp9": "vp9",
+    "vp09": "vp9",
+    "mp4v": "mpeg4",
+}
 
 
 def encoding_of(feature: Feature) -> Encoding:
     """Return an encoding in the codec that the metadata of a camera names, or the default one."""
     if feature.depth is not None:
         return Encoding("hevc", depth=feature.depth)
-    info = feature.extra.get("info") or feature.extra.get("video_info") or {}
-    codec = info.get("video.codec")
+    codec = _video_info(feature).get("video.codec")
     return Encoding(codec) if codec in CODECS else Encoding()
+
+
+def declared_codec(feature: Feature) -> str | None:
+    """Return FFmpeg's name of the codec that the metadata of a camera names; None if it does not."""
+    codec = _video_info(feature).get("video.codec")
+    return _CODEC_NAMES.get(codec.lower(), codec.lower()) if isinstance(codec, str) else None
 
 
 def with_video_info(feature: Feature, encoding: Encoding, fps: float) -> Feature:
@@ -38,3 +63,8 @@ def with_video_info(feature: Feature, encoding: Encoding, fps: float) -> Feature
         "has_audio": False,
     }
     return replace(feature, extra={**feature.extra, "info": info})
+
+
+def _video_info(feature: Feature) -> Mapping[str, Any]:
+    info = feature.extra.get("info") or feature.extra.get("video_info")
+    return info if isinstance(info, dict) else {}

@@ -54,7 +54,7 @@ class Survey:
 def survey_dataset(dataset: Dataset) -> Survey:
     """Return what the page shows, from metadata, a limited number of rows and a few images."""
     rows = _rows_to_read(len(dataset))
-    doubts = [*dataset.problems, *doubt_episodes(dataset)]
+    doubts = [*map(str, dataset.problems), *doubt_episodes(dataset)]
     numbers: dict[str, list[Distribution]] = {}
     texts: dict[str, list[tuple[str, int]]] = {}
     for name, feature in dataset.features.items():

@@ -1,4 +1,4 @@
-"""Whether stored statistics agree with those of the values."""
+"""Whether stored statistics agree with those of the values, and with each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from roboreel.stats.summary import FeatureStats
 
-__all__ = ["compare_stats"]
+__all__ = ["compare_stats", "quantile_problems"]
 
 _COMPARED = ("min", "max", "mean", "std")
 # Some store float32, and everyone sums in another order.
@@ -19,11 +19,10 @@ _TOLERANCE = 1e-3
 
 
 def compare_stats(name: str, stored: FeatureStats | None, computed: FeatureStats) -> list[str]:
-    """Return what is wrong with the stored statistics of a feature, one sentence each.
+    """Return where stored statistics differ from those of the values, one sentence each.
 
-    Two habits of LeRobot are not errors. It summarizes features with several axes over all but the
-    last axis; such statistics are compared with values summarized likewise. And its quantiles are
-    averages over episodes, so only their range is checked.
+    A habit of LeRobot is not an error: it summarizes features with several axes over all but the
+    last axis; such statistics are compared with values summarized likewise.
 
     Args:
         name: The feature's name, for the sentences.
@@ -52,7 +51,22 @@ def compare_stats(name: str, stored: FeatureStats | None, computed: FeatureStats
                 f"{wanted[wrong[0]]:.6g} in the values, at element {wrong[0]} "
                 f"({len(wrong)} of {len(found)} differ)."
             )
-    return problems + _quantiles_out_of_range(name, stored)
+    return problems
+
+
+def quantile_problems(name: str, stored: FeatureStats) -> list[str]:
+    """Return what is wrong with stored quantiles, one sentence each.
+
+    They are not compared with the values: LeRobot averages those of the episodes.
+    """
+    slack = _TOLERANCE * (np.abs(stored.max - stored.min) + 1e-6)
+    last, last_key = stored.min, "the minimum"
+    bounds = {**dict(sorted(stored.quantiles.items())), "the maximum": stored.max}
+    for key, values in bounds.items():
+        if values.shape == last.shape and (values < last - slack).any():
+            return [f"{name!r}: {key} is less than {last_key}."]
+        last, last_key = values, key
+    return []
 
 
 def _over_last_axis(stats: FeatureStats) -> dict[str, NDArray[np.float64]]:
@@ -66,11 +80,3 @@ def _over_last_axis(stats: FeatureStats) -> dict[str, NDArray[np.float64]]:
         "mean": mean,
         "std": np.sqrt(variance),
     }
-
-
-def _quantiles_out_of_range(name: str, stored: FeatureStats) -> list[str]:
-    slack = _TOLERANCE * (np.abs(stored.max - stored.min) + 1e-6)
-    for key, values in stored.quantiles.items():
-        if ((values < stored.min - slack) | (values > stored.max + slack)).any():
-            return [f"{name!r}: {key} is not between the minimum and the maximum."]
-    return []

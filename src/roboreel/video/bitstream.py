@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import Coding
 
-__all__ = ["stream_packer"]
+__all__ = ["obus", "stream_packer"]
 
 _START_CODE = b"\x00\x00\x00\x01"
 _TEMPORAL_DELIMITER = b"\x12\x00"
@@ -59,20 +59,20 @@ def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
 
 def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
     packet = packet.removeprefix(_TEMPORAL_DELIMITER)
-    if not keyframe or _SEQUENCE_HEADER in _obu_types(packet):
+    if not keyframe or any(kind == _SEQUENCE_HEADER for kind, _ in obus(packet)):
         return packet
     return header + packet
 
 
-def _obu_types(packet: bytes) -> Iterator[int]:
-    """Yield the type of each OBU of an AV1 packet."""
+def obus(packet: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """Yield the type of each OBU of an AV1 packet, and where its content begins."""
     position = 0
     while position < len(packet):
         head = packet[position]
-        yield head >> 3 & 15
-        if not head & 2:  # No length: it extends to the end.
-            return
         position += 2 if head & 4 else 1
+        if not head & 2:  # No length: it extends to the end.
+            yield head >> 3 & 15, position
+            return
         length, shift = 0, 0
         while position < len(packet):
             byte = packet[position]
@@ -80,6 +80,7 @@ def _obu_types(packet: bytes) -> Iterator[int]:
             position, shift = position + 1, shift + 7
             if not byte & 128:
                 break
+        yield head >> 3 & 15, position
         position += length
 
 

@@ -64,20 +64,38 @@ def read_packet_table(path: Path) -> PacketTable:
 
 def _read(file: SpanReader) -> PacketTable:
     size_bytes = file.size_bytes
-    outermost = boxes.file_boxes(file)
-    moov = next((box for box in outermost if box.kind == b"moov"), None)
+    moov, index_at_end = _find_movie(file)
     if moov is None:
         raise CorruptFileError(
             "There is no 'moov' box: this is not an MP4 file, or writing it was interrupted."
         )
     movie = memoryview(file.read(moov.body, moov.stop))
     track = _video_track(movie)
-    columns = _stored_packets(boxes.require(track, b"mdia", b"minf", b"stbl"), size_bytes)
+    stored = boxes.require(track, b"mdia", b"minf", b"stbl")
+    columns = _stored_packets(stored, size_bytes)
+    lists_keyframes = not len(columns.size) or boxes.find(stored, b"stss") is not None
     defaults = _fragment_defaults(movie, track)
     if defaults is not None:
         limit = min(MAX_PACKETS, size_bytes)
         columns = join_columns([columns, *read_fragments(file, *defaults, limit)])
-    return _assemble(movie, track, columns, size_bytes)
+    return _assemble(
+        movie,
+        track,
+        columns,
+        size_bytes,
+        lists_keyframes=lists_keyframes,
+        index_at_end=index_at_end,
+    )
+
+
+def _find_movie(file: SpanReader) -> tuple[boxes.FileBox | None, bool]:
+    """Return the ``moov`` box, and whether image data comes before it."""
+    after_images = False
+    for box in boxes.file_boxes(file):
+        if box.kind == b"moov":
+            return box, after_images
+        after_images |= box.kind == b"mdat"
+    return None, after_images
 
 
 def _video_track(movie: memoryview) -> memoryview:
@@ -92,7 +110,13 @@ def _handler(track: memoryview) -> bytes:
 
 
 def _assemble(
-    movie: memoryview, track: memoryview, columns: PacketColumns, size_bytes: int
+    movie: memoryview,
+    track: memoryview,
+    columns: PacketColumns,
+    size_bytes: int,
+    *,
+    lists_keyframes: bool,
+    index_at_end: bool,
 ) -> PacketTable:
     if len(columns.size) == 0:
         raise CorruptFileError("The video track has no packets.")
@@ -115,6 +139,8 @@ def _assemble(
         keyframe=columns.keyframe,
         shown=shown,
         ticks=ticks,
+        lists_keyframes=lists_keyframes,
+        index_at_end=index_at_end,
     )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import Coding
 
-__all__ = ["disposable_test", "refreshes_all"]
+__all__ = ["disposable_test", "first_bytes", "length_bytes_of", "refreshes_all"]
 
 
 def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
@@ -22,7 +22,7 @@ def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
     No other image depends on such a packet; encoders with B-frames make up to half of them so.
     None for codecs and streams where the first bytes cannot tell.
     """
-    length_bytes = _length_bytes(coding)
+    length_bytes = length_bytes_of(coding)
     if length_bytes is None:
         return None
     if coding.codec == "h264":
@@ -40,13 +40,13 @@ def refreshes_all(data: memoryview, coding: Coding) -> bool:
     """
     if coding.codec != "h264":
         return True
-    length_bytes = _length_bytes(coding)
+    length_bytes = length_bytes_of(coding)
     return length_bytes is not None and 5 in (
-        first & 31 for first in _first_bytes(data, length_bytes)
+        first & 31 for first in first_bytes(data, length_bytes)
     )
 
 
-def _length_bytes(coding: Coding) -> int | None:
+def length_bytes_of(coding: Coding) -> int | None:
     """Return how many bytes the length before each NAL unit takes; None if there is no length."""
     record = coding.extradata
     # A configuration record starts with 1. Anything else is a stream with start codes.
@@ -58,19 +58,19 @@ def _length_bytes(coding: Coding) -> int | None:
 
 
 def _is_disposable_h264(data: memoryview, length_bytes: int) -> bool:
-    slices = [first for first in _first_bytes(data, length_bytes) if first & 31 in (1, 2, 3, 4, 5)]
+    slices = [first for first in first_bytes(data, length_bytes) if first & 31 in (1, 2, 3, 4, 5)]
     # nal_ref_idc of 0: not used for reference.
     return bool(slices) and not any(first & 0x60 for first in slices)
 
 
 def _is_disposable_hevc(data: memoryview, length_bytes: int) -> bool:
-    kinds = [(first >> 1) & 63 for first in _first_bytes(data, length_bytes)]
+    kinds = [(first >> 1) & 63 for first in first_bytes(data, length_bytes)]
     slices = [kind for kind in kinds if kind < 32]
     # The even types up to 14 are sub-layer non-reference images.
     return bool(slices) and all(kind <= 14 and kind % 2 == 0 for kind in slices)
 
 
-def _first_bytes(data: memoryview, length_bytes: int) -> Iterator[int]:
+def first_bytes(data: memoryview, length_bytes: int) -> Iterator[int]:
     """Yield the first byte of each NAL unit of a packet."""
     at = 0
     while at + length_bytes < len(data):

@@ -105,6 +105,10 @@ class PacketTable:
     """The tick at which each image is shown, ``(N,)``, ascending."""
     via: Literal["mp4", "ffmpeg"] = "mp4"
     """What read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
+    lists_keyframes: bool = True
+    """Whether the file lists its keyframes. If not, every packet is taken for one, as MP4 says."""
+    index_at_end: bool = False
+    """Whether the file lists its packets after them, so that readers must first go to its end."""
     start: NDArray[np.int32] = field(init=False)
     """The keyframe at which to start decoding each packet, ``(P,)``: see `decoding_starts`."""
 

@@ -1,0 +1,132 @@
+"""Checks of the data files' columns: whether they are there, of the declared type, and filled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.check.checks import Scan
+from roboreel.check.words import counted
+from roboreel.findings import finding
+from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from roboreel.check.context import Context
+    from roboreel.check.data_file import Block, DataFile
+    from roboreel.findings import Finding, Severity
+    from roboreel.schema import Feature
+    from roboreel.storage.scan import ScannedColumn
+
+__all__ = ["SCANS"]
+
+# Without these an episode's rows are still known, and so is what they would count.
+_DERIVED = ("frame_index", "index", TASK_NUMBER)
+
+
+class ColumnTypes(Scan):
+    """Whether each feature has a column of its shape and dtype, in every file."""
+
+    codes = ("RR210", "RR211")
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        # What is wrong is mostly wrong in every file: said once, with the files counted.
+        self._files: dict[tuple[str, str, str, Severity], list[str]] = {}
+
+    def file(self, file: DataFile) -> Iterator[Finding]:
+        """Look for the columns."""
+        for name, feature in self.context.manifest.features.items():
+            if feature.dtype != "video" and name not in file.scanned.column_names:
+                derived = name in _DERIVED
+                says = f"{name!r} has no column" + (": it is derived" if derived else "")
+                severity: Severity = (
+                    "note" if derived else "warning" if name in COUNTERS else "error"
+                )
+                self._note("RR211", name, says, severity, file.path)
+        yield from ()
+
+    def block(self, block: Block) -> Iterator[Finding]:
+        """Compare the columns with what is declared."""
+        for name, column in block.columns.items():
+            wrong = _describe_type(name, column, self.context.manifest.features[name])
+            if wrong is not None:
+                self._note("RR210", name, *wrong, block.file.path)
+        yield from ()
+
+    def finish(self) -> Iterator[Finding]:
+        """Say what is wrong, and in how many files."""
+        for (code, name, says, severity), files in self._files.items():
+            count = len(dict.fromkeys(files))
+            yield finding(
+                code,
+                f"{says}, in {counted(count, 'data file')}.",
+                severity=severity,
+                file=files[0],
+                feature=name,
+            )
+
+    def _note(self, code: str, name: str, says: str, severity: Severity, path: str) -> None:
+        self._files.setdefault((code, name, says, severity), []).append(path)
+
+
+class Nulls(Scan):
+    """Whether each row has a value."""
+
+    codes = ("RR212",)
+
+    def block(self, block: Block) -> Iterator[Finding]:
+        """Look for nulls, episode by episode."""
+        for name, column in block.columns.items():
+            # A row without a task is RR209; one without an episode is of another, RR204.
+            if column.nulls is None or name in (TASK_NUMBER, EPISODE_NUMBER):
+                continue
+            spans = block.spans
+            for position, start, stop in zip(
+                spans.position.tolist(), spans.start.tolist(), spans.stop.tolist(), strict=True
+            ):
+                rows = np.flatnonzero(column.nulls[start:stop])
+                if not len(rows):
+                    continue
+                number = int(self.context.manifest.episodes.number[position])
+                yield finding(
+                    "RR212",
+                    f"{name!r} is null in {counted(len(rows), 'row')} of episode {number}, first "
+                    f"at frame {rows[0]}.",
+                    file=block.file.path,
+                    episode=number,
+                    feature=name,
+                    rows=block.file.dataset_rows(position, int(rows[0]), int(rows[-1]) + 1),
+                )
+
+
+def _describe_type(
+    name: str, column: ScannedColumn, feature: Feature
+) -> tuple[str, Severity] | None:
+    """Return what is wrong with the type of a column, and how bad that is."""
+    declared = f"but {feature.dtype} of shape {feature.shape} is declared"
+    if column.lengths is not None:
+        low, high = column.lengths
+        return f"{name!r} has lists of {low} to {high} values, {declared}", "error"
+    if column.values is None:
+        return f"{name!r} holds {column.stored}, {declared}", "error"
+    shape = column.values.shape[1:]
+    if column.num_rows and _without_ones(shape) != _without_ones(feature.value_shape):
+        return f"{name!r} has values of shape {shape or (1,)}, {declared}", "error"
+    stored, wanted = column.values.dtype, feature.numpy_dtype
+    if stored == wanted:
+        return None
+    says = f"{name!r} holds {stored} values, but {wanted} is declared"
+    if stored.kind == "f" and wanted.kind in "iub":
+        whole = bool((column.values == np.trunc(column.values)).all())
+        return says, "note" if whole else "error"
+    return says, "note"
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
+SCANS: tuple[type[Scan], ...] = (ColumnTypes, Nulls)

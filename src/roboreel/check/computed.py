@@ -1,0 +1,253 @@
+"""Checks of the stored statistics against the values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.check.checks import NotChecked, Scan
+from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.moments import SegmentMoments, join_moments, segment_moments
+from roboreel.check.statistics import (
+    flat_camera,
+    has_whole_statistics,
+    missing_statistics,
+    statistics_file,
+)
+from roboreel.check.words import enumerated
+from roboreel.errors import DatasetError
+from roboreel.findings import finding
+from roboreel.format.counters import COUNTERS
+from roboreel.format.episode_stats import read_episode_stat_columns
+from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
+from roboreel.stats.compare import compare_stats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from roboreel.check.checks import Outcome
+    from roboreel.check.context import Context
+    from roboreel.check.data_file import Block
+    from roboreel.findings import Finding
+    from roboreel.format.episode_stats import EpisodeStatColumns
+    from roboreel.stats.moments import Moments
+    from roboreel.storage.scan import ScannedColumn
+
+__all__ = ["SCANS"]
+
+_INDICES = [name for name in COUNTERS if name.endswith("index")]
+# As in stats/compare.py: some store float32, and everyone sums in another order.
+_TOLERANCE = 1e-3
+_MOST_GATHERED = 4096
+
+
+class Statistics(Scan):
+    """Whether the stored statistics, of all rows and of each episode, are those of the values."""
+
+    codes = ("RR501", "RR503", "RR504", "RR506")
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._totals: dict[str, Moments] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        # Gathered and then compared together: a call for each of many small files takes longer.
+        self._gathered: dict[str, list[tuple[NDArray[np.int64], SegmentMoments]]] = {}
+        self._num_gathered = 0
+        self._lost: set[str] = set()
+        self._lost_files = False
+        self._of_episodes: dict[str, EpisodeStatColumns] = {}
+        self._unreadable: DatasetError | None = None
+        self._is_whole = has_whole_statistics(context)
+        # Nothing is normalized by the statistics of an index, and edits leave them behind.
+        numbers = [
+            name
+            for name, feature in context.manifest.features.items()
+            if feature.kind == "number" and name not in _INDICES
+        ]
+        cameras = [] if self._is_whole else context.manifest.cameras
+        try:
+            self._of_episodes = read_episode_stat_columns(context.manifest, [*numbers, *cameras])
+        except DatasetError as error:
+            self._unreadable = error
+
+    def lose(self, feature: str | None) -> None:
+        """Take note that the statistics of all rows cannot be computed."""
+        if feature is None:
+            self._lost_files = True
+        else:
+            self._lost.add(feature)
+
+    def block(self, block: Block) -> Iterator[Finding]:
+        """Add up the values, and compare those of each episode."""
+        starts, positions = _segments(block)
+        for name, column in block.columns.items():
+            if column.values is None or not column.num_rows or name in _INDICES:
+                continue
+            shape = column.values.shape[1:]
+            if self._shapes.setdefault(name, shape) == shape:
+                part = (positions, _moments(column, starts))
+                self._gathered.setdefault(name, []).append(part)
+            else:
+                self._lost.add(name)
+        self._lost.update(self.context.manifest.features.keys() - block.columns.keys())
+        self._num_gathered += len(positions)
+        if self._num_gathered > _MOST_GATHERED:
+            yield from self._compare_gathered()
+
+    def finish(self) -> Iterator[Outcome]:
+        """Compare the statistics of all rows."""
+        yield from self._compare_gathered()
+        file = statistics_file(self.context)
+        if file is None or is_lfs_pointer(self.context.root / file):
+            for code in ("RR501", "RR506"):
+                yield NotChecked(code, "There are no statistics.")
+            return
+        if self._unreadable is not None:
+            yield finding("RR111", str(self._unreadable), file=EPISODE_STATS_PATH, fixable=True)
+            yield NotChecked("RR506", str(self._unreadable))
+        if self._is_whole:
+            yield from self._compare_whole()
+        else:
+            yield from self._judge_episodes()
+
+    def _compare_whole(self) -> Iterator[Outcome]:
+        if not self.context.is_whole:
+            yield NotChecked("RR501", "Only some episodes were read.")
+            return
+        if self._lost_files:
+            yield NotChecked("RR501", "Some data files cannot be read.")
+            return
+        for name, total in self._totals.items():
+            stored = self.context.stats.get(name)
+            if stored is None:
+                continue
+            if name in self._lost:
+                yield NotChecked("RR501", f"Some rows of {name!r} cannot be read.")
+                continue
+            shape = self._shapes[name] or (1,)
+            size = math.prod(shape)
+            computed = total.as_stats(shape, quantiles={}, nan_count=np.zeros(size, np.int64))
+            for problem in compare_stats(name, stored, computed):
+                yield finding("RR501", problem, file=STATS_PATH, feature=name)
+
+    def _judge_episodes(self) -> Iterator[Outcome]:
+        """Judge what v2.1 has in place of statistics of the whole dataset."""
+        if not self._of_episodes:
+            return
+        features = self.context.manifest.features
+        yield from missing_statistics(dict(features), self._of_episodes, EPISODE_STATS_PATH)
+        for name, columns in self._of_episodes.items():
+            stored = columns.std[~np.isnan(columns.mean).all(axis=1)]
+            if features[name].is_camera and not (np.isfinite(stored) & (stored > 0)).all():
+                yield flat_camera(name, EPISODE_STATS_PATH)
+
+    def _compare_gathered(self) -> Iterator[Finding]:
+        """Add what was gathered to the totals, and yield the episodes that differ."""
+        wrong: dict[int, list[tuple[str, str]]] = {}
+        for name, parts in self._gathered.items():
+            moments = join_moments([part for _, part in parts])
+            positions = np.concatenate([numbers for numbers, _ in parts])
+            total, before = moments.total(), self._totals.get(name)
+            self._totals[name] = total if before is None else before.plus(total)
+            if name in self._of_episodes:
+                stored = self._of_episodes[name]
+                for position, says in _differences(moments, positions, stored, self._shapes[name]):
+                    wrong.setdefault(position, []).append((name, says))
+        self._gathered, self._num_gathered = {}, 0
+        for position, problems in sorted(wrong.items()):
+            yield self._wrong_episode(position, problems)
+
+    def _wrong_episode(self, position: int, problems: list[tuple[str, str]]) -> Finding:
+        number = int(self.context.manifest.episodes.number[position])
+        names = list(dict.fromkeys(name for name, _ in problems))
+        more = f"; also {enumerated(map(repr, names[1:]))}" if len(names) > 1 else ""
+        return finding(
+            "RR506",
+            f"Episode {number}, {names[0]!r}: {problems[0][1]}{more}.",
+            # Where there are no others, these are what training normalizes by.
+            severity="warning" if self._is_whole else "error",
+            file=None if self._is_whole else EPISODE_STATS_PATH,
+            episode=number,
+            feature=names[0] if len(names) == 1 else None,
+        )
+
+
+def _segments(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the episodes of a block and the rows between them start, and which they are."""
+    num_rows = max((column.num_rows for column in block.columns.values()), default=0)
+    spans = block.spans
+    starts = np.unique(np.concatenate([[0], spans.start, spans.stop]))
+    starts = starts[starts < num_rows].astype(np.int64)
+    episodes = np.full(len(starts), -1, np.int64)
+    episodes[np.searchsorted(starts, spans.start)] = spans.position
+    return starts, episodes
+
+
+def _moments(column: ScannedColumn, starts: NDArray[np.int64]) -> SegmentMoments:
+    values: NDArray[Any] = np.asarray(column.values).reshape(column.num_rows, -1)
+    values = values.astype(np.float64)
+    finite: NDArray[np.bool_] | None = np.isfinite(values)
+    if column.nulls is not None and finite is not None:
+        finite[column.nulls] = False
+    if finite is not None and finite.all():
+        finite = None
+    return segment_moments(values, starts, finite)
+
+
+def _differences(
+    moments: SegmentMoments,
+    positions: NDArray[np.int64],
+    stored: EpisodeStatColumns,
+    shape: tuple[int, ...],
+) -> Iterator[tuple[int, str]]:
+    """Yield the episodes whose stored statistics differ, each with what differs first."""
+    inside = positions >= 0
+    positions = positions[inside]
+    computed = {key: getattr(moments, key)[inside] for key in ("min", "max", "mean", "std")}
+    size = stored.mean.shape[1]
+    if computed["mean"].shape[1] != size:
+        if len(shape) < 2 or shape[-1] != size:
+            return
+        computed = _over_last_axis(computed, size)
+    counted: NDArray[np.bool_] = np.all(moments.count[inside] > 0, axis=1)
+    there: NDArray[np.bool_] = ~np.all(np.isnan(stored.mean[positions]), axis=1)
+    scale = np.maximum(np.abs(computed["min"]), np.abs(computed["max"])).max(axis=1) + 1e-6
+    said: set[int] = set()
+    for key, right in computed.items():
+        found = getattr(stored, key)[positions]
+        tolerance = _TOLERANCE * (scale[:, None] + np.abs(right))
+        with np.errstate(invalid="ignore"):
+            differs = np.abs(found - right) > tolerance
+        differs |= ~np.isfinite(found) & there[:, None]
+        differs &= counted[:, None]
+        for row in np.flatnonzero(differs.any(axis=1)).tolist():
+            if row not in said:
+                said.add(row)
+                element = int(np.flatnonzero(differs[row])[0])
+                says = (
+                    f"{key} is {found[row, element]:.6g} in the metadata and "
+                    f"{right[row, element]:.6g} in the values, at element {element}"
+                )
+                yield int(positions[row]), says
+
+
+def _over_last_axis(
+    computed: dict[str, NDArray[np.float64]], size: int
+) -> dict[str, NDArray[np.float64]]:
+    """Return statistics over all axes of a value but the last, as LeRobot stores them."""
+    parts = {key: values.reshape(len(values), -1, size) for key, values in computed.items()}
+    mean = parts["mean"].mean(axis=1)
+    variance = (parts["std"] ** 2 + (parts["mean"] - mean[:, None]) ** 2).mean(axis=1)
+    return {
+        "min": parts["min"].min(axis=1),
+        "max": parts["max"].max(axis=1),
+        "mean": mean,
+        "std": np.sqrt(variance),
+    }
+
+
+SCANS: tuple[type[Scan], ...] = (Statistics,)

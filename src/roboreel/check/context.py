@@ -1,0 +1,106 @@
+"""A dataset under check: its manifest, and handles that open when first used."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.check.listing import list_files
+from roboreel.errors import DatasetError
+from roboreel.format.paths import STATS_PATH
+from roboreel.format.statistics import read_stats
+from roboreel.frames.frame_reader import FrameReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.check.listing import Listing
+    from roboreel.schema import Manifest
+    from roboreel.stats import FeatureStats
+
+    Progress = Callable[[str, int, int], None]
+
+__all__ = ["Context"]
+
+
+class Context:
+    """What checks look at. They read from it, and change nothing.
+
+    Args:
+        manifest: The dataset.
+        episodes: Numbers of the episodes to check; all when not given.
+        on_progress: Called with what is being read, how much of it is done, and how much there is.
+
+    Raises:
+        EpisodeNotFoundError: A number that no episode has.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        *,
+        episodes: Sequence[int] | None = None,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self.manifest = manifest
+        self.root = manifest.root
+        self.is_whole = episodes is None
+        """Whether all episodes are to be checked."""
+        count = len(manifest.episodes)
+        self.wanted: NDArray[np.bool_] = np.full(count, self.is_whole)
+        """Whether to check each episode, by its position."""
+        if episodes is not None:
+            self.wanted[manifest.episodes.positions_of(episodes)] = True
+        self._on_progress = on_progress
+
+    def report_progress(self, what: str, done: int, total: int) -> None:
+        """Tell whoever waits how far a check is: ``("Data files", 3, 40)``."""
+        if self._on_progress is not None:
+            self._on_progress(what, done, total)
+
+    @cached_property
+    def listing(self) -> Listing:
+        """The files in the dataset's folders."""
+        return list_files(self.manifest)
+
+    @cached_property
+    def frames(self) -> FrameReader:
+        """What the data and video files hold, as training reads it."""
+        return FrameReader(self.manifest, decode_threads=1)
+
+    @cached_property
+    def stats(self) -> dict[str, FeatureStats]:
+        """The stored statistics of the whole dataset; empty if there are none to be read."""
+        if STATS_PATH not in self.listing:
+            return {}
+        try:
+            return read_stats(self.manifest)
+        except DatasetError:  # a finding of its own: RR107 or RR111
+            return {}
+
+    @cached_property
+    def positions_by_data_file(self) -> list[NDArray[np.int64]]:
+        """The positions of the episodes in each data file, whether wanted or not."""
+        return _by_file(self.manifest.episodes.data_file, len(self.manifest.data_files))
+
+    def positions_by_video_file(self, camera: str) -> list[NDArray[np.int64]]:
+        """Return the positions of the episodes in each video file of a camera, wanted or not."""
+        clips = self.manifest.episodes.clips[camera]
+        return _by_file(clips.file, len(self.manifest.video_files[camera]))
+
+    def video_files(self) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
+        """Yield camera, path and episodes' positions of each video file with a wanted episode."""
+        for camera, files in self.manifest.video_files.items():
+            for file, positions in enumerate(self.positions_by_video_file(camera)):
+                if self.wanted[positions].any():
+                    yield camera, files[file], positions
+
+
+def _by_file(file: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+    order = np.argsort(file, kind="stable")
+    bounds = np.searchsorted(file[order], np.arange(count + 1))
+    return np.split(order, bounds)[1:-1] if count else []

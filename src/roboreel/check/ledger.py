@@ -1,0 +1,109 @@
+"""The account of a run: what was asked for, what was found, and what could not be checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roboreel.check.checks import NotChecked
+from roboreel.check.result import Findings
+from roboreel.errors import DatasetError
+from roboreel.findings import RULES, TIERS, Finding, Tier, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from roboreel.check.checks import Outcome
+    from roboreel.check.context import Context
+
+__all__ = ["NEEDS_TIER", "ROUTINE", "Ledger"]
+
+_NOT_CHECKED = "RR001"
+_NOT_ASKED = "Not asked for."
+_DOES_NOT_APPLY = "Does not apply to this dataset."
+NEEDS_TIER = "Needs --tier"
+ROUTINE = (_NOT_ASKED, _DOES_NOT_APPLY, NEEDS_TIER)
+"""How reasons begin that nobody has to worry about."""
+
+
+class Ledger:
+    """Gathers findings, and knows of each rule whether it was checked.
+
+    Args:
+        codes: The codes that are asked for.
+        tier: The dearest tier that may be read.
+    """
+
+    def __init__(self, codes: Sequence[str], tier: Tier) -> None:
+        self._tier = tier
+        affordable = TIERS[: TIERS.index(tier) + 1]
+        self._asked = [code for code in codes if RULES[code].tier in affordable]
+        self._found: list[Finding] = []
+        self._checked: set[str] = set()
+        self._missed = {
+            code: f"{NEEDS_TIER} {RULES[code].tier}." if code in codes else _NOT_ASKED
+            for code in RULES
+            if code not in self._asked and code != _NOT_CHECKED
+        }
+
+    def wants(self, codes: Iterable[str]) -> bool:
+        """Return whether any of these codes is asked for."""
+        return any(code in self._asked for code in codes)
+
+    def run(self, codes: Sequence[str], check: Callable[[], Iterable[Outcome]]) -> None:
+        """Run a check; an error of ours is the finding that its codes were not checked."""
+        asked = [code for code in dict.fromkeys(codes) if code in self._asked]
+        self._checked.update(asked)
+        try:
+            self.add(check())
+        except (DatasetError, OSError) as error:
+            for code in asked:
+                self._missed.setdefault(code, str(error))
+            self._found.append(
+                finding(_NOT_CHECKED, f"Could not check {', '.join(asked)}: {error}")
+            )
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """Take in what a check yields; what was not asked for is left out."""
+        for outcome in outcomes:
+            if isinstance(outcome, NotChecked):
+                self._missed.setdefault(outcome.code, outcome.reason)
+            elif outcome.code in self._asked or outcome.code == _NOT_CHECKED:
+                self._found.append(outcome)
+
+    def give_up(self, reason: str) -> None:
+        """Take note that nothing else can be checked."""
+        for code in self._asked:
+            if code != _NOT_CHECKED:
+                self._missed.setdefault(code, reason)
+
+    def close(self, root: Path, context: Context | None = None) -> Findings:
+        """Return the result. Findings about episodes that are not wanted are left out."""
+        for code in self._asked:
+            if code not in self._checked and code != _NOT_CHECKED:
+                self._missed.setdefault(code, _DOES_NOT_APPLY)
+        if context is not None and not context.manifest.cameras:
+            for code, reason in self._missed.items():
+                if reason.startswith(NEEDS_TIER) and RULES[code].tier in ("index", "deep"):
+                    self._missed[code] = _DOES_NOT_APPLY
+        found = [one for one in self._found if context is None or _is_wanted(one, context)]
+        found.sort(key=_place)
+        return Findings(
+            root=root,
+            tier=self._tier,
+            found=tuple(dict.fromkeys(found)),
+            checked=tuple(code for code in RULES if code in self._checked - self._missed.keys()),
+            not_checked={code: self._missed[code] for code in RULES if code in self._missed},
+        )
+
+
+def _place(found: Finding) -> tuple[str, int, str, str]:
+    episode = -1 if found.episode is None else found.episode
+    return found.code, episode, found.file or "", found.feature or ""
+
+
+def _is_wanted(found: Finding, context: Context) -> bool:
+    if context.is_whole or found.episode is None:
+        return True
+    episodes = context.manifest.episodes
+    return bool(found.episode in episodes.number[context.wanted])

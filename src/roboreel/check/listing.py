@@ -1,0 +1,100 @@
+"""Which files a dataset's folder has. They are listed, not opened."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from roboreel.format.paths import METADATA_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from roboreel.schema import Manifest
+
+__all__ = ["Listing", "is_lfs_pointer", "list_files", "top_folders"]
+
+_POINTER_START = b"version https://git-lfs.github.com/spec/"
+_MOST_POINTER_BYTES = 1024
+# Folders inside folders, where links may go round in circles.
+_DEEPEST = 8
+
+
+class Listing:
+    """The files in some folders of a dataset, by their paths with forward slashes.
+
+    What begins with a dot is left out: it is not part of the dataset.
+
+    Args:
+        root: The dataset.
+        folders: Folders directly below it; those that do not exist are passed over.
+    """
+
+    def __init__(self, root: Path, folders: Iterable[str]) -> None:
+        self._root = root
+        self.paths: set[str] = set()
+        self.links: list[str] = []
+        """Files and folders that are symbolic links."""
+        for folder in folders:
+            if (root / folder).is_symlink():
+                self.links.append(folder)
+            if (root / folder).is_dir():
+                self._add(str(root), folder)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self.paths
+
+    def size_bytes(self, path: str) -> int:
+        """Return the size of a file; 0 if it cannot be told."""
+        try:
+            return (self._root / path).stat().st_size
+        except OSError:
+            return 0
+
+    def _add(self, root: str, folder: str) -> None:
+        for entry in _entries(f"{root}/{folder}"):
+            path = f"{folder}/{entry.name}"
+            # Files first, and by what the folder itself says: there may be 300,000.
+            if entry.is_file(follow_symlinks=False):
+                self.paths.add(path)
+            elif entry.is_symlink():
+                self.links.append(path)
+                if entry.is_file():
+                    self.paths.add(path)
+                elif entry.is_dir() and path.count("/") < _DEEPEST:
+                    self._add(root, path)
+            elif entry.is_dir():
+                self._add(root, path)
+
+
+def list_files(manifest: Manifest) -> Listing:
+    """Return the files in ``meta/`` and in the folders that the path templates name."""
+    sets = [manifest.data_files, *manifest.video_files.values()]
+    tops = {files.template.split("/", 1)[0] for files in sets} | {METADATA_FOLDER}
+    if any("{" in top or "." in top for top in tops):
+        tops |= set(top_folders(manifest.root))
+    return Listing(manifest.root, sorted(tops))
+
+
+def top_folders(root: Path) -> list[str]:
+    """Return the folders directly below a dataset's."""
+    return sorted(entry.name for entry in _entries(str(root)) if entry.is_dir())
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Return whether a file is what Git leaves in place of one that Git LFS has not fetched."""
+    try:
+        if path.stat().st_size > _MOST_POINTER_BYTES:
+            return False
+        with path.open("rb") as file:
+            return file.read(len(_POINTER_START)) == _POINTER_START
+    except OSError:
+        return False
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith("."):
+                yield entry

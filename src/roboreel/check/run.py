@@ -1,0 +1,109 @@
+"""Running checks, from the cheapest tier to the dearest, and gathering what they find."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roboreel.check.context import Context
+from roboreel.check.ledger import Ledger
+from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.pointers import pointer_finding
+from roboreel.check.registry import CHECKS, SCANS
+from roboreel.check.scanning import PASS_CODES, scan_rows
+from roboreel.check.selection import needed_tier, select_codes
+from roboreel.errors import (
+    DatasetError,
+    NotADatasetError,
+    UnsafePathError,
+    UnsupportedVersionError,
+)
+from roboreel.findings import TIERS, finding
+from roboreel.format import read_manifest
+from roboreel.format.hub import dataset_folder
+from roboreel.format.paths import INFO_PATH
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from roboreel.check.result import Findings
+    from roboreel.findings import Finding, Tier
+
+__all__ = ["check_dataset"]
+
+
+def check_dataset(
+    path: str | os.PathLike[str],
+    *,
+    tier: Tier | None = None,
+    only: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    episodes: Sequence[int] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Findings:
+    """Return everything that is wrong with a dataset. Nothing is changed.
+
+    Args:
+        path: The dataset's folder, or its address on the Hub if it is on this machine.
+        tier: What to read, with all that is cheaper: ``"metadata"``, ``"numbers"`` (every row),
+            ``"index"`` (the packet tables of the videos) or ``"deep"`` (every image). By default
+            ``"index"``, or what the codes of ``only`` need.
+        only: Codes, or beginnings of codes, to look for: ``["RR5", "RR101"]``.
+        ignore: Codes, or beginnings of codes, not to look for.
+        episodes: Numbers of the episodes to check; all when not given.
+        on_progress: Called with what is being read, how much of it is done, and how much there is.
+
+    Raises:
+        NotADatasetError: There is no dataset at this path.
+        EpisodeNotFoundError: A number that no episode has.
+        ValueError: No rule has such a code.
+    """
+    codes = select_codes(only, ignore)
+    tier = tier or needed_tier(only)
+    ledger = Ledger(codes, tier)
+    root = dataset_folder(path)
+    try:
+        manifest = read_manifest(root)
+    except NotADatasetError:
+        raise
+    except DatasetError as error:
+        ledger.add([_unopenable(error, root)])
+        ledger.give_up("The metadata cannot be read.")
+        return ledger.close(root)
+    context = Context(manifest, episodes=episodes, on_progress=on_progress)
+    for level in TIERS[: TIERS.index(tier) + 1]:
+        if level == "numbers":
+            _scan(context, ledger)
+        for check in CHECKS:
+            is_wanted = ledger.wants((*check.codes, *check.also))
+            if check.tier == level and is_wanted and check.applies(context):
+                ledger.run(check.codes, lambda check=check: check.run(context))  # type: ignore[misc]
+    return ledger.close(root, context)
+
+
+def _scan(context: Context, ledger: Ledger) -> None:
+    scans = [scan for scan in SCANS if ledger.wants(scan.codes)]
+    codes = [*PASS_CODES, *(code for scan in scans for code in scan.codes)]
+    if ledger.wants(codes):
+        ledger.run(codes, lambda: scan_rows(context, [scan(context) for scan in scans]))
+
+
+def _unopenable(error: DatasetError, root: Path) -> Finding:
+    """Return the finding that says why a dataset cannot be opened at all."""
+    file = _file_in(str(error), root)
+    if file is not None and is_lfs_pointer(root / file):
+        return pointer_finding(file)
+    if isinstance(error, UnsafePathError):
+        return finding("RR108", str(error), file=INFO_PATH)
+    if isinstance(error, UnsupportedVersionError):
+        return finding("RR102", str(error), severity="error", file=INFO_PATH)
+    return finding("RR111", str(error), file=file)
+
+
+def _file_in(message: str, root: Path) -> str | None:
+    """Return the file that an error is about: its path is the last thing that ours quote."""
+    start = message.rfind(str(root))
+    if start < 0:
+        return None
+    return message[start + len(str(root)) :].split("'")[0].strip("/\\").replace("\\", "/") or None

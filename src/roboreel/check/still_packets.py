@@ -1,0 +1,191 @@
+"""Stretches of a video whose packets say that nothing changes.
+
+An encoder spends next to nothing on an image that equals the one before, and encodes equal images to
+equal keyframes. Both are also true of a scene in which nothing moves, so this is never more than a
+hint: what counts is whether the camera usually sees movement, and whether the robot moves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.check.movement import Movement, runs_of
+from roboreel.check.words import counted
+from roboreel.findings import finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from roboreel.check.clip_places import PlacedClips
+    from roboreel.check.context import Context
+    from roboreel.findings import Finding
+    from roboreel.schema import Manifest
+    from roboreel.video.packet_table import PacketTable
+
+__all__ = ["StillPackets", "is_common", "is_long", "shortest_still"]
+
+_SHORTEST_S, _SHORTEST_IMAGES = 0.5, 10
+_LONG_S = 2.0
+# What all codecs spend at most on an image that copies the one before: a header, and a share of
+# each block of 16x16 pixels.
+_TINY_BYTES, _TINY_PER_BLOCK = 24, 1 / 8
+# The camera's usual packets, keyframes apart, must be so many times larger.
+_LIVE = 4
+# So many keyframes of equal size in a row are equal.
+_EQUAL_KEYFRAMES = 4
+_SIMILAR = 0.1
+_BIN_BYTES, _BINS = 8, 2048
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Frames of an episode in which packets are still."""
+
+    file: str
+    position: int
+    """The episode's position."""
+    start: int
+    stop: int
+    packet_bytes: float
+    """Mean size of its packets, keyframes apart."""
+
+
+class StillPackets:
+    """Gathers still stretches of a camera's videos, and judges them when all are known."""
+
+    def __init__(self, manifest: Manifest, camera: str) -> None:
+        self._manifest = manifest
+        self._camera = camera
+        self._least = shortest_still(manifest.fps)
+        self._sizes = np.zeros(_BINS, np.int64)
+        self._similar: list[_Stretch] = []
+        self._equal: list[_Stretch] = []
+
+    def add(self, file: str, placed: PlacedClips, table: PacketTable) -> None:
+        """Add a video.
+
+        Args:
+            file: Its path below the dataset's folder.
+            placed: Where its clips lie.
+            table: Its packets.
+        """
+        size, keyframe = table.size[table.shown], table.keyframe[table.shown]
+        height, width = table.coding.image_size
+        tiny_bytes = _TINY_BYTES + _TINY_PER_BLOCK * height * width / 256
+        bins = np.minimum(size[~keyframe] // _BIN_BYTES, _BINS - 1)
+        self._sizes += np.bincount(bins, minlength=_BINS)
+        change = _keyframe_changes(size, keyframe)
+        similar = np.where(keyframe, change <= np.maximum(_SIMILAR * size, 8), size <= tiny_bytes)
+        equal = np.where(keyframe, change == 0, size <= tiny_bytes)
+        clips = placed.clips
+        for clip, start in enumerate(placed.first.tolist()):
+            span = slice(start, start + int(clips.length[clip]))
+            sizes, keys = size[span], keyframe[span]
+            for found, flags in ((self._similar, similar[span]), (self._equal, equal[span])):
+                for first, stop in self._runs(flags):
+                    inner = keys[first + 1 : stop]
+                    if found is self._equal and inner.sum() < _EQUAL_KEYFRAMES - 1:
+                        continue
+                    others = sizes[first + 1 : stop][~inner]
+                    mean = float(others.mean()) if len(others) else 0.0
+                    position = int(clips.position[clip])
+                    found.append(_Stretch(file, position, first, stop, mean))
+
+    def _runs(self, still: NDArray[np.bool_]) -> list[tuple[int, int]]:
+        """Return runs of still images, with the one that the first of them equals."""
+        if len(still):
+            still[0] = False
+        return [(start - 1, stop) for start, stop in runs_of(still, self._least - 1)]
+
+    def findings(self, context: Context) -> Iterator[Finding]:
+        """Yield the stretches in which the camera seems to be frozen while the robot moves."""
+        usual, fps, lengths = self._usual_bytes, self._manifest.fps, self._manifest.episodes.length
+        live = [
+            one
+            for one in self._similar
+            if usual >= _LIVE * one.packet_bytes > 0
+            and is_long(one.stop - one.start, int(lengths[one.position]), fps)
+        ]
+        stretches = _longest([*live, *self._equal])
+        if not stretches:
+            return
+        movement = Movement(context.frames)
+        starts = self._manifest.episodes.start
+        moving = [
+            one
+            for one in stretches
+            if context.wanted[one.position]
+            and movement.moves(
+                int(starts[one.position]) + one.start, int(starts[one.position]) + one.stop
+            )
+        ]
+        if is_common(len(moving), int(context.wanted.sum())):
+            what = (
+                f"By its packets, {self._camera!r} often shows the same image for long: in "
+                f"{len(moving):,} of {int(context.wanted.sum()):,} episodes. Check with --deep."
+            )
+            yield finding("RR409", what, feature=self._camera)
+            return
+        for one in moving:
+            row = int(starts[one.position])
+            number = int(self._manifest.episodes.number[one.position])
+            what = (
+                f"By its packets, the camera shows the same image for "
+                f"{counted(one.stop - one.start, 'frame')} of episode {number} while numbers change. "
+                "Check with --deep."
+            )
+            yield finding(
+                "RR409",
+                what,
+                file=one.file,
+                episode=number,
+                feature=self._camera,
+                rows=(row + one.start, row + one.stop),
+            )
+
+    @property
+    def _usual_bytes(self) -> float:
+        """The median size of the camera's packets, keyframes apart; 0 if there are only those."""
+        total = int(self._sizes.sum())
+        if not total:
+            return 0.0
+        return float(np.searchsorted(np.cumsum(self._sizes), total / 2)) * _BIN_BYTES
+
+
+def _longest(stretches: list[_Stretch]) -> list[_Stretch]:
+    """Return the longest stretch of each episode."""
+    longest: dict[int, _Stretch] = {}
+    for one in stretches:
+        known = longest.get(one.position)
+        if known is None or one.stop - one.start > known.stop - known.start:
+            longest[one.position] = one
+    return list(longest.values())
+
+
+def shortest_still(fps: float) -> int:
+    """Return how many equal images in a row are worth telling."""
+    return max(_SHORTEST_IMAGES, round(_SHORTEST_S * fps))
+
+
+def is_long(count: int, length: int, fps: float) -> bool:
+    """Return whether so many frames of an episode make up for weak evidence: 2 s, or half of it."""
+    return count >= min(_LONG_S * fps, length / 2)
+
+
+def is_common(count: int, total: int) -> bool:
+    """Return whether something is so common among episodes that it is better told once."""
+    return count > 2 and 4 * count > total
+
+
+def _keyframe_changes(size: NDArray[np.int32], keyframe: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return by how many bytes each keyframe differs from the one before it, ``(N,)``."""
+    change = np.zeros(len(size), np.int64)
+    places = np.flatnonzero(keyframe)
+    sizes = size[places].astype(np.int64)
+    change[places] = np.abs(np.diff(sizes, prepend=sizes[:1]))
+    return change

@@ -1,0 +1,156 @@
+"""Checks of the metadata, and of which files there are. No data file is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.check.checks import Check
+from roboreel.check.places import find_misplaced
+from roboreel.check.words import name_episodes
+from roboreel.findings import finding
+from roboreel.format.paths import INFO_PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.check.context import Context
+    from roboreel.findings import Finding
+    from roboreel.schema import FileSet
+
+__all__ = ["CHECKS"]
+
+_SUFFIXES = (".parquet", ".mp4")
+
+
+def metadata_problems(context: Context) -> Iterator[Finding]:
+    """Yield what was found when the metadata was read; `Dataset.problems` shows the same."""
+    yield from context.manifest.problems
+
+
+def listed_and_stored_files(context: Context) -> Iterator[Finding]:
+    """Yield files that the metadata names and that are not there, and files that it does not name."""
+    manifest = context.manifest
+    sets: dict[str | None, FileSet] = {None: manifest.data_files}
+    sets.update(manifest.video_files)
+    paths = {camera: files.paths() for camera, files in sets.items()}
+    missing = {camera: _missing(context, camera, paths[camera]) for camera in sets}
+    absent = [paths[camera][file] for camera, files in missing.items() for file in files]
+    moved = find_misplaced(context, absent) if absent else {}
+    yield from _misplaced(moved)
+    for camera, files in missing.items():
+        left = [file for file in files if paths[camera][file] not in moved]
+        if camera is not None and left and len(left) == len(sets[camera]):
+            yield _camera_without_files(camera, len(left))
+        else:
+            yield from (_missing_file(context, camera, file) for file in left)
+    known = {path for camera in sets for path in paths[camera]} | set(moved.values())
+    tops = {files.template.split("/", 1)[0] for files in sets.values()}
+    yield from _orphans(context, known, tops)
+
+
+def links_out(context: Context) -> Iterator[Finding]:
+    """Yield links that lead out of the folder; those of the Hub's cache do, and may."""
+    root = context.root.resolve()
+    blobs = root.parent.parent / "blobs"
+    for path in context.listing.links:
+        target = (root / path).resolve()
+        if not (target.is_relative_to(root) or target.is_relative_to(blobs)):
+            yield finding(
+                "RR108",
+                f"This is a link to {str(target)!r}: a copy of the folder would lack what is there.",
+                severity="note",
+                file=path,
+            )
+
+
+def _missing(context: Context, camera: str | None, paths: Sequence[str]) -> list[int]:
+    """Return which data files, or files of a camera, of wanted episodes do not exist."""
+    used = _file_of_episode(context, camera)
+    wanted = np.zeros(len(paths), bool)
+    wanted[used[context.wanted & (used >= 0)]] = True
+    return [file for file in np.flatnonzero(wanted).tolist() if paths[file] not in context.listing]
+
+
+def _file_of_episode(context: Context, camera: str | None) -> NDArray[np.int64]:
+    episodes = context.manifest.episodes
+    return episodes.data_file if camera is None else episodes.clips[camera].file
+
+
+def _misplaced(moved: dict[str, str]) -> Iterator[Finding]:
+    """Yield one finding for each folder in which files lie that belong to another one."""
+    pairs: dict[tuple[str, str], list[str]] = {}
+    for named, there in moved.items():
+        pairs.setdefault((named.split("/")[0], there.split("/")[0]), []).append(named)
+    for (named_top, there_top), names in pairs.items():
+        first = names[0]
+        where = (
+            f"in {there_top}/, but the path template says {named_top}/"
+            if named_top != there_top
+            else "in other folders than the path template says"
+        )
+        yield finding(
+            "RR110",
+            f"{len(names)} {'file lies' if len(names) == 1 else 'files lie'} {where}: "
+            f"{moved[first]!r} in place of {first!r}.",
+            file=first,
+        )
+
+
+def _camera_without_files(camera: str, count: int) -> Finding:
+    return finding(
+        "RR109",
+        f"The camera {camera!r} is declared in info.json, but none of its video files exists: "
+        f"{count} {'is' if count == 1 else 'are'} named.",
+        severity="error",
+        file=INFO_PATH,
+        feature=camera,
+    )
+
+
+def _missing_file(context: Context, camera: str | None, file: int) -> Finding:
+    manifest = context.manifest
+    positions = np.flatnonzero(_file_of_episode(context, camera) == file)
+    files = manifest.data_files if camera is None else manifest.video_files[camera]
+    numbers = manifest.episodes.number[positions]
+    return finding(
+        "RR104",
+        f"The {'data' if camera is None else 'video'} file of {name_episodes(numbers)} is missing.",
+        file=files[file],
+        episode=int(numbers[0]) if len(numbers) == 1 else None,
+        feature=camera,
+    )
+
+
+def _orphans(context: Context, known: set[str], tops: Collection[str]) -> Iterator[Finding]:
+    """Yield the data and video files in some folders that are not known."""
+    is_v3 = context.manifest.version.startswith("v3")
+    for path in sorted(context.listing.paths - known):
+        if path.split("/", 1)[0] not in tops or not path.endswith(_SUFFIXES):
+            continue
+        # LeRobot reads every table below data/ in v3.0, listed or not.
+        is_read = is_v3 and _is_table_of_lerobot(path)
+        yield finding(
+            "RR105",
+            f"No episode uses this file of {context.listing.size_bytes(path):,} bytes"
+            + (", but LeRobot reads its rows as part of the dataset." if is_read else "."),
+            severity="error" if is_read else "warning",
+            file=path,
+        )
+
+
+def _is_table_of_lerobot(path: str) -> bool:
+    return path.startswith("data/") and path.count("/") == 2 and path.endswith(".parquet")
+
+
+CHECKS = (
+    Check(
+        ("RR101", "RR102", "RR103", "RR106", "RR111", "RR112", "RR113", "RR114", "RR203"),
+        metadata_problems,
+    ),
+    Check(("RR104", "RR105", "RR109", "RR110"), listed_and_stored_files),
+    Check(("RR108",), links_out),
+)

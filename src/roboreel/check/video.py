@@ -1,0 +1,120 @@
+"""Checks of the video files by their packet tables; nothing is decoded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from roboreel.check.camera_videos import camera_findings, late_indices, rate_explains
+from roboreel.check.checks import Check, NotChecked
+from roboreel.check.clip_findings import clip_findings, clips_of
+from roboreel.check.clip_places import place_clips
+from roboreel.check.listing import is_lfs_pointer
+from roboreel.check.pointers import pointer_finding
+from roboreel.check.still_packets import StillPackets
+from roboreel.check.swapped_videos import swapped_cameras, swapped_files
+from roboreel.check.video_survey import read_video, survey
+from roboreel.check.words import counted
+from roboreel.errors import MissingFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from roboreel.check.checks import Outcome
+    from roboreel.check.context import Context
+    from roboreel.check.video_survey import VideoFile
+    from roboreel.findings import Finding
+
+__all__ = ["CHECKS"]
+
+_CODES = (
+    "RR305",
+    *("RR401", "RR402", "RR403", "RR404", "RR405", "RR406"),
+    *("RR407", "RR408", "RR409", "RR410", "RR411", "RR412"),
+)
+
+
+def video_files(context: Context) -> Iterator[Outcome]:
+    """Yield what the packet tables of all videos tell, each read once.
+
+    Missing files are left to the checks of the metadata.
+    """
+    manifest = context.manifest
+    videos: dict[str, list[VideoFile]] = {camera: [] for camera in manifest.video_files}
+    still = {camera: StillPackets(manifest, camera) for camera in videos}
+    total = sum(len(files) for files in manifest.video_files.values())
+    unread = 0
+    for done, (camera, file, positions) in enumerate(context.video_files()):
+        context.report_progress("Videos", done, total)
+        video, findings = _read(context, camera, file, positions, still[camera])
+        yield from findings
+        if video is not None:
+            videos[camera].append(video)
+        unread += video is None
+    context.report_progress("Videos", total, total)
+    if unread:
+        reason = f"{counted(unread, 'video')} of {total:,} cannot be read."
+        yield from (NotChecked(code, reason) for code in _CODES if code != "RR401")
+    yield from _compared(context, videos)
+    for camera in videos:
+        yield from still[camera].findings(context)
+
+
+def _read(
+    context: Context,
+    camera: str,
+    file: str,
+    positions: NDArray[np.int64],
+    still: StillPackets,
+) -> tuple[VideoFile | None, list[Finding]]:
+    """Return what to keep of a file, with the findings about its clips, and what is wrong with it."""
+    manifest, path = context.manifest, context.root / file
+    if is_lfs_pointer(path):
+        return None, [pointer_finding(file)]
+    clips = clips_of(manifest, camera, positions)
+    try:
+        table, findings = read_video(path, file, clips.num_frames)
+    except MissingFileError:
+        return None, []
+    findings = [replace(one, feature=camera) for one in findings]
+    if len(positions) == 1:
+        number = int(manifest.episodes.number[positions[0]])
+        findings = [replace(one, episode=number) for one in findings]
+    if table is None:
+        return None, findings
+    placed = place_clips(clips, table)
+    video = survey(path, file, positions, placed, table)
+    if not rate_explains(video, manifest.fps):
+        own = clip_findings(context, camera, file, placed, table)
+        video = replace(video, findings=tuple(own))
+    still.add(file, placed, table)
+    return video, findings
+
+
+def _compared(context: Context, videos: dict[str, list[VideoFile]]) -> Iterator[Finding]:
+    """Yield what comparing videos tells, then what is wrong with each that it does not explain."""
+    manifest = context.manifest
+    yield from late_indices([video for files in videos.values() for video in files])
+    swapped = list(swapped_cameras(manifest, videos))
+    for camera, files in videos.items():
+        swapped += swapped_files(manifest, camera, files)
+    yield from swapped
+    explained = {one.file for one in swapped}
+    exchanged = {one.feature for one in swapped if one.file is None}
+    for camera, files in videos.items():
+        others = [video for video in files if video.file not in explained]
+        for video in others:
+            yield from video.findings
+        if others:
+            found = camera_findings(manifest, camera, others)
+            yield from (one for one in found if camera not in exchanged or one.code != "RR406")
+
+
+def _has_videos(context: Context) -> bool:
+    return any(len(files) for files in context.manifest.video_files.values())
+
+
+CHECKS = (Check(_CODES, video_files, applies=_has_videos),)

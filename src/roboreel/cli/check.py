@@ -1,0 +1,151 @@
+"""roboreel check: everything that is wrong with a dataset."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from roboreel import __version__
+from roboreel.check import Findings, check_dataset
+from roboreel.check.baseline import read_baseline, without_known, write_baseline
+from roboreel.check.github import format_github
+from roboreel.check.sarif import to_sarif
+from roboreel.check.selection import select_codes
+from roboreel.check.text import format_text
+from roboreel.cli.arguments import DatasetArgument, EpisodesOption, parse_episodes_option
+from roboreel.cli.console import literal, output, print_json, print_line, progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["CheckCommand", "check"]
+
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+class TierName(Enum):
+    """The values of --tier."""
+
+    metadata = "metadata"
+    numbers = "numbers"
+    index = "index"
+    deep = "deep"
+
+
+class SeverityName(Enum):
+    """The values of --fail-on."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
+
+
+class FormatName(Enum):
+    """The values of --format."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    github = "github"
+
+
+class CheckCommand(TyperCommand):
+    """A command for which ``--deep`` is short for ``--tier deep``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  # click's, or typer's own
+        """Parse what was typed."""
+        return super().parse_args(ctx, ["--tier=deep" if arg == "--deep" else arg for arg in args])
+
+
+def check(
+    path: DatasetArgument,
+    tier: Annotated[
+        TierName | None,
+        typer.Option(
+            help="What to read. metadata: meta/ and file names. numbers: every row. index: the "
+            "tables of the videos too. deep: every image; --deep is short for it. Default: index."
+        ),
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="CODES", help="Look for these only: RR101,RR5.")
+    ] = "",
+    ignore: Annotated[str, typer.Option(metavar="CODES", help="Do not look for these.")] = "",
+    episodes: EpisodesOption = None,
+    form: Annotated[
+        FormatName, typer.Option("--format", help="How to print the findings.")
+    ] = FormatName.text,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Leave out the findings that this file lists."),
+    ] = None,
+    update: Annotated[
+        bool,
+        typer.Option("--write-baseline", help="Write all findings to the --baseline file."),
+    ] = False,
+    fail_on: Annotated[
+        SeverityName, typer.Option(help="Exit with 1 if there are findings as severe as this.")
+    ] = SeverityName.error,
+) -> None:
+    """Find what is wrong with a dataset. Nothing is changed.
+
+    Exit codes: 0 clean; 1 findings; 2 something could not be checked.
+    """
+    if update and baseline is None:
+        raise typer.BadParameter("Name the file with --baseline.", param_hint="'--write-baseline'")
+    known = {} if baseline is None or update else read_baseline(baseline)
+    with _progress() as on_progress:
+        findings = check_dataset(
+            path,
+            tier=None if tier is None else tier.value,
+            only=_codes(only, "--only"),
+            ignore=_codes(ignore, "--ignore"),
+            episodes=parse_episodes_option(episodes),
+            on_progress=on_progress,
+        )
+    if update and baseline is not None:
+        write_baseline(baseline, findings)
+        print_line(f"{len(findings)} findings are listed in {str(baseline)!r}.")
+        return
+    findings = without_known(findings, known)
+    _print(findings, form)
+    raise typer.Exit(findings.exit_code(fail_on.value))
+
+
+def _codes(text: str, option: str) -> list[str]:
+    codes = [code for code in text.replace(" ", ",").split(",") if code]
+    try:
+        select_codes(codes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
+    return codes
+
+
+def _print(findings: Findings, form: FormatName) -> None:
+    if form is FormatName.json:
+        print_json(findings.to_json())
+    elif form is FormatName.sarif:
+        print_json(to_sarif(findings, version=__version__))
+    elif form is FormatName.github:
+        print(format_github(findings))
+    else:
+        for line in format_text(findings, width=min(output.width, 100)).splitlines():
+            style = _STYLES.get(line.split(" ", 1)[0])
+            output.print(literal(line), style=style, soft_wrap=True)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    with progress_bar() as progress:
+        bars: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(what, total=total)
+            progress.update(bars[what], completed=done)
+
+        yield show

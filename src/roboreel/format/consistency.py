@@ -1,0 +1,95 @@
+"""What the metadata says in several places, compared."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.findings import finding
+from roboreel.format.paths import INFO_PATH, tasks_path
+from roboreel.format.tables import compare_totals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.findings import Finding
+    from roboreel.format.info import Info
+    from roboreel.schema import EpisodeTable
+
+__all__ = ["compare_metadata", "compare_spans"]
+
+_SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
+
+
+def compare_metadata(
+    root: Path, info: Info, episodes: EpisodeTable, tasks: Mapping[int, str]
+) -> tuple[Finding, ...]:
+    """Return where info.json, the episodes and the tasks do not fit each other."""
+    file = tasks_path(info.version_name)
+    totals = dict(info.totals)
+    missing: tuple[Finding, ...] = ()
+    if not tasks and len(episodes) and not (root / file).exists():
+        says = "The table of tasks is missing. Tasks come from the episodes."
+        missing = (finding("RR111", says, severity="warning", file=file, fixable=True),)
+        totals.pop("total_tasks", None)
+    return (
+        *compare_totals(totals, episodes, len(tasks)),
+        *missing,
+        *_compare_splits(info.splits, len(episodes)),
+    )
+
+
+def compare_spans(columns: Mapping[str, NDArray[Any]], file: str) -> tuple[Finding, ...]:
+    """Return where the row spans of the episodes differ from their lengths, or do not join.
+
+    Args:
+        columns: The columns of a v3.0 episode table, in the order of the episodes' numbers.
+        file: What holds it, below the dataset's folder.
+    """
+    number, length = columns["episode_index"], columns["length"]
+    start, stop = columns.get("dataset_from_index"), columns.get("dataset_to_index")
+    if start is None or stop is None:
+        says = "The episode table does not list row spans: they are derived from the lengths."
+        return (finding("RR114", says, file=file),) if len(number) else ()
+    wrong = np.flatnonzero(stop - start != length)
+    if len(wrong):
+        first = int(wrong[0])
+        says = (
+            f"Episode {number[first]} has length {length[first]} but spans "
+            f"{stop[first] - start[first]} rows ({len(wrong)} such episodes in all); the length is "
+            "used."
+        )
+        return (finding("RR203", says, file=file, episode=int(number[first])),)
+    order = np.argsort(start, kind="stable")
+    expected = np.concatenate([[0], stop[order][:-1]])
+    breaks = np.flatnonzero(start[order] != expected)
+    if not len(breaks):
+        return ()
+    first = int(order[breaks[0]])
+    says = (
+        f"Episode {number[first]} starts at row {start[first]}, but the episode before it ends at "
+        f"row {expected[breaks[0]]} ({len(breaks)} such places in all); the order is used."
+    )
+    return (finding("RR203", says, file=file, episode=int(number[first])),)
+
+
+def _compare_splits(splits: Mapping[str, str], num_episodes: int) -> tuple[Finding, ...]:
+    problems = []
+    for name, spelled in splits.items():
+        match = _SPLIT.fullmatch(spelled)
+        # Some write percentages or lists: their own business, which nobody here reads.
+        if match is None:
+            continue
+        start, stop = int(match[1]), int(match[2])
+        if stop > num_episodes or start > stop:
+            says = (
+                f"The split {name!r} is {spelled!r}, but there are {num_episodes} episodes: "
+                f"{f'0:{num_episodes}'!r} would be all."
+            )
+            problems.append(finding("RR113", says, file=INFO_PATH))
+    return tuple(problems)
