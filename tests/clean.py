@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import imagecodecs
 import numpy as np
+import pyarrow.parquet as pq
 
 from roboreel.format import write_manifest
 from roboreel.format.counters import COUNTERS, counter_columns
@@ -136,6 +137,9 @@ def _template(version: str, store: Store, per_file: int) -> Path:
     )
     clips = {camera: _write_videos(root, files, camera) for camera in files.videos}
     _write_data(root, files, store)
+    if version != "v3.0":
+        for path in (root / "data").rglob("*.parquet"):
+            _describe_as_lerobot_0_3(path)
     totals, episode_stats = _statistics(store)
     manifest = _manifest(root, version, store, files, clips)
     write_manifest(manifest, stats=totals, episode_stats=episode_stats)
@@ -205,6 +209,13 @@ def _write_data(root: Path, files: NewFiles, store: Store) -> None:
         write_data_file(root / files.data[file], tables, features(store), sync=False)
 
 
+def _describe_as_lerobot_0_3(path: Path) -> None:
+    """Describe lists in the words of ``datasets`` 3, which cannot read files of ``datasets`` 4."""
+    table = pq.read_table(path)
+    words = table.schema.metadata[b"huggingface"].replace(b'"List"', b'"Sequence"')
+    pq.write_table(table.replace_schema_metadata({b"huggingface": words}), path)
+
+
 def _write_videos(root: Path, files: NewFiles, camera: str) -> list[float]:
     """Write the video files of a camera, and return when each episode starts in its file."""
     starts: list[float] = []
@@ -224,9 +235,7 @@ def _statistics(store: Store) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     for episode in range(len(LENGTHS)):
         counted: dict[str, Any] = {}
         for name, feature in features(store).items():
-            part: Any = (
-                ImageAccumulator(3) if feature.is_camera else Accumulator(feature.value_shape)
-            )
+            part: Any = ImageAccumulator(3) if feature.is_camera else Accumulator(feature.shape)
             part.update(
                 _images(name, episode, store) if feature.is_camera else _columns(episode)[name]
             )

@@ -62,8 +62,11 @@ class Folder:
     def _path(self, template: str, episode: int, prefix: str, **names: str) -> str:
         if not self.is_v3:
             return template.format(episode_chunk=0, episode_index=episode, **names)
-        row = self.episode_rows()[episode]
-        numbers = {key: row[f"{prefix}/{key}"] for key in ("chunk_index", "file_index")}
+        keys = ("chunk_index", "file_index")
+        table = pq.read_table(
+            self.root / self.episode_table, columns=[f"{prefix}/{key}" for key in keys]
+        )
+        numbers = {key: table[f"{prefix}/{key}"][episode].as_py() for key in keys}
         return template.format(**numbers, **names)
 
     # The metadata.
@@ -170,6 +173,19 @@ class Folder:
             return table.set_column(column, field, pa.array(values, field.type))
 
         self.edit_frames(episode, edit)
+
+    def edit_all_frames(self, change: Callable[[pa.Table, int], pa.Table]) -> None:
+        """Change all data files, given the rows of an episode and its number.
+
+        If columns change, nothing describes them any more, as after a round trip through pandas.
+        """
+        for file in sorted({self.data(episode) for episode in range(len(LENGTHS))}):
+            before = self.row_groups(file)
+            pairs = zip(before, self.episodes_in(file), strict=True)
+            groups = [change(group, episode) for group, episode in pairs]
+            if not groups[0].schema.equals(before[0].schema):
+                groups = [group.replace_schema_metadata(None) for group in groups]
+            self.write_row_groups(file, groups)
 
     def row_groups(self, file: str) -> list[pa.Table]:
         """Return the row groups of a data file."""

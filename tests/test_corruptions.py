@@ -2,7 +2,9 @@
 
 import hashlib
 
+import av
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
@@ -12,13 +14,22 @@ from tests.clean import (
     NUM_ROWS,
     VERSIONS,
     clean_dataset,
+    film,
+    rows_of,
     shown,
     task_of,
 )
 from tests.corruptions import CORRUPTIONS, THE_SIXTEEN
 from tests.video_factory import number_of
+from tests.wild import WILD
+from tests.wild_videos import rotate
 
+WILD_CASES = [(wild, version) for wild in WILD for version in wild.versions]
 CASES = [(corruption, version) for corruption in CORRUPTIONS for version in corruption.versions]
+
+
+def named(name):
+    return next(corruption for corruption in CORRUPTIONS if corruption.name == name)
 
 
 def contents(root):
@@ -70,3 +81,55 @@ def test_the_sixteen_are_among_the_corruptions_and_names_are_unique():
     assert set(THE_SIXTEEN) <= set(names)
     assert len(THE_SIXTEEN) == 16
     assert len(names) >= 36
+
+
+def test_a_damaged_page_leaves_the_neighbours_readable(tmp_path):
+    place = named("damaged-page").apply(clean_dataset(tmp_path / "clean"))
+    with pq.ParquetFile(tmp_path / "clean" / place.files[0]) as file:
+        assert file.read_row_group(0).num_rows == LENGTHS[2]
+        assert file.read_row_group(1, ["timestamp"]).num_rows == LENGTHS[3]
+        with pytest.raises(OSError, match="page header"):
+            file.read_row_group(1, ["action"])
+
+
+def test_row_groups_are_whole_without_the_footer(tmp_path):
+    root = clean_dataset(tmp_path / "clean")
+    before = (root / "data/chunk-000/file-002.parquet").read_bytes()
+    place = named("parquet-without-footer").apply(root)
+    after = (root / place.files[0]).read_bytes()
+    assert before.startswith(after)
+    assert not after.endswith(b"PAR1")
+    assert len(after) > len(before) // 2
+
+
+def test_a_shifted_video_shows_the_same_images_later(tmp_path):
+    place = named("video-starts-half-a-second-late").apply(clean_dataset(tmp_path / "a", "v2.1"))
+    with av.open(str(tmp_path / "a" / place.files[0])) as container:
+        frames = list(container.decode(video=0))
+    assert frames[0].time == pytest.approx(0.5, abs=0.001)
+    numbers = [number_of(frame.to_ndarray(format="rgb24")) for frame in frames]
+    assert numbers == shown(CAMERAS[1], rows_of(2))
+
+
+def test_a_rotated_video_says_so_and_stores_the_same_images(tmp_path):
+    film(tmp_path / "a.mp4", CAMERAS[0], range(4))
+    rotate(tmp_path / "a.mp4")
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        frames = list(container.decode(video=0))
+    assert {frame.rotation % 180 for frame in frames} == {90}
+    assert [number_of(frame.to_ndarray(format="rgb24")) for frame in frames] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("wild", "version"), WILD_CASES, ids=lambda case: str(case))
+def test_a_wild_dataset_says_what_is_true_for_each_row(wild, version, tmp_path):
+    truth = wild.make(tmp_path / "wild", version)
+    assert (tmp_path / "wild").is_dir()
+    assert wild.write.__doc__
+    expected = NUM_ROWS if truth.opens else 0
+    assert len(truth.rows) == len(truth.tasks) == expected
+    assert all(len(numbers) == expected for numbers in truth.images.values())
+    assert truth.opens or truth.says
+
+
+def test_every_point_of_the_issue_has_a_wild_dataset():
+    assert {wild.point for wild in WILD} == {f"A{number}" for number in range(1, 11)}

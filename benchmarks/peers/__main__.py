@@ -1,4 +1,4 @@
-"""Make the peers' environment: ``python -m benchmarks.peers setup``."""
+"""Make an environment with LeRobot: ``python -m benchmarks.peers setup [--lerobot 0.6.1]``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers import peers_folder, peers_python
+from benchmarks.peers import LEROBOT, peers_folder, peers_python, peers_variable
+from benchmarks.peers.recipes import RECIPES
 
-PINNED = ("lerobot==0.4.4", "torchvision==0.25.0", "torchcodec==0.13.0")
-TORCH = "torch==2.13.0"
-REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 PROJECT = Path(__file__).resolve().parents[2]
 
 _CHECK = (
@@ -26,35 +24,34 @@ def main() -> int:
     """Make the environment if there is none, and see that it works."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     options.add_argument("command", choices=["setup"])
+    options.add_argument("--lerobot", choices=list(RECIPES), default=LEROBOT, help="its version")
     options.add_argument("--python", help="interpreter to make it with; python3.11 if found")
     chosen = options.parse_args()
-    folder = peers_folder()
+    folder, recipe = peers_folder(chosen.lerobot), RECIPES[chosen.lerobot].text()
     ready = folder / ".ready"
     # An environment that somebody named is theirs: it is checked, never changed.
-    named = os.environ.get("ROBOREEL_PEERS")
-    if not named and not (ready.exists() and ready.read_text() == _recipe()):
-        _make(folder, chosen.python or shutil.which("python3.11") or sys.executable)
-        ready.write_text(_recipe())
-    return _check()
+    named = os.environ.get(peers_variable(chosen.lerobot))
+    if not named and not (ready.exists() and ready.read_text() == recipe):
+        python = chosen.python or shutil.which("python3.11") or sys.executable
+        _make(chosen.lerobot, folder, python)
+        ready.write_text(recipe)
+    return _check(chosen.lerobot)
 
 
-def _recipe() -> str:
-    return "\n".join((TORCH, *PINNED, REQUIREMENTS.read_text()))
-
-
-def _make(folder: Path, python: str) -> None:
-    print(f"Making {folder.name} (LeRobot, torch, datasets, Lance): a few minutes.", flush=True)
+def _make(lerobot: str, folder: Path, python: str) -> None:
+    print(f"Making {folder.name} (LeRobot {lerobot} and torch): a few minutes.", flush=True)
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
-    inside = peers_python()
-    # torch first and pinned; then what was not made for it, without a say in torch's version.
-    for wanted in ([TORCH], ["--no-deps", *PINNED], ["-r", str(REQUIREMENTS)]):
-        subprocess.run([str(inside), "-m", "pip", "install", "--quiet", *wanted], check=True)
+    inside = str(peers_python(lerobot))
+    for packages in RECIPES[lerobot].installs:
+        subprocess.run([inside, "-m", "pip", "install", "--quiet", *packages], check=True)
+    for module in RECIPES[lerobot].patches:
+        subprocess.run([inside, "-m", module], cwd=PROJECT, check=True)
 
 
-def _check() -> int:
-    python = peers_python()
+def _check(lerobot: str) -> int:
+    python = peers_python(lerobot)
     if python is None:
-        print("There is no peers' environment.")
+        print(f"There is no environment with LeRobot {lerobot}.")
         return 1
     found = subprocess.run(
         [str(python), "-c", _CHECK], cwd=PROJECT, capture_output=True, text=True, check=False
