@@ -78,7 +78,7 @@ def test_a_depth_is_kept_in_floats():
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ({"dtype": "float33", "shape": [2]}, "dtype 'float33', which no reader knows"),
+        ({"dtype": "float33", "shape": [2]}, "'odd' has the unknown dtype 'float33'"),
         (
             {"dtype": "video", "shape": [4, 6, 1], "info": {"is_depth_map": True, "depth_max": 0}},
             r"Feature 'odd': Depth from 0\.01 m to 0 m is an empty range",

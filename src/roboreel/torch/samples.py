@@ -89,18 +89,13 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
 
     def __getitem__(self, key: int | slice | Sequence[int] | NDArray[np.int64]) -> Sample:
         picked = positions(key, len(self), "sample")
-        return self.__getitems__([picked])[0] if isinstance(picked, int) else self.read(picked)
+        if isinstance(picked, int):
+            return self._singles(np.array([picked], np.int64))[0]
+        return self.read(picked)
 
     def __getitems__(self, samples: Sequence[int] | NDArray[np.int64]) -> list[Sample]:
         """Return several samples that were read at once; a DataLoader calls this."""
-        numbers = self._numbers(samples)
-        singles = _split(self._read(numbers), len(numbers))
-        if self.transform is None:
-            return singles
-        return [
-            self._transformed(number, single)
-            for number, single in zip(numbers.tolist(), singles, strict=True)
-        ]
+        return self._singles(self._numbers(samples))
 
     def read(self, samples: Sequence[int] | NDArray[np.int64]) -> Sample:
         """Return a batch: tensors ``(B, …)``, and lists of texts.
@@ -111,6 +106,15 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         if self.transform is None:
             return self._read(self._numbers(samples))
         return _collate(self.__getitems__(samples))
+
+    def _singles(self, samples: NDArray[np.int64]) -> list[Sample]:
+        singles = _split(self._read(samples), len(samples))
+        if self.transform is None:
+            return singles
+        return [
+            self._transformed(number, single)
+            for number, single in zip(samples.tolist(), singles, strict=True)
+        ]
 
     def _numbers(self, samples: object) -> NDArray[np.int64]:
         return inside(whole_numbers(samples, "sample"), len(self), "sample")

@@ -71,7 +71,10 @@ class Cache:
     ) -> NDArray[Any]:
         """Return the images of some rows, as `Images.read` does, in the cache's size."""
         if not len(rows):
-            return np.empty((0, 3, 0, 0) if layout == "chw" else (0, 0, 0, 3), np.uint8)
+            if not self.manifest.num_rows:
+                return np.empty((0, 3, 0, 0) if layout == "chw" else (0, 0, 0, 3), np.uint8)
+            # The shape of no images is that of any image here.
+            return self.images(camera, np.zeros(1, np.int64), layout=layout, pool=pool)[:0]
         if isinstance(self.manifest.cameras[camera], Raw):
             pixels = self._pixels(camera, rows)
             return pixels if layout == "chw" else pixels.transpose(0, 2, 3, 1)
