@@ -90,6 +90,15 @@ class ParquetTable:
         table = self._read(list(names))
         return {name: table.column(name).to_pylist() for name in table.column_names}
 
+    def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
+        """Return columns of one row as plain Python values; only its row group is read."""
+        metadata, group = self._file.metadata, 0
+        while place >= (rows := metadata.row_group(group).num_rows):
+            place, group = place - rows, group + 1
+        with parquet_errors(self._path):
+            table = self._file.read_row_group(group, columns=list(names), use_threads=False)
+            return {name: table.column(name)[place].as_py() for name in table.column_names}
+
     def prefetch(self, names: Iterable[str]) -> None:
         """Read columns together, before they are asked for one by one: one visit per row group."""
         wanted = [name for name in names if name in self.column_names]
