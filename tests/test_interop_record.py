@@ -14,6 +14,7 @@ import pytest
 
 import roboreel as reel
 from benchmarks.peers import peers_python
+from roboreel.lerobot import LeRobotDatasetMetadata
 from roboreel.record.compact import compact_dataset
 from roboreel.schema import Feature
 from tests.factory import SHARED, needs_shared
@@ -37,7 +38,8 @@ for root in sys.argv[1:]:
         values = item["observation.state"].tolist()
         frames.append([item["index"].item(), item["episode_index"].item(), item["task"], values, images])
     stats = {name: dataset.meta.stats[name]["mean"].tolist() for name in dataset.meta.stats}
-    print(json.dumps({"episodes": dataset.num_episodes, "frames": frames, "stats": stats}))
+    records = [dict(record) for record in dataset.meta.episodes]
+    print(json.dumps({"episodes": dataset.num_episodes, "frames": frames, "stats": stats, "records": records}))
 """
 
 
@@ -168,6 +170,29 @@ def test_all_readers_agree_between_any_two_steps(tmp_path, snapshots, store):
             wanted = [frame(episode, i)["observation.state"] for i in range(lengths[episode])]
             assert states == [values.tolist() for values in wanted]
             assert images == [lengths[episode]] * 2
+
+
+def test_lerobot_opens_what_has_metadata_also_between_any_two_steps(tmp_path, snapshots):
+    root, said = tmp_path / "dataset", [None, {"success": True, "score": 0.5}, {"operator": "ada"}]
+    with reel.create_dataset(
+        root, fps=FPS, features=flat("image"), compact_on_close=False
+    ) as recorder:
+        for episode, metadata in enumerate(said):
+            record_flat(recorder, episode, 2)
+            recorder.save_episode(metadata=metadata)
+            if episode == 0:
+                snapshots.clear()
+    compact_dataset(root)
+    *between, last = lerobot(tmp_path, *snapshots, root)
+    for folder, found in zip(snapshots, between, strict=True):
+        count = json.loads((folder / "meta" / "info.json").read_text())["total_episodes"]
+        check_found(found, [2] * count, "image")
+    check_found(last, [2, 2, 2], "image")
+    none = {"success": None, "score": None, "operator": None}
+    expected = [{**none, **(metadata or {})} for metadata in said]
+    assert [{name: record[name] for name in none} for record in last["records"]] == expected
+    records = LeRobotDatasetMetadata("a/b", root=root).episodes
+    assert [dict(record) for record in records] == last["records"]
 
 
 @pytest.mark.parametrize("store", ["video", "image"])

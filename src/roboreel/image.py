@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import imagecodecs
@@ -45,7 +46,7 @@ class ImageSize(NamedTuple):
     height: int
     width: int
     channels: int
-    """1 for grey and depth, 3 for colour."""
+    """1 for grey and depth, 3 for colour; opacity does not count."""
 
 
 def image_size(data: Encoded) -> ImageSize:
@@ -58,7 +59,7 @@ def image_size(data: Encoded) -> ImageSize:
     return _header(data)[1]
 
 
-def decode_image(data: Encoded) -> Pixels:
+def decode_image(data: Encoded, *, alpha: bool = False) -> Pixels:
     """Return a picture as an array, ``(H, W, C)``.
 
     Grey and depth have one channel, colour has three, red first. Transparency is dropped and
@@ -68,6 +69,8 @@ def decode_image(data: Encoded) -> Pixels:
 
     Args:
         data: A PNG, JPEG, TIFF or WebP picture.
+        alpha: Whether colour has a fourth channel, its opacity, as ``PIL.Image.convert("RGBA")``
+            does: a picture without transparency is opaque.
 
     Raises:
         CorruptFileError: The picture cannot be decoded. The message says why, but not which
@@ -78,8 +81,11 @@ def decode_image(data: Encoded) -> Pixels:
         pixels = _DECODERS[name](data if isinstance(data, bytes) else bytes(data))
     except Exception as error:  # each codec has an error of its own, and some raise ValueError
         raise CorruptFileError(f"The {name} picture cannot be decoded: {error}.") from error
+    pixels = _with_alpha(pixels) if alpha and size.channels == 3 else _opaque(pixels)
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
+    if alpha and size.channels == 3:
+        size = size._replace(channels=4)
     if pixels.shape != size or pixels.dtype.name not in _PIXEL_TYPES:
         raise CorruptFileError(
             f"The {name} picture decodes to {pixels.dtype} pixels of shape {pixels.shape}; "
@@ -93,6 +99,7 @@ def decode_images(
     out: NDArray[Any],
     *,
     layout: Layout,
+    alpha: bool = False,
     pool: Executor | None = None,
 ) -> None:
     """Decode pictures into a batch.
@@ -101,6 +108,7 @@ def decode_images(
         items: Encoded pictures, all of the batch's size and type.
         out: Where to write them: ``(N, C, H, W)`` or, for ``"hwc"``, ``(N, H, W, C)``.
         layout: Order of the batch's axes.
+        alpha: Whether colour has a fourth channel: see `decode_image`.
         pool: Threads to decode in; decoding releases the GIL.
 
     Raises:
@@ -111,9 +119,9 @@ def decode_images(
     targets = out.transpose(0, 2, 3, 1) if layout == "chw" else out
     if pool is None or len(items) < 2:
         for position, item in enumerate(items):
-            _decode_into(item, targets[position], position)
+            _decode_into(item, targets[position], position, alpha)
         return
-    for _ in pool.map(_decode_into, items, targets, range(len(items))):
+    for _ in pool.map(_decode_into, items, targets, range(len(items)), repeat(alpha)):
         pass
 
 
@@ -137,9 +145,9 @@ def encode_tiff(pixels: Pixels) -> bytes:
     return bytes(imagecodecs.tiff_encode(_plain(pixels)))
 
 
-def _decode_into(data: Encoded, target: NDArray[Any], position: int) -> None:
+def _decode_into(data: Encoded, target: NDArray[Any], position: int, alpha: bool) -> None:
     try:
-        pixels = decode_image(data)
+        pixels = decode_image(data, alpha=alpha)
     except CorruptFileError as error:
         raise CorruptFileError(f"Picture {position} of the batch: {error}") from error
     if pixels.shape != target.shape or pixels.dtype != target.dtype:
@@ -267,7 +275,8 @@ _TIFF_PALETTE = 3
 
 
 def _decode_png(data: bytes) -> NDArray[Any]:
-    return _opaque(imagecodecs.png_decode(data))
+    pixels: NDArray[Any] = imagecodecs.png_decode(data)
+    return pixels
 
 
 def _decode_jpeg(data: bytes) -> NDArray[Any]:
@@ -277,12 +286,13 @@ def _decode_jpeg(data: bytes) -> NDArray[Any]:
 
 def _decode_tiff(data: bytes) -> NDArray[Any]:
     palette = _tiff_tags(data).get(262) == _TIFF_PALETTE
-    pixels = _opaque(imagecodecs.tiff_decode(data, asrgb=palette))
+    pixels: NDArray[Any] = imagecodecs.tiff_decode(data, asrgb=palette)
     return pixels.astype(np.uint8) * np.uint8(255) if pixels.dtype == np.bool_ else pixels
 
 
 def _decode_webp(data: bytes) -> NDArray[Any]:
-    return _opaque(imagecodecs.webp_decode(data))
+    pixels: NDArray[Any] = imagecodecs.webp_decode(data)
+    return pixels
 
 
 _DECODERS: dict[str, Callable[[bytes], NDArray[Any]]] = {
@@ -298,6 +308,15 @@ def _opaque(pixels: NDArray[Any]) -> NDArray[Any]:
     if pixels.ndim == 3 and pixels.shape[2] in (2, 4):
         pixels = np.ascontiguousarray(pixels[..., :-1])
     return pixels
+
+
+def _with_alpha(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Return a picture in colour with an alpha channel, opaque if it has none."""
+    if pixels.shape[2] != 3:
+        return pixels
+    opaque = 1 if pixels.dtype.kind == "f" else np.iinfo(pixels.dtype).max
+    full = np.full((*pixels.shape[:2], 1), opaque, pixels.dtype)
+    return np.concatenate([pixels, full], axis=2)
 
 
 def _rgb_from_cmyk(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -131,6 +131,11 @@ class Feature:
         return self.dtype in ("image", "video")
 
     @property
+    def has_alpha(self) -> bool:
+        """Whether the values are pictures with an alpha channel; video has none."""
+        return self.dtype == "image" and self.shape[2] == 4
+
+    @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The NumPy type of the elements; ``object`` for text, ``uint8`` for cameras."""
         if self.is_camera:

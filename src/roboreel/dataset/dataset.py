@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +11,9 @@ import numpy as np
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.notebook import to_html
+from roboreel.dataset.opened import Opened, find_manifest
 from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.statistics import compute_stats, number_features
-from roboreel.errors import NotADatasetError
-from roboreel.format import read_manifest
-from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import parse_size, process_budget
 from roboreel.numbers import positions, whole_numbers
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
-    from roboreel.schema import Feature, Manifest
+    from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
 __all__ = ["Dataset", "open_dataset"]
@@ -70,41 +67,12 @@ def open_dataset(
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    opened = _Opened(
-        _read_manifest(path), decode_threads, None if cache is None else Path(cache).expanduser()
+    opened = Opened(
+        find_manifest(path), decode_threads, None if cache is None else Path(cache).expanduser()
     )
     if cache is not None:
         _ = opened.reader  # A cache that does not fit is refused now, not at the first read.
     return Dataset(opened)
-
-
-@dataclass(frozen=True, eq=False)
-class _Opened:
-    """What a dataset and all its views share."""
-
-    manifest: Manifest
-    decode_threads: int | None
-    cache: Path | None
-
-    @cached_property
-    def reader(self) -> Reader:
-        # Imported at the first read: looking at a dataset needs no decoder.
-        from roboreel.dataset.reader import open_reader
-
-        return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
-
-
-def _read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    folder = dataset_folder(path)
-    try:
-        return read_manifest(folder)
-    except NotADatasetError as error:
-        if folder.exists() or not is_repo_id(str(path)):
-            raise
-        raise NotADatasetError(
-            f"{error} For the dataset {str(path)!r} of the Hugging Face Hub, write "
-            f"{SCHEME + str(path)!r}."
-        ) from None
 
 
 class Dataset:
@@ -115,7 +83,7 @@ class Dataset:
     batches, as `read` returns them.
     """
 
-    def __init__(self, opened: _Opened, positions: NDArray[np.int64] | None = None) -> None:
+    def __init__(self, opened: Opened, positions: NDArray[np.int64] | None = None) -> None:
         self.manifest = opened.manifest
         self._opened = opened
         self._positions = positions
@@ -129,6 +97,16 @@ class Dataset:
     def fps(self) -> float:
         """Frames per second."""
         return self.manifest.fps
+
+    @property
+    def version(self) -> str:
+        """LeRobot's name of its layout: ``v2.0``, ``v2.1`` or ``v3.0``."""
+        return self.manifest.version
+
+    @property
+    def robot_type(self) -> str | None:
+        """The robot that recorded it, if the metadata says so."""
+        return self.manifest.robot_type
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -149,6 +127,11 @@ class Dataset:
             return tasks
         texts = table.task_texts_of(self._selection.positions)
         return {number: text for number, text in tasks.items() if text in texts}
+
+    @property
+    def subtasks(self) -> Mapping[int, str]:
+        """Subtask texts by subtask number; of a view too, all of the dataset."""
+        return self.manifest.subtasks
 
     @property
     def problems(self) -> tuple[Finding, ...]:
@@ -240,7 +223,8 @@ class Dataset:
         Args:
             samples: Sample numbers, ``(B,)``, in any order, with or without repeats.
             features: Names of the features to read, or a `SampleSpec` in place of all arguments
-                that follow. By default all features are read, and ``"task"``.
+                that follow. By default all features are read, ``"task"``, and
+                ``"subtask"`` if there are subtasks.
             windows: Windows by feature; ``range(16)`` is short for ``Window(frames=range(16))``.
                 Such a feature comes as ``(B, T, …)``, with a mask ``"<name>_is_pad"`` ``(B, T)``
                 that is True where the window left the episode and its first or last frame was
@@ -250,7 +234,7 @@ class Dataset:
 
         Returns:
             Arrays ``(B, …)`` by feature; a feature of shape ``(1,)`` is a scalar, ``(B,)``. Texts
-            are objects, ``"task"`` is a list. Images are uint8 ``(B, C, H, W)``; depth from video
+            are objects; ``"task"`` and ``"subtask"`` are lists. Images are uint8 ``(B, C, H, W)``; depth from video
             is float32, in metres. The memory is the caller's.
 
         Raises:
@@ -359,6 +343,10 @@ class Dataset:
     @property
     def _reader(self) -> Reader:
         return self._opened.reader
+
+    @property
+    def _text_names(self) -> tuple[str, ...]:
+        return self._reader.text_names
 
     @property
     def _settings(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -14,13 +15,14 @@ from roboreel.sample_spec import spec_of
 from roboreel.schema import describe_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec
+    from roboreel.stats import FeatureStats
 
 __all__ = ["Episode", "Episodes"]
 
@@ -60,6 +62,24 @@ class Episode:
     def tasks(self) -> tuple[str, ...]:
         """Its tasks, in words."""
         return self.dataset.manifest.episodes.tasks_of(self.position)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the dataset says of it beyond LeRobot's own columns, such as its success.
+
+        By column of the episode table, or by key of ``episodes.jsonl``; None where this episode has
+        no value. Read at the first access, for all episodes together.
+        """
+        columns = self.dataset._opened.episode_metadata
+        return {name: column[self.position] for name, column in columns.items()}
+
+    @property
+    def stats(self) -> Mapping[str, FeatureStats]:
+        """Its own statistics by feature, read from the metadata; empty if there are none.
+
+        To compute them, write ``dataset.select([episode.number]).compute_stats()``.
+        """
+        return self.dataset._opened.episode_stats.read(self.number)
 
     def __len__(self) -> int:
         return self.length
@@ -128,6 +148,19 @@ class Episodes(Sequence[Episode]):
         """Frames of each episode, ``(E,)``."""
         return self._dataset.manifest.episodes.length[self._positions]
 
+    @cached_property
+    def metadata(self) -> Mapping[str, NDArray[Any]]:
+        """What the dataset says of each episode, by column, ``(E,)``: see `Episode.metadata`.
+
+        Columns of booleans or numbers without gaps have that dtype; others are objects, None where
+        an episode has no value.
+        """
+        columns = self._dataset._opened.episode_metadata
+        return {
+            name: _as_array([column[place] for place in self._positions.tolist()])
+            for name, column in columns.items()
+        }
+
     def __len__(self) -> int:
         return len(self._positions)
 
@@ -161,3 +194,12 @@ class Episodes(Sequence[Episode]):
             f"Episode {number} does not exist: {describe_episodes(self.numbers)}, in "
             f"{str(self._dataset.path)!r}."
         )
+
+
+def _as_array(values: list[Any]) -> NDArray[Any]:
+    kinds = {type(value) for value in values}
+    if kinds in ({bool}, {int}, {float}, {int, float}):
+        array = np.asarray(values)
+        if array.dtype != object:  # Python's integers may be larger than NumPy's.
+            return array
+    return np.fromiter(values, object, len(values))

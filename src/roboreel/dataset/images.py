@@ -133,16 +133,18 @@ class Images:
         if not pictures:
             height, width, channels = self._manifest.features[camera].shape
             return self._batch(0, (*(size or (height, width)), channels), np.uint8, layout)
-        first = decode_image(pictures[0])
+        alpha = self._manifest.features[camera].has_alpha
+        first = decode_image(pictures[0], alpha=alpha)
         if size is None or size == first.shape[:2]:
             images = self._batch(len(pictures), first.shape, first.dtype, layout)
             images[0] = first if layout == "hwc" else first.transpose(2, 0, 1)
-            decode_images(pictures[1:], images[1:], layout=layout, pool=self._executor())
+            pool = self._executor()
+            decode_images(pictures[1:], images[1:], layout=layout, alpha=alpha, pool=pool)
             return images
         images = self._batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
 
         def scale(picture: bytes, out: NDArray[Any]) -> None:
-            scaled = scale_picture(decode_image(picture), size)
+            scaled = scale_picture(decode_image(picture, alpha=alpha), size)
             out[...] = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
 
         list(self._executor().map(scale, pictures, images))

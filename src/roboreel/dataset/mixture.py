@@ -136,17 +136,18 @@ class Mixture:
         """
         wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
         spec = spec_of(features, windows, image_size, layout)
-        asked = (*self._blends, "task") if spec.features is None else spec.features
+        asked = (*self._blends, *self._text_names) if spec.features is None else spec.features
         names = list(dict.fromkeys((*asked, *spec.windows)))
-        self._check_names([*(name for name in names if name != "task"), *spec.windows])
+        texts = [name for name in names if name in self._text_names]
+        self._check_names([*(name for name in names if name not in texts), *spec.windows])
         dataset_index = np.searchsorted(self._bounds, wanted, side="right") - 1
         parts = {}
         for place in np.unique(dataset_index).tolist():
             slots = np.flatnonzero(dataset_index == place)
-            own = {n: o for n in names if n != "task" and (o := self._blends[n].owns[place])}
-            read = self.datasets[place].read(
-                wanted[slots] - self._bounds[place], _own_spec(spec, own, "task" in names)
-            )
+            dataset = self.datasets[place]
+            own = {n: o for n in names if n not in texts and (o := self._blends[n].owns[place])}
+            there = [name for name in texts if name in dataset._text_names]
+            read = dataset.read(wanted[slots] - self._bounds[place], _own_spec(spec, own, there))
             parts[place] = slots, self._renamed(read, own, place)
         batch = self._join(parts, names, len(wanted), spec)
         return {**batch, "dataset_index": dataset_index}
@@ -155,6 +156,12 @@ class Mixture:
         parts = zip(self.datasets, self.weights.tolist(), strict=True)
         listed = ", ".join(f"{dataset.path.name}: {weight:g}" for dataset, weight in parts)
         return f"Mixture({listed}, {len(self)} samples)"
+
+    @cached_property
+    def _text_names(self) -> tuple[str, ...]:
+        """What any of the datasets has as texts; unless the mixture has a feature of that name."""
+        names = dict.fromkeys(name for dataset in self.datasets for name in dataset._text_names)
+        return tuple(name for name in names if name == "task" or name not in self._blends)
 
     @cached_property
     def _bounds(self) -> NDArray[np.int64]:
@@ -182,7 +189,7 @@ class Mixture:
         self, read: Mapping[str, Any], own: Mapping[str, str], place: int
     ) -> dict[str, Any]:
         """Return what was read from a dataset, normalized and under the mixture's names."""
-        renamed: dict[str, Any] = {"task": read["task"]} if "task" in read else {}
+        renamed: dict[str, Any] = {name: read[name] for name in self._text_names if name in read}
         affines = self._affines[place] if self._modes else {}
         for name, theirs in own.items():
             values = read[theirs]
@@ -201,11 +208,11 @@ class Mixture:
         batch: dict[str, Any] = {}
         windows = spec.windows
         for name in names:
-            if name == "task":
-                tasks = np.empty(count, object)
+            if name in self._text_names:
+                texts = np.full(count, "", object)
                 for slots, part in parts.values():
-                    tasks[slots] = part["task"]
-                batch["task"] = tasks.tolist()
+                    texts[slots] = part.get(name, "")
+                batch[name] = texts.tolist()
                 continue
             blend = self._blends[name]
             lead = (count, len(windows[name])) if name in windows else (count,)
@@ -222,9 +229,9 @@ class Mixture:
         return batch
 
 
-def _own_spec(spec: SampleSpec, own: Mapping[str, str], with_task: bool) -> SampleSpec:
+def _own_spec(spec: SampleSpec, own: Mapping[str, str], texts: Sequence[str]) -> SampleSpec:
     """Return a spec in the names that one dataset has for the features."""
-    names = [*own.values(), "task"] if with_task else [*own.values()]
+    names = [*own.values(), *texts]
     windows = {own[name]: window for name, window in spec.windows.items() if name in own}
     return SampleSpec(names, windows, spec.image_size, spec.layout)
 

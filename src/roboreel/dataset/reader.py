@@ -59,6 +59,10 @@ class Reader:
         self._columns = self.frames.columns
         self._images = Images(self.frames, budget, cache)
         self._cache = cache
+        self._texts = {"task": "task_index"}
+        """Names that are read as texts, by the feature that has their numbers."""
+        if "subtask_index" in manifest.features and "subtask" not in manifest.features:
+            self._texts["subtask"] = "subtask_index"
 
     def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:
         """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
@@ -74,9 +78,15 @@ class Reader:
         """Return the features of the episode at a position; see `read`."""
         rows = self.rows_of(episode)
         cached = () if self._cache is None else self._cache.manifest.numbers
-        stored = ["task_index" if name == "task" else name for name in self._names(spec)]
+        stored = [self._texts.get(name, name) for name in self._names(spec)]
         self._columns.load([name for name in stored if name not in cached], rows)
         return self.read(rows, spec)
+
+    @property
+    def text_names(self) -> tuple[str, ...]:
+        """What is read as texts beside the features, unless told otherwise."""
+        has_subtasks = bool(self._manifest.subtasks)
+        return tuple(name for name in self._texts if name == "task" or has_subtasks)
 
     def rows_of(self, episode: int) -> NDArray[np.int64]:
         """Return the rows of the episode at a position, after checking its data file."""
@@ -120,8 +130,8 @@ class Reader:
     def _carry_out(self, plan: Plan, spec: SampleSpec) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name in plan.features:
-            if name == "task":
-                values[name] = self._tasks(plan)
+            if name in self._texts:
+                values[name] = self._tasks(plan) if name == "task" else self._subtasks(plan)
                 continue
             rows = plan.rows(name)
             if self._manifest.features[name].is_camera:
@@ -142,9 +152,9 @@ class Reader:
 
     def _names(self, spec: SampleSpec) -> list[str]:
         known = self._manifest.features
-        asked = (*known, "task") if spec.features is None else spec.features
+        asked = (*known, *self.text_names) if spec.features is None else spec.features
         names = list(dict.fromkeys((*asked, *spec.windows)))
-        unknown = [name for name in names if name not in known and name != "task"]
+        unknown = [name for name in names if name not in known and name not in self._texts]
         unknown += [name for name in spec.windows if name not in known]
         if unknown:
             raise FeatureNotFoundError(
@@ -152,6 +162,11 @@ class Reader:
                 f"{str(self._manifest.root)!r}."
             )
         return names
+
+    def _subtasks(self, plan: Plan) -> list[str]:
+        """Return each anchor's subtask; an empty text if its number is not defined."""
+        codes = self._gather("subtask_index", plan.anchors).tolist()
+        return [self._manifest.subtasks.get(code, "") for code in codes]
 
     def _tasks(self, plan: Plan) -> list[str]:
         """Return each anchor's task; the episode's if its number is not defined."""

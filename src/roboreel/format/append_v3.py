@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import UnsupportedVersionError
+from roboreel.format.episode_metadata import stage_columns
 from roboreel.format.info import write_info
 from roboreel.format.ledger import RECORDED_VERSION
 from roboreel.format.paths import INFO_PATH, STATS_PATH, TASKS_PATH
-from roboreel.format.places import NOWHERE, episodes_path, following
+from roboreel.format.places import episodes_path, following
 from roboreel.format.write_data import write_data_file
 from roboreel.format.write_v3 import write_episodes, write_stats, write_tasks
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from roboreel.format.episode_metadata import Value
     from roboreel.format.ledger import Ledger
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
@@ -57,11 +59,13 @@ def append_episode(
     *,
     stats: Mapping[str, FeatureStats],
     episode_stats: Mapping[str, FeatureStats],
+    metadata: Mapping[str, Value],
     stage: Stage,
 ) -> Ledger:
     """Write the data and metadata of the next episode; nothing is synced.
 
-    Every file is new, except three small ones that are replaced. If they appear in the order in
+    Every file is new, except three small ones that are replaced, and the files of the episode table
+    when it gets another column. If they appear in the order in
     which they are staged, whoever opens the dataset in between finds it whole, with the episode or
     without:
 
@@ -78,6 +82,7 @@ def append_episode(
         columns: Its columns, as `frame_table` takes them.
         stats: Statistics of the whole dataset, the episode among it.
         episode_stats: Statistics of the episode.
+        metadata: What `check_metadata` returned for it.
         stage: Where to write each file; called in the order in which they are to appear.
 
     Returns:
@@ -87,13 +92,15 @@ def append_episode(
     if episode.tasks != ledger.about.tasks:
         write_tasks(stage(TASKS_PATH), episode.tasks, sync=False)
     write_stats(stage(STATS_PATH), stats, sync=False)
-    place, last = following(ledger.last_episodes), ledger.last_episodes
+    place = following(ledger.last_episodes)
+    like = stage_columns(ledger, metadata, stage)
     write_episodes(
         stage(episodes_path(place)),
         episode,
         place=place,
         episode_stats=[episode_stats],
-        like=None if last == NOWHERE else episode.root / episodes_path(last),
+        metadata={name: [value] for name, value in metadata.items()},
+        like=like,
         sync=False,
     )
     saved = ledger.after(episode)

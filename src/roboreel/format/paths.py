@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "EPISODE_LINES_PATH",
     "EPISODE_STATS_PATH",
     "FOLDERS",
     "INFO_PATH",
@@ -28,6 +29,8 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 SUBTASKS_PATH = "meta/subtasks.parquet"
+EPISODE_LINES_PATH = "meta/episodes.jsonl"
+"""Before v3.0, which has the episode table."""
 EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
 """Only in v2.1; v3.0 has the statistics of episodes in the episode table."""
 

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["read_episode_stats", "read_stats", "stats_from_json", "stats_to_json"]
+__all__ = [
+    "read_episode_stats",
+    "read_stats",
+    "stats_from_columns",
+    "stats_from_json",
+    "stats_to_json",
+]
 
 
 def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
@@ -82,6 +88,16 @@ def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureSta
         ) from error
 
 
+def stats_from_columns(values: Mapping[str, Any], where: str) -> dict[str, FeatureStats]:
+    """Return statistics by feature from the columns ``stats/<feature>/<key>`` of one episode."""
+    raw: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        feature, _, key = name.removeprefix("stats/").rpartition("/")
+        if value is not None:
+            raw.setdefault(feature, {})[key] = value
+    return {name: stats_from_json(name, entry, where) for name, entry in raw.items()}
+
+
 def stats_to_json(stats: FeatureStats) -> dict[str, Any]:
     """Return what stats.json has for one feature."""
     return {
@@ -100,9 +116,4 @@ def _from_tables(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureSta
             names = [name for name in table.column_names if name.startswith("stats/")]
             columns = table.arrays(["episode_index", *names])
         for row, number in enumerate(columns["episode_index"]):
-            raw: dict[str, dict[str, Any]] = {}
-            for name in names:
-                feature, key = name.removeprefix("stats/").rsplit("/", 1)
-                if columns[name][row] is not None:
-                    raw.setdefault(feature, {})[key] = columns[name][row]
-            yield number, {f: stats_from_json(f, entry, str(path)) for f, entry in raw.items()}
+            yield number, stats_from_columns({n: columns[n][row] for n in names}, str(path))

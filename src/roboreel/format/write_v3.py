@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +85,7 @@ def write_episodes(
     *,
     place: Place,
     episode_stats: Sequence[Mapping[str, FeatureStats]] = (),
+    metadata: Mapping[str, Sequence[Any]] = MappingProxyType({}),
     like: Path | None = None,
     sync: bool = True,
 ) -> None:
@@ -94,6 +96,7 @@ def write_episodes(
         manifest: The dataset, or as much of it as this file lists.
         place: Chunk and file number of this file of the table.
         episode_stats: Statistics of each of these episodes.
+        metadata: Further columns, with a value for each of these episodes.
         like: Another file of the table, whose columns this one is to have: LeRobot reads only
             tables whose files are alike.
         sync: Whether the file must be on the disk when this returns.
@@ -107,6 +110,7 @@ def write_episodes(
         "dataset_from_index": episodes.start,
         "dataset_to_index": episodes.start + episodes.length,
         **_clip_columns(manifest, slice(None)),
+        **metadata,
         **_stats_columns(episode_stats),
         **_table_columns(place, len(episodes)),
     }

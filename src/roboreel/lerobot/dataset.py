@@ -175,9 +175,6 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         """Return several items that were read at once; a DataLoader calls this."""
         numbers = whole_numbers(indices, "item")
         batch = self.dataset.read(numbers, self._spec)
-        if "subtask_index" in batch and self.dataset.manifest.subtasks:
-            subtasks = self.dataset.manifest.subtasks
-            batch["subtask"] = [subtasks.get(int(n), "") for n in batch["subtask_index"].flat]
         columns = {name: self._column(name, values) for name, values in batch.items()}
         items = [{name: values[i] for name, values in columns.items()} for i in range(len(numbers))]
         if self.image_transforms is not None:

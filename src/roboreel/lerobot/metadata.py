@@ -11,6 +11,7 @@ import numpy as np
 
 from roboreel.dataset import open_dataset
 from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError, UnsupportedArgumentError
+from roboreel.format.episode_columns import is_statistics, read_episode_columns
 from roboreel.format.hub import find_dataset
 from roboreel.format.json_files import read_json
 from roboreel.format.paths import info_path
@@ -55,10 +56,18 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
             self._columns[f"videos/{camera}/from_timestamp"] = clips.start_s
             self._columns[f"videos/{camera}/to_timestamp"] = clips.stop_s
 
+    @cached_property
+    def _further(self) -> dict[str, list[Any]]:
+        """Every other column that is stored, except statistics, which LeRobot leaves out too."""
+        made = ("tasks", *self._columns)
+        return read_episode_columns(
+            self._manifest, lambda name: name not in made and not is_statistics(name)
+        )
+
     @property
     def column_names(self) -> list[str]:
         """Names of the columns."""
-        return ["tasks", *self._columns]
+        return ["tasks", *self._columns, *self._further]
 
     def __len__(self) -> int:
         return len(self._manifest.episodes)
@@ -77,11 +86,14 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
 
     def _record(self, place: int) -> dict[str, Any]:
         numbers = {name: column[place].item() for name, column in self._columns.items()}
-        return {**numbers, "tasks": list(self._manifest.episodes.tasks_of(place))}
+        further = {name: column[place] for name, column in self._further.items()}
+        return {**numbers, **further, "tasks": list(self._manifest.episodes.tasks_of(place))}
 
     def _column(self, name: str) -> list[Any]:
         if name == "tasks":
             return [list(self._manifest.episodes.tasks_of(place)) for place in range(len(self))]
+        if name not in self._columns and name in self._further:
+            return list(self._further[name])
         if name not in self._columns:
             raise FeatureNotFoundError(
                 f"The episodes have no {name!r}: there are {', '.join(self.column_names)}."

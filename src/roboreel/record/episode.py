@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import Workshop
 from roboreel.errors import RecordingError
+from roboreel.format.json_files import write_json
 from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
 from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
@@ -20,15 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from roboreel.format.episode_metadata import Value
     from roboreel.record.cameras import ImageFile
     from roboreel.record.options import RecordingOptions
     from roboreel.record.totals import Gathered
     from roboreel.schema import Feature
     from roboreel.video.encode import Encoding
 
-__all__ = ["ROWS", "FinishedEpisode", "OpenEpisode", "Settings", "image_path", "open_folder"]
+__all__ = [
+    "METADATA",
+    "ROWS",
+    "FinishedEpisode",
+    "OpenEpisode",
+    "Settings",
+    "image_path",
+    "open_folder",
+]
 
 ROWS = "rows.journal"
+METADATA = "metadata.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,8 @@ class FinishedEpisode:
     """By camera that is stored as video, an ordinary video file, which will be moved."""
     images: Mapping[str, Gathered]
     """Statistics of the cameras."""
+    metadata: Mapping[str, Value]
+    """What the caller says of the episode, by column of the episode table."""
 
 
 def open_folder(root: Path) -> Path:
@@ -104,12 +117,18 @@ class OpenEpisode:
         self._records.append(record)
         self._cameras.put(images)
 
-    def finish(self) -> FinishedEpisode:
+    def finish(self, metadata: Mapping[str, Value]) -> FinishedEpisode:
         """Wait for the cameras and return what was recorded.
+
+        Args:
+            metadata: What the caller says of the episode.
 
         Raises:
             RecordingError: A camera has failed, or does not have an image for every frame.
         """
+        if metadata:
+            # Into the journal: if saving is interrupted, this is recovered too.
+            write_json(self._folder / METADATA, metadata, sync=False)
         cameras = self._cameras.finish()
         self._file.close()
         for camera in cameras.values():
@@ -127,6 +146,7 @@ class OpenEpisode:
             pictures={n: read_records(path)[0] for n, path in paths.items() if n not in videos},
             videos=dict(zip(videos, _whole_videos(videos.values()), strict=True)),
             images=images,
+            metadata=metadata,
         )
 
     def discard(self) -> None:

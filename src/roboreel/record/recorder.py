@@ -10,6 +10,7 @@ from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, FrameError, RecordingError
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import start_dataset
+from roboreel.format.episode_metadata import check_metadata
 from roboreel.format.ledger import Ledger, empty_manifest
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
@@ -203,21 +204,27 @@ class Recorder:
             self._episode = OpenEpisode(self.path, self.num_episodes, self._settings)
         self._episode.add(values, task)
 
-    def save_episode(self) -> int:
+    def save_episode(self, *, metadata: Mapping[str, object] | None = None) -> int:
         """Save the open episode; when this returns, it is on the disk.
+
+        Args:
+            metadata: What to say of the episode, such as ``{"success": True, "operator": "ada"}``:
+                booleans, integers, floats or texts. Each becomes a column of the episode table,
+                null for episodes without it; `Episode.metadata` reads it.
 
         Returns:
             The number of the episode.
 
         Raises:
-            FrameError: The episode has no frames.
+            FrameError: The episode has no frames, or the metadata has a name of LeRobot's own or
+                another type than in earlier episodes; the episode stays open.
             RecordingError: It cannot be saved. What was recorded stays on disk: see `close`.
         """
         self._check_usable()
         episode = self._episode
         if episode is None:
             raise FrameError("There is no episode to save: add_frame comes first.")
-        finished = episode.finish()
+        finished = episode.finish(check_metadata(self._ledger, metadata or {}))
         try:
             self._ledger = save_episode(self._ledger, self._totals, finished)
             self._episode = None

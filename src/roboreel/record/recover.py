@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.commit import Workshop, finish_commit, has_commit, locked
-from roboreel.errors import CorruptFileError
+from roboreel.errors import CorruptFileError, FrameError
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
+from roboreel.format.episode_metadata import check_metadata
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
 from roboreel.image import decode_image
 from roboreel.memory.budget import process_budget
 from roboreel.record.checks import given_features
-from roboreel.record.episode import ROWS, FinishedEpisode, image_path, open_folder
+from roboreel.record.episode import METADATA, ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import ImageSampler, Totals, sample_stride
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.format.episode_metadata import Value
     from roboreel.record.totals import Gathered
     from roboreel.schema import Manifest
 
@@ -187,7 +189,8 @@ class _Open:
                 sampler.take(image)
             if sampler.gathered is not None:
                 images[name] = sampler.gathered
-        return FinishedEpisode(self.rows.first(self.kept), pictures, videos, images)
+        metadata = _read_metadata(self.folder / METADATA, manifest)
+        return FinishedEpisode(self.rows.first(self.kept), pictures, videos, images, metadata)
 
 
 def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
@@ -206,6 +209,14 @@ def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
         return rows.unpack(records[1:]), left
     except (ValueError, TypeError, AttributeError, CorruptFileError):
         return rows.unpack([]), path.stat().st_size
+
+
+def _read_metadata(path: Path, manifest: Manifest) -> dict[str, Value]:
+    """Return what was said of the episode, if saving it had begun."""
+    try:
+        return check_metadata(Ledger.of(manifest), json.loads(path.read_bytes()))
+    except (OSError, ValueError, FrameError):
+        return {}
 
 
 def _whole_fragments(path: Path, out: Path) -> int:

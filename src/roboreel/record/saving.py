@@ -47,6 +47,7 @@ def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Le
         columns,
         stats=totals.finish(),
         episode_stats={name: part.finish() for name, part in gathered.items()},
+        metadata=episode.metadata,
         stage=commit.add,
     )
     commit.run()

@@ -57,7 +57,8 @@ def _take(dataset: Dataset, episode: Episode, camera: str) -> Strip:
 
 
 def _address(image: NDArray[Any]) -> str:
-    pixels = image if image.dtype == np.uint8 and image.shape[-1] == 3 else _grey(image)
+    is_colour = image.dtype == np.uint8 and image.shape[-1] >= 3
+    pixels = image[..., :3] if is_colour else _grey(image)
     return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels, quality=85)).decode()
 
 

@@ -56,7 +56,11 @@ def picture_chunks(
 def video_chunks(
     frames: FrameReader, clip: EpisodeClip, camera: str, times: Times
 ) -> Iterator[Chunk]:
-    """Yield the clip of a camera: as a stream of packets if possible, otherwise as a file."""
+    """Yield the clip of a camera: as a stream of packets if possible, otherwise as a file.
+
+    Raises:
+        UnsupportedVideoError: Rerun has no decoder for it.
+    """
     path, depth = entity_path(camera), frames.manifest.features[camera].depth
     if depth is not None:
         images = frames.videos.stream(clip.request, layout="chw", depth=depth)
@@ -69,6 +73,12 @@ def video_chunks(
             per_metre = 65535 / depth.max_m
             pictures = map(partial(_depth_picture, per_metre=per_metre), images)
             return _depth_chunks(path, pictures, per_metre, clip.frames, times)
+    if clip.table.coding.codec not in _CODECS:
+        raise UnsupportedVideoError(
+            f"Rerun does not show {clip.table.coding.codec} video, which camera {camera!r} has: it "
+            "shows AV1, H.264, HEVC and VP9. Encode the video again, such as with `ffmpeg -i old.mp4 "
+            f"-c:v libx264 new.mp4`: {str(clip.path)!r}."
+        )
     pack = stream_packer(clip.table.coding) if clip.can_stream else None
     if pack is None:
         return _file_chunks(path, clip, times)

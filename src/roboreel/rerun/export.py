@@ -39,6 +39,7 @@ def log_episode(
     Raises:
         EpisodeNotFoundError: There is no such episode.
         MissingFileError: A data or video file is missing.
+        UnsupportedVideoError: Rerun does not show the codec of a camera.
     """
     chosen = dataset.select([episode]).episodes[0]
     with lend_chunks(EpisodeChunks(dataset.frame_reader).of(chosen)) as chunks:
@@ -72,6 +73,7 @@ def export_episodes(
 
     Raises:
         MissingFileError: A data or video file is missing.
+        UnsupportedVideoError: Rerun does not show the codec of a camera.
     """
     folder, made = Path(out), EpisodeChunks(dataset.frame_reader, on_problem)
     # Not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
@@ -109,6 +111,7 @@ def send_episodes(
 
     Raises:
         MissingFileError: A data or video file is missing.
+        UnsupportedVideoError: Rerun does not show the codec of a camera.
     """
     made, layout = (
         EpisodeChunks(dataset.frame_reader, on_problem),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["read_line_columns", "read_lines"]
+__all__ = ["index_lines", "read_line_columns", "read_lines"]
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -50,6 +50,32 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{str(path)!r}."
                 )
             yield number, value
+
+
+def index_lines(path: Path, key: str) -> dict[int, int]:
+    """Return where the line of each object begins, by the number that it has under a key.
+
+    Of lines with the same number the last one counts; lines without a number are left out.
+
+    Raises:
+        CorruptFileError: A line is not JSON.
+    """
+    starts, offset = {}, 0
+    with path.open("rb") as file:
+        for line, content in enumerate(file, start=1):
+            if content.strip():
+                try:
+                    number = json.loads(content)[key]
+                except (ValueError, RecursionError) as error:
+                    raise CorruptFileError(
+                        f"Line {line} is not JSON ({error}): {str(path)!r}."
+                    ) from error
+                except (KeyError, TypeError):
+                    number = None
+                if isinstance(number, int):
+                    starts[number] = offset
+            offset += len(content)
+    return starts
 
 
 def read_line_columns(

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ParquetTable",
+    "add_null_columns",
     "column_key",
     "join_parquet",
     "join_tables",
     "open_parquet",
+    "plain_types",
     "write_columns",
     "write_parquet",
 ]
 
+_ARROW_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 _GROUP_ROWS = 1000
 """Rows per row group in tables of metadata."""
 
@@ -89,6 +92,15 @@ class ParquetTable:
         """Return columns of lists as nested Python lists; slow, for metadata only."""
         table = self._read(list(names))
         return {name: table.column(name).to_pylist() for name in table.column_names}
+
+    def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
+        """Return columns of one row as plain Python values; only its row group is read."""
+        metadata, group = self._file.metadata, 0
+        while place >= (rows := metadata.row_group(group).num_rows):
+            place, group = place - rows, group + 1
+        with parquet_errors(self._path):
+            table = self._file.read_row_group(group, columns=list(names), use_threads=False)
+            return {name: table.column(name)[place].as_py() for name in table.column_names}
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Read columns together, before they are asked for one by one: one visit per row group."""
@@ -226,6 +238,48 @@ def column_key(path: Path) -> tuple[tuple[str, str], ...]:
     with parquet_errors(path):
         schema = pq.read_schema(arrow_file(path))
     return tuple(sorted((field.name, str(field.type)) for field in schema))
+
+
+def plain_types(path: Path) -> dict[str, type]:
+    """Return the Python type of each column: bool, int, float or str.
+
+    It is the type of None for columns that hold nothing but nulls, and object for all others.
+    """
+    with parquet_errors(path):
+        schema = pq.read_schema(arrow_file(path))
+    return {field.name: _plain_type(field.type) for field in schema}
+
+
+def add_null_columns(path: Path, out: Path, types: Mapping[str, type]) -> None:
+    """Write a small table again with further columns of nulls, without syncing it.
+
+    Args:
+        path: The table.
+        out: The file to write.
+        types: By column, the Python type that it will hold: bool, int, float or str. A column that
+            is there and has no type yet gets this one.
+    """
+    with _opened(path) as file:
+        table = file.read()
+    for name, kind in types.items():
+        nulls = pa.nulls(table.num_rows, _ARROW_TYPES[kind])
+        if name in table.column_names:
+            table = table.set_column(table.column_names.index(name), name, nulls)
+        else:
+            table = table.append_column(name, nulls)
+    write_parquet(out, _row_groups(table), table.schema, sync=False)
+
+
+def _plain_type(arrow_type: Any) -> type:  # noqa: ANN401  # pyarrow is untyped
+    types = pa.types
+    kinds: dict[type, bool] = {
+        bool: types.is_boolean(arrow_type),
+        int: types.is_integer(arrow_type),
+        float: types.is_floating(arrow_type),
+        str: types.is_string(arrow_type) or types.is_large_string(arrow_type),
+        type(None): types.is_null(arrow_type),
+    }
+    return next((kind for kind, is_it in kinds.items() if is_it), object)
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import TYPE_CHECKING
 
 import av
 import numpy as np
 
 from roboreel.spans.whole import whole_file
+from roboreel.video.boxes import require
 from roboreel.video.clip import plan_runs
 from roboreel.video.reader import open_packets
 from roboreel.video.remux import decoding_ticks
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import PacketTable
 
 __all__ = ["make_clip_file"]
+
+_UNROTATED = struct.pack(">9i", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
+"""The matrix of a track that is shown as it is stored."""
 
 
 def make_clip_file(
@@ -77,4 +82,16 @@ def _copy(
             packet.duration = duration
             packet.is_keyframe = bool(table.keyframe[number])
             target.mux(packet)
+    _show_as_stored(out.getbuffer())
     return out.getvalue()
+
+
+def _show_as_stored(file: memoryview) -> None:
+    """Remove a rotation from the header of the track, which the source may have.
+
+    Images are shown as they are read: see docs/format.md.
+    """
+    header = require(file, b"moov", b"trak", b"tkhd")
+    # After version, flags, times, number and duration, of 32 or 64 bits, layer and volume.
+    at = 52 if header[0] == 1 else 40
+    header[at : at + len(_UNROTATED)] = _UNROTATED

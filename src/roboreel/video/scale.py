@@ -18,9 +18,12 @@ __all__ = ["scale_picture"]
 def scale_picture(pixels: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:
     """Return a picture ``(H, W, C)`` in another size, ``(height, width)``.
 
-    Colour is shrunk by averaging areas and enlarged by linear interpolation. Anything else, such
-    as depth, takes the nearest pixel.
+    Colour is shrunk by averaging areas and enlarged by linear interpolation, and so is its alpha.
+    Anything else, such as depth, takes the nearest pixel.
     """
+    if pixels.dtype == np.uint8 and pixels.shape[2] == 4:
+        alpha = scale_picture(np.repeat(pixels[..., 3:], 3, axis=2), size)
+        return np.concatenate([scale_picture(pixels[..., :3], size), alpha[..., :1]], axis=2)
     if pixels.dtype == np.uint8 and pixels.shape[2] == 3:
         out = np.empty((*size, 3), np.uint8)
         image = av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels), format="rgb24")

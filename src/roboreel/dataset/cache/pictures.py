@@ -55,7 +55,7 @@ def choose_pictures(
             the first match wins.
 
     Raises:
-        CacheError: A pattern matches no camera, or depth would be stored as JPEG.
+        CacheError: A pattern matches no camera, or JPEG would destroy depth or alpha.
     """
     chosen: dict[str, Picture] = {}
     for pattern, picture in (cameras or {}).items():
@@ -68,6 +68,8 @@ def choose_pictures(
         for name in matching:
             if manifest.features[name].depth is not None and isinstance(picture, Jpeg):
                 raise CacheError(f"JPEG would destroy the depth of {name!r}: store it as Raw.")
+            if manifest.features[name].has_alpha and isinstance(picture, Jpeg):
+                raise CacheError(f"JPEG would drop the alpha of {name!r}: store it as Raw.")
             chosen.setdefault(name, picture)
     return chosen
 

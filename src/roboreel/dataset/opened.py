@@ -1,0 +1,68 @@
+"""What a dataset and all its views share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import NotADatasetError
+from roboreel.format import read_manifest
+from roboreel.format.episode_columns import read_episode_columns
+from roboreel.format.episode_stats_reader import EpisodeStatsReader
+from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
+from roboreel.memory.budget import process_budget
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from roboreel.dataset.reader import Reader
+    from roboreel.schema import Manifest
+
+__all__ = ["Opened", "find_manifest"]
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """An open dataset: what it says of itself, and what is read of it on demand."""
+
+    manifest: Manifest
+    decode_threads: int | None
+    cache: Path | None
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads frames."""
+        # Imported at the first read: looking at a dataset needs no decoder.
+        from roboreel.dataset.reader import open_reader
+
+        return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
+
+    @cached_property
+    def episode_metadata(self) -> dict[str, list[Any]]:
+        """Further columns of the episode table, a value for each episode."""
+        return read_episode_columns(self.manifest)
+
+    @cached_property
+    def episode_stats(self) -> EpisodeStatsReader:
+        """Reads the statistics of single episodes."""
+        return EpisodeStatsReader(self.manifest)
+
+
+def find_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Return the manifest of the dataset at a path or an ``hf://`` address.
+
+    Raises:
+        NotADatasetError: There is no dataset.
+    """
+    folder = dataset_folder(path)
+    try:
+        return read_manifest(folder)
+    except NotADatasetError as error:
+        if folder.exists() or not is_repo_id(str(path)):
+            raise
+        raise NotADatasetError(
+            f"{error} For the dataset {str(path)!r} of the Hugging Face Hub, write "
+            f"{SCHEME + str(path)!r}."
+        ) from None

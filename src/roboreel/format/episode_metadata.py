@@ -1,0 +1,111 @@
+"""What a caller says of a new episode, as columns of the v3.0 episode table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import FrameError
+from roboreel.format.episode_columns import is_metadata
+from roboreel.format.lerobot_v3 import episode_files
+from roboreel.format.places import NOWHERE, episodes_path
+from roboreel.storage.parquet import add_null_columns, plain_types
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from roboreel.format.ledger import Ledger
+
+    Value = bool | int | float | str
+
+__all__ = ["Value", "check_metadata", "stage_columns"]
+
+_NOUNS: dict[type, str] = {bool: "booleans", int: "integers", float: "floats", str: "strings"}
+_MOST = 2**63
+
+
+def check_metadata(ledger: Ledger, metadata: Mapping[str, object]) -> dict[str, Value]:
+    """Return what the columns of the next episode will hold; a value of None is left out.
+
+    Args:
+        ledger: What the dataset holds so far.
+        metadata: What a caller says of the episode, by column.
+
+    Raises:
+        FrameError: A name is taken, or a value is not of its column's type.
+    """
+    if not isinstance(metadata, Mapping):
+        raise FrameError(f"metadata is {metadata!r}: give values by name, {{'success': True}}.")
+    there = _columns(ledger)
+    checked = {}
+    for name, value in metadata.items():
+        _check_name(name)
+        if value is not None:
+            checked[name] = _check_value(name, value, there.get(name, type(None)))
+    return checked
+
+
+def stage_columns(
+    ledger: Ledger, metadata: Mapping[str, Value], stage: Callable[[str], Path]
+) -> Path | None:
+    """Give the files of the episode table the columns that they lack, as nulls.
+
+    LeRobot takes the columns from the first file, and refuses files that have more. So the files
+    change in the order of their names: at any moment the first one has all columns.
+
+    Args:
+        ledger: What the dataset holds so far.
+        metadata: What `check_metadata` returned for the next episode.
+        stage: Where to write each file.
+
+    Returns:
+        A file with the columns that the next one must have; None if there is no file yet.
+    """
+    if ledger.last_episodes == NOWHERE:
+        return None
+    root, there = ledger.about.root, _columns(ledger)
+    lacking = {n: type(v) for n, v in metadata.items() if there.get(n, type(None)) is type(None)}
+    last = root / episodes_path(ledger.last_episodes)
+    for path in episode_files(root) if lacking else ():
+        staged = stage(path.relative_to(root).as_posix())
+        add_null_columns(path, staged, lacking)
+        last = staged
+    return last
+
+
+def _columns(ledger: Ledger) -> dict[str, type]:
+    """Return the Python type of the values of each column that can be given; `object` for others."""
+    if ledger.last_episodes == NOWHERE:
+        return {}
+    return plain_types(ledger.about.root / episodes_path(ledger.last_episodes))
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise FrameError(f"metadata has the name {name!r}: names are texts, such as 'success'.")
+    if not is_metadata(name) or "/" in name:
+        raise FrameError(
+            f"metadata has the name {name!r}: LeRobot has such columns itself. Choose a name that is "
+            "not one of its own, without '/'."
+        )
+
+
+def _check_value(name: str, value: object, held: type) -> Value:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(plain, bool | int | float | str):
+        raise FrameError(
+            f"metadata[{name!r}] is {value!r}: give True or False, a number or a text."
+        )
+    if type(plain) is int and not -_MOST <= plain < _MOST:
+        raise FrameError(f"metadata[{name!r}] is {value!r}, which does not fit in 64 bits.")
+    if held is float and type(plain) is int:
+        return float(plain)
+    if held not in (type(None), type(plain)):
+        raise FrameError(
+            f"metadata[{name!r}] is {value!r}, but this column holds "
+            f"{_NOUNS.get(held, 'other values')} in earlier episodes."
+        )
+    return plain
