@@ -36,6 +36,7 @@ RUNS = {
     "compact": ["compact", "arm", "--dry-run"],
     "recover": ["recover", "arm", "--dry-run"],
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
+    "check": ["check", "arm"],
     "cache build": ["cache", "build", "arm", "--size", "4x6", "--out", "caches/arm"],
     "cache list": ["cache", "list", "--home", "caches"],
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],
