@@ -186,6 +186,11 @@ class VideoWriter:
 
     def _mux(self, frame: Any) -> None:  # noqa: ANN401  # PyAV is untyped to us
         for packet in self._stream.encode(frame):
+            if self.encoding.codec == "av1":
+                # Each packet of AV1 shows one image, in order. SVT-AV1 rarely gives the time of a
+                # later image, since it reads the time from a buffer that is already in use again.
+                packet.pts = packet.dts = self._packets
+                packet.time_base = 1 / self.fps
             self._container.mux(packet)
             self._packets += 1
 
