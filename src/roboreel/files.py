@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = [
     "atomic_file",
     "atomic_folder",
-    "atomic_name",
     "sync_directory",
     "sync_file",
     "write_atomically",
@@ -33,27 +32,18 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
     Yields:
         A path in the same folder. If the block raises, it is removed.
     """
-    with atomic_name(str(path), sync=sync) as temporary:
-        yield Path(temporary)
-
-
-@contextmanager
-def atomic_name(path: str, *, sync: bool = True) -> Iterator[str]:
-    """Do what `atomic_file` does, for strings: Python interns the parts of every `Path` for good."""
-    folder, name = os.path.split(path)
-    os.makedirs(folder or ".", exist_ok=True)
-    temporary = os.path.join(folder, _unfinished(name))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(_unfinished(path.name))
     try:
         yield temporary
         if sync:
             sync_file(temporary)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
     if sync:
-        sync_directory(folder or ".")
+        sync_directory(path.parent)
 
 
 @contextmanager
@@ -93,13 +83,13 @@ def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> Non
         temporary.write_bytes(encoded)
 
 
-def sync_file(path: str | Path) -> None:
+def sync_file(path: Path) -> None:
     """Wait until a file's bytes are on the disk."""
-    with open(path, "rb+") as file:
+    with path.open("rb+") as file:
         os.fsync(file.fileno())
 
 
-def sync_directory(path: str | Path) -> None:
+def sync_directory(path: Path) -> None:
     """Wait until the names in a folder are on the disk; on Windows, do nothing."""
     if os.name == "nt":
         return
