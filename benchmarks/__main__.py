@@ -21,7 +21,13 @@ def main() -> int:
     clean_up_when_ended()
     peers = None if chosen.no_peers else peers_python()
     for name in chosen.names or found:
-        found[name].run(quick=chosen.quick, peers=peers, out=chosen.out)
+        found[name].run(
+            quick=chosen.quick,
+            peers=peers,
+            out=chosen.out,
+            rounds=chosen.rounds,
+            against=chosen.against,
+        )
     return 0
 
 

@@ -7,7 +7,7 @@ import signal
 import statistics
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +16,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import report
 from benchmarks.peers import peers_python
-from benchmarks.process import Measurement, run_case
+from benchmarks.process import PROJECT, Measurement, run_case
 from benchmarks.results import DEFAULT_COLUMNS, DEFAULT_PLOTS, OURS, Column, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["OURS", "Benchmark", "Case", "Column", "Row", "Settings", "measure"]
+__all__ = [
+    "AGAINST",
+    "OURS",
+    "Benchmark",
+    "Case",
+    "Column",
+    "Row",
+    "Settings",
+    "measure",
+    "with_checkout",
+]
 
 RESULTS = Path(__file__).parent / "results"
+AGAINST = f"{OURS}, other checkout"
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class Case:
     home: str | None = None
     """Cases of one home share a cache folder, in the order they are listed; new every round."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    checkout: Path = PROJECT
+    """The checkout of roboreel whose package and cases are run."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +93,18 @@ class Benchmark:
             peers=None if chosen.no_peers else peers_python(),
             out=chosen.out,
             rounds=chosen.rounds,
+            against=chosen.against,
         )
         return 0
 
     def run(
-        self, *, quick: bool, peers: Path | None, out: Path | None, rounds: int | None = None
+        self,
+        *,
+        quick: bool,
+        peers: Path | None,
+        out: Path | None,
+        rounds: int | None = None,
+        against: Path | None = None,
     ) -> list[Row]:
         """Measure all cases in turns; print and write what came out.
 
@@ -94,10 +114,14 @@ class Benchmark:
             out: Folder of the JSON and the plot. None writes to benchmarks/results, or, if quick,
                 nowhere, so that no real result is lost to a tiny one.
             rounds: How often each case is measured; as the benchmark says when None.
+            against: Another checkout of roboreel, such as one before a change. It takes turns with
+                this one in every case of ours.
         """
         console = Console()
         with tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-") as scratch:
             cases = self.cases(Settings(Path(scratch), quick, peers))
+            if against is not None:
+                cases = with_checkout(cases, against.resolve())
             rows = measure(
                 cases,
                 rounds=rounds or (1 if quick else self.rounds),
@@ -120,8 +144,23 @@ def parser(title: str) -> argparse.ArgumentParser:
     options.add_argument("--quick", action="store_true", help="tiny inputs, one round")
     options.add_argument("--rounds", type=int, help="how often each case is measured")
     options.add_argument("--no-peers", action="store_true", help="measure ours alone")
+    options.add_argument(
+        "--against", type=Path, metavar="CHECKOUT", help="compare with another checkout of roboreel"
+    )
     options.add_argument("--out", type=Path, help="folder for the JSON and the plot")
     return options
+
+
+def with_checkout(cases: Sequence[Case], checkout: Path) -> list[Case]:
+    """Add each case of ours again, run with the package and the cases of another checkout."""
+    both = []
+    for case in cases:
+        both.append(case)
+        if case.contender == OURS:
+            # Caches of the two must not meet.
+            home = f"{case.home}-against" if case.home else None
+            both.append(replace(case, contender=AGAINST, home=home, checkout=checkout))
+    return both
 
 
 def clean_up_when_ended() -> None:
@@ -163,6 +202,7 @@ def _run(case: Case, home: Path) -> Measurement:
         home=home,
         watch=case.watch,
         environment=case.environment,
+        checkout=case.checkout,
     )
 
 

@@ -18,7 +18,7 @@ from benchmarks.meter import Step
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["CaseError", "Measurement", "peak_bytes", "run_case"]
+__all__ = ["PROJECT", "CaseError", "Measurement", "peak_bytes", "run_case"]
 
 PROJECT = Path(__file__).resolve().parents[1]
 _INTERVAL_S = 0.01
@@ -51,6 +51,7 @@ def run_case(
     home: Path,
     watch: Sequence[Path] = (),
     environment: Mapping[str, str] | None = None,
+    checkout: Path = PROJECT,
 ) -> Measurement:
     """Run ``module.function(meter, **arguments)`` under an interpreter; return what it cost.
 
@@ -63,6 +64,7 @@ def run_case(
             first run, the same again for a second. Its growth counts as disk use.
         watch: Further folders whose growth counts, such as the dataset's.
         environment: Variables to set, such as ``OMP_NUM_THREADS``.
+        checkout: The checkout of roboreel whose package and cases are run.
 
     Raises:
         CaseError: The process failed; the message ends with what it printed last.
@@ -77,7 +79,8 @@ def run_case(
             )
         )
         command = [str(python), "-m", "benchmarks.worker", str(job), str(answer)]
-        samples = _run_sampled(command, _environment(python, home, environment or {}), log)
+        variables = _environment(python, home, environment or {}, checkout)
+        samples = _run_sampled(command, variables, log, checkout)
         if not answer.exists():
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
             raise CaseError(f"{module}.{function} failed under {Path(python).name}:\n{tail}")
@@ -99,7 +102,7 @@ def _measurement(answer: Mapping[str, Any], samples: Sequence[tuple[float, int]]
 
 
 def _run_sampled(
-    command: Sequence[str], environment: Mapping[str, str], log: Path
+    command: Sequence[str], environment: Mapping[str, str], log: Path, checkout: Path
 ) -> list[tuple[float, int]]:
     """Run a command to its end; return its memory over time, seen from outside.
 
@@ -109,7 +112,7 @@ def _run_sampled(
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            command, env=dict(environment), stdout=output, stderr=output, cwd=PROJECT
+            command, env=dict(environment), stdout=output, stderr=output, cwd=checkout
         ) as process,
     ):
         try:
@@ -124,16 +127,20 @@ def _run_sampled(
     return samples
 
 
-def _environment(python: str | Path, home: Path, further: Mapping[str, str]) -> dict[str, str]:
+def _environment(
+    python: str | Path, home: Path, further: Mapping[str, str], checkout: Path
+) -> dict[str, str]:
     # The peers' interpreter gets this package and nothing of ours; our own keeps its path.
     inherited = os.environ.get("PYTHONPATH", "") if str(python) == sys.executable else ""
+    if checkout != PROJECT:
+        inherited = str(checkout / "src")
     temporary = home / "tmp"
     temporary.mkdir(exist_ok=True)
     # Bytecode is kept, as for any installed package, whatever is the custom here.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {
         **kept,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(PROJECT), inherited))),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(checkout), inherited))),
         "HF_HOME": str(home / "huggingface"),
         "HF_HUB_OFFLINE": "1",
         "XDG_CACHE_HOME": str(home / "cache"),

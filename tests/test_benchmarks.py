@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.discover import benchmarks
-from benchmarks.harness import OURS, Case, measure
+from benchmarks.harness import AGAINST, OURS, Case, measure, with_checkout
 from benchmarks.meter import Meter, Step, folder_bytes
 from benchmarks.peers import peers_python
 from benchmarks.process import CaseError, peak_bytes, run_case
@@ -118,6 +118,26 @@ def test_cases_of_one_home_share_a_cache_that_is_new_every_round(tmp_path):
     first = Case("first", OURS, HERE, "cache_once", home="shared")
     rows = measure([first, replace(first, scenario="again")], rounds=2, homes=tmp_path)
     assert [(row.scenario, row.disk_bytes) for row in rows] == [("first", 5000), ("again", 0)]
+
+
+def test_another_checkout_runs_its_own_package_and_cases(tmp_path):
+    package, cases = tmp_path / "src" / "roboreel", tmp_path / "benchmarks"
+    for folder in (package, cases):
+        folder.mkdir(parents=True)
+    (package / "__init__.py").write_text("AGE = 7.0\n")
+    for name in ("__init__.py", "worker.py", "meter.py", "memory.py"):
+        (cases / name).write_bytes(Path("benchmarks", name).read_bytes())
+    (cases / "aged.py").write_text(
+        "import roboreel\n\ndef age(meter):\n    with meter.step('age'):\n"
+        "        meter.note(age=roboreel.AGE)\n"
+    )
+    mine = Case("age", OURS, HERE, "spend")
+    peer = Case("age", "a peer", HERE, "spend")
+    both = with_checkout([mine, peer], tmp_path)
+    assert [case.contender for case in both] == [OURS, AGAINST, "a peer"]
+    theirs = replace(both[1], module="benchmarks.aged", function="age")
+    [row] = measure([theirs], rounds=1, homes=tmp_path / "homes")
+    assert row.notes == {"age": 7.0}
 
 
 def test_samples_outside_a_step_do_not_count():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ def export(meter: Meter, root: str, out: str) -> None:
     """Write every episode to a recording of its own."""
     with meter.step("import"):
         import_module("roboreel.dataset.reader")  # Otherwise loaded when the first row is read.
+        with suppress(ModuleNotFoundError):
+            import_module("pandas")  # Otherwise loaded by pyarrow, for the first list it converts.
         from roboreel import open_dataset
         from roboreel.rerun import export_episodes
     dataset = open_dataset(root)
