@@ -120,7 +120,7 @@ def prepare(name, monkeypatch):
     if name in ("export", "view"):
         pytest.importorskip("rerun")
     if name == "view":
-        monkeypatch.setattr("roboreel.rerun.viewer.open_viewer", lambda files, port: 0)
+        monkeypatch.setattr("roboreel.rerun.viewer.open_viewer", lambda files, port: None)
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 

@@ -204,6 +204,15 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do():
             viewer.open_viewer([], port=port)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a display")
+def test_a_viewer_that_fails_is_an_error(monkeypatch, capfd):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(DatasetError, match=r"exit code 1; .*--web"):
+        viewer.open_viewer([], port=free_port())
+    assert "DISPLAY is set" in capfd.readouterr().err  # not a complaint about the arguments
+
+
 def test_the_program_is_the_viewer_itself_and_not_its_wrapper():
     start = viewer.viewer_program().read_bytes()[:2]
     assert start != b"#!"

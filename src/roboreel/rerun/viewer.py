@@ -36,21 +36,21 @@ _PATIENCE_S = 5.0
 _START_S = 60.0
 
 
-def open_viewer(files: Sequence[Path], *, port: int) -> int:
-    """Show files in the native viewer until its window is closed. Return its exit code.
+def open_viewer(files: Sequence[Path], *, port: int) -> None:
+    """Show files in the native viewer until its window is closed.
 
     Raises:
-        DatasetError: The port is in use.
+        DatasetError: The port is in use, or the viewer failed, for example for lack of a display.
     """
     check_port(port)
-    with _running(["--port", str(port), "--new", *map(str, files)]) as viewer:
-        return viewer.wait()
+    with _running(["--port", str(port), *map(str, files)]) as viewer:
+        _wait_for_end(viewer)
 
 
 def serve_viewer(
     send: Callable[[str], object], *, port: int, web_port: int, browse: bool = True
-) -> int:
-    """Serve recordings to a browser until interrupted. Return the server's exit code.
+) -> None:
+    """Serve recordings to a browser until interrupted.
 
     Args:
         send: Sends the recordings to the server at an address, as `send_episodes` does. If the
@@ -60,7 +60,7 @@ def serve_viewer(
         browse: Open the browser.
 
     Raises:
-        DatasetError: A port is in use, or the server did not start.
+        DatasetError: A port is in use, or the server did not start or failed.
     """
     check_port(port)
     check_port(web_port)
@@ -73,7 +73,7 @@ def serve_viewer(
         print(f"Open {address}\nStop with Ctrl-C.", flush=True)  # noqa: T201  # for the user
         if browse:
             webbrowser.open(address)
-        return server.wait()
+        _wait_for_end(server)
 
 
 def data_address(port: int) -> str:
@@ -125,6 +125,16 @@ def _running(arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
             yield viewer
         finally:
             _end(viewer)
+
+
+def _wait_for_end(viewer: subprocess.Popen[bytes]) -> None:
+    code = viewer.wait()
+    if code:
+        raise DatasetError(
+            f"Rerun's viewer ended with exit code {code}; its own message is above. Without a "
+            "display, show the episodes in a browser with --web, or write files with "
+            "'roboreel export'."
+        )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
