@@ -2,7 +2,6 @@
 
 import io
 import struct
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from roboreel.image import (
     encode_tiff,
     image_size,
 )
+from roboreel.threads import ThreadPool
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -105,7 +105,7 @@ def test_a_batch_holds_each_picture_at_its_place(layout, threads):
         expected = expected.transpose(0, 3, 1, 2)
     out = np.zeros(expected.shape, np.uint8)
     if threads:
-        with ThreadPoolExecutor(threads) as pool:
+        with ThreadPool(threads) as pool:
             decode_images(items, out, layout=layout, pool=pool)
     else:
         decode_images(items, out, layout=layout)
@@ -120,7 +120,7 @@ def test_a_picture_of_another_size_is_named_by_its_place():
 
 def test_a_corrupt_picture_in_a_batch_is_named_by_its_place():
     items = [encode_png(colour(5, 7)), b"nothing"]
-    with ThreadPoolExecutor(2) as pool, pytest.raises(CorruptFileError, match="Picture 1"):
+    with ThreadPool(2) as pool, pytest.raises(CorruptFileError, match="Picture 1"):
         decode_images(items, np.zeros((2, 3, 5, 7), np.uint8), layout="chw", pool=pool)
 
 

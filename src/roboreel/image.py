@@ -13,9 +13,10 @@ from roboreel.errors import CorruptFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
+
+    from roboreel.threads import ThreadPool
 
     Encoded = bytes | bytearray | memoryview
     Pixels = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
@@ -100,7 +101,7 @@ def decode_images(
     *,
     layout: Layout,
     alpha: bool = False,
-    pool: Executor | None = None,
+    pool: ThreadPool | None = None,
 ) -> None:
     """Decode pictures into a batch.
 

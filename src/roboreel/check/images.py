@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from roboreel.check.camera_images import CameraImages
@@ -12,10 +11,10 @@ from roboreel.check.episode_images import look_at_episode
 from roboreel.check.movement import Movement
 from roboreel.check.still_packets import shortest_still
 from roboreel.cores import usable_cores
+from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import Future
 
     from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
@@ -48,8 +47,8 @@ def _look_at_all(context: Context) -> Iterator[EpisodeImages]:
     positions = [p for p in manifest.episodes.row_order.tolist() if context.wanted[p]]
     work = [(camera, position) for position in positions for camera in manifest.cameras]
     threads = usable_cores()
-    pending: deque[Future[EpisodeImages]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="roboreel-check") as pool:
+    pending: deque[Job[EpisodeImages]] = deque()
+    with ThreadPool(threads, "roboreel-check") as pool:
         for done, (camera, position) in enumerate(work):
             pending.append(
                 pool.submit(look_at_episode, context.frames, camera, position, least=least)

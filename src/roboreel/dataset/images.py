@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.forking import after_fork
 from roboreel.image import decode_image, decode_images
 from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.threads import ThreadPool
 from roboreel.video.scale import scale_picture
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ class Images:
         self._clips = frames.clips
         self._cache = cache
         self._buffers = BatchBuffers(budget)
-        self._pool: ThreadPoolExecutor | None = None
-        after_fork(self, Images._after_fork)
+        self._pool = ThreadPool(frames.videos.threads, "roboreel-pictures")
 
     def read(
         self,
@@ -64,7 +62,7 @@ class Images:
         """
         if self._is_cached(camera, spec.image_size):
             assert self._cache is not None
-            return self._cache.images(camera, rows, layout=spec.layout, pool=self._executor())
+            return self._cache.images(camera, rows, layout=spec.layout, pool=self._pool)
         if self._manifest.features[camera].dtype == "video":
             return self._read_video(camera, rows, episodes, spec)
         return self._read_pictures(camera, rows, spec)
@@ -138,8 +136,7 @@ class Images:
         if size is None or size == first.shape[:2]:
             images = self._batch(len(pictures), first.shape, first.dtype, layout)
             images[0] = first if layout == "hwc" else first.transpose(2, 0, 1)
-            pool = self._executor()
-            decode_images(pictures[1:], images[1:], layout=layout, alpha=alpha, pool=pool)
+            decode_images(pictures[1:], images[1:], layout=layout, alpha=alpha, pool=self._pool)
             return images
         images = self._batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
 
@@ -147,7 +144,7 @@ class Images:
             scaled = scale_picture(decode_image(picture, alpha=alpha), size)
             out[...] = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
 
-        list(self._executor().map(scale, pictures, images))
+        list(self._pool.map(scale, pictures, images))
         return images
 
     def _batch(
@@ -218,16 +215,6 @@ class Images:
                     "to one."
                 )
         return sizes[first]
-
-    def _executor(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(
-                self._videos.threads, thread_name_prefix="roboreel-pictures"
-            )
-        return self._pool
-
-    def _after_fork(self) -> None:
-        self._pool = None
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:

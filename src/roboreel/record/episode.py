@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import Workshop
+from roboreel.cores import usable_cores
 from roboreel.errors import RecordingError
 from roboreel.format.json_files import write_json
 from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
 from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
 from roboreel.record.totals import sample_stride
+from roboreel.threads import ThreadPool
 from roboreel.video.remux import join_videos
 
 if TYPE_CHECKING:
@@ -200,5 +201,5 @@ def _whole_videos(paths: Iterable[Path]) -> list[Path]:
         join_videos([path], whole)
         return whole
 
-    with ThreadPoolExecutor() as pool:
+    with ThreadPool(usable_cores()) as pool:
         return list(pool.map(copy, paths))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from roboreel.shards.features import (
 )
 from roboreel.shards.values import MisfitError, acceptor, describe
 from roboreel.storage.arrow_types import numpy_type
+from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ __all__ = ["ExampleEncoder"]
 class _Pending:
     """An image that a thread is encoding."""
 
-    encoded: Future[bytes]
+    encoded: Job[bytes]
     size_bytes: int
 
 
@@ -54,8 +54,8 @@ class ExampleEncoder:
         self._features = dict(features)
         self._schema = arrow_schema(features)
         self._accept = {name: acceptor(feature, self._encode) for name, feature in features.items()}
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="roboreel-encode")
-        self._waiting: deque[Future[bytes]] = deque()
+        self._pool = ThreadPool(threads, "roboreel-encode")
+        self._waiting: deque[Job[bytes]] = deque()
         self._max_waiting = 2 * threads
         self._number = 0
         self._name = ""
@@ -66,7 +66,7 @@ class ExampleEncoder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self._pool.close()
 
     @property
     def num_rows(self) -> int:
@@ -116,7 +116,7 @@ class ExampleEncoder:
 
     def _encode(self, pixels: Pixels) -> _Pending:
         while len(self._waiting) >= self._max_waiting:
-            wait([self._waiting.popleft()])
+            self._waiting.popleft().wait()
         encoded = self._pool.submit(_encode_named, pixels, self._number, self._name)
         self._waiting.append(encoded)
         return _Pending(encoded, pixels.size_bytes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import numpy as np
 
 from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
-from roboreel.forking import after_fork
+from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.decode import Decoder
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
@@ -54,8 +53,7 @@ class VideoReader:
         self.demuxed: set[Path] = set()
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
-        self._pool: ThreadPoolExecutor | None = None
-        after_fork(self, VideoReader._after_fork)
+        self._pool = ThreadPool(self.threads, "roboreel-decode")
 
     def plan(self, requests: Sequence[ClipRequest]) -> Plan:
         """Return what to decode for some requests, from the tables of their files alone.
@@ -91,8 +89,8 @@ class VideoReader:
             for job in plan.jobs:
                 self._run(job, out, layout, depth)
         else:
-            submit = self._executor().submit
-            _finish([submit(self._run, job, out, layout, depth) for job in plan.jobs])
+            submit = self._pool.submit
+            wait_for_all([submit(self._run, job, out, layout, depth) for job in plan.jobs])
 
     def stream(
         self,
@@ -150,9 +148,7 @@ class VideoReader:
 
     def close(self) -> None:
         """End the threads. They start again when needed."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        self._pool = None
+        self._pool.close()
 
     def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
         with self._opened(job.path, job.table) as (reader, decoder):
@@ -178,14 +174,6 @@ class VideoReader:
         # Not reached after an error: a decoder that met damage is not used again.
         self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)
 
-    def _executor(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="roboreel-decode")
-        return self._pool
-
-    def _after_fork(self) -> None:
-        self._pool = None  # The child inherits the pool, but none of its threads.
-
 
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
     """Return a reader of a file's packets, of the kind that its table calls for."""
@@ -200,14 +188,3 @@ def _read_table(path: Path) -> PacketTable:
             return demux_packet_table(path)
         except (CorruptFileError, UnsupportedVideoError):
             raise refusal from None  # It says more precisely what is wrong with the file.
-
-
-def _finish(futures: list[Future[None]]) -> None:
-    """Wait for all; raise the first error once nothing writes to the output any more."""
-    _, pending = wait(futures, return_when=FIRST_EXCEPTION)
-    for future in pending:
-        future.cancel()
-    wait(futures)
-    for future in futures:
-        if not future.cancelled():
-            future.result()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from filelock import FileLock
 
+from roboreel.cores import usable_cores
 from roboreel.dataset.cache.folder import (
     CACHE_FILE,
     LOCK_FILE,
@@ -28,6 +28,7 @@ from roboreel.image import encode_jpeg
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw
+from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +71,7 @@ def estimate(dataset: Dataset, cameras: Mapping[str, Picture] | None = None) -> 
         # Short runs of neighbours, since the build decodes neighbours too.
         tried = np.linspace(0, count - 1, _ROWS_TRIED).astype(np.int64)
         rows = np.unique(np.minimum((tried[:, None] + np.arange(4)).reshape(-1), count - 1))
-        with ThreadPoolExecutor() as pool:
+        with ThreadPool(usable_cores()) as pool:
             for example in _images(dataset, manifest, rows, pool):
                 tried_bytes += sum(
                     len(image) if isinstance(image, bytes) else image.nbytes
@@ -136,7 +137,7 @@ def _build(
     folder.mkdir(exist_ok=True)
     _write_numbers(dataset, folder, manifest)
     total = manifest.num_rows if manifest.cameras else 0
-    with ThreadPoolExecutor() as pool:
+    with ThreadPool(usable_cores()) as pool:
         for part, first in enumerate(range(0, total, manifest.part_rows)):
             rows = np.arange(first, min(first + manifest.part_rows, total))
 
@@ -198,7 +199,7 @@ def _images(
     dataset: Dataset,
     manifest: CacheManifest,
     rows: NDArray[np.int64],
-    pool: ThreadPoolExecutor,
+    pool: ThreadPool,
 ) -> Iterator[dict[str, Any]]:
     """Yield the images of each row as they are stored; they are encoded in threads."""
     for first in range(0, len(rows), _ROWS_AT_ONCE):
@@ -220,7 +221,7 @@ def _encoded(
     name: str,
     picture: Picture,
     rows: NDArray[np.int64],
-    pool: ThreadPoolExecutor,
+    pool: ThreadPool,
 ) -> Any:  # noqa: ANN401  # pictures or pixels, one per row
     layout: Layout = "hwc" if isinstance(picture, Jpeg) else "chw"
     images = dataset._reader.read(rows, SampleSpec(name, None, picture.size, layout))[name]

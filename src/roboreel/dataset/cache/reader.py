@@ -18,7 +18,6 @@ from roboreel.shards import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Executor
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.schema import Manifest
     from roboreel.shards import Store
+    from roboreel.threads import ThreadPool
 
 __all__ = ["Cache", "open_cache"]
 
@@ -67,7 +67,7 @@ class Cache:
         return np.asarray(self._numbers.take(rows, features=[name])[name])
 
     def images(
-        self, camera: str, rows: NDArray[np.int64], *, layout: Layout, pool: Executor
+        self, camera: str, rows: NDArray[np.int64], *, layout: Layout, pool: ThreadPool
     ) -> NDArray[Any]:
         """Return the images of some rows, as `Images.read` does, in the cache's size."""
         if not len(rows):
@@ -88,7 +88,7 @@ class Cache:
         return out
 
     def _decode(
-        self, camera: str, rows: NDArray[np.int64], layout: Layout, pool: Executor
+        self, camera: str, rows: NDArray[np.int64], layout: Layout, pool: ThreadPool
     ) -> NDArray[Any]:
         pictures: list[bytes] = [b""] * len(rows)
         for slots, stored in self._take(camera, rows):

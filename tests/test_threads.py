@@ -1,0 +1,183 @@
+"""Threads make calls in order, end when nobody needs them, and survive interrupts."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from roboreel.threads import ThreadPool, wait_for_all
+
+NAME = "roboreel-tested"
+
+
+def running() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == NAME]
+
+
+def wait_until(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("It did not come to pass.")
+
+
+def test_results_come_in_the_order_of_the_items():
+    def late(seconds, number):
+        time.sleep(seconds)
+        return number
+
+    with ThreadPool(4, NAME) as pool:
+        waits = [0.03, 0.0, 0.02, 0.01]
+        assert list(pool.map(late, waits, range(4))) == [0, 1, 2, 3]
+    assert running() == []
+
+
+def test_calls_run_side_by_side_and_no_more_than_allowed():
+    meeting = threading.Barrier(3)
+    with ThreadPool(3, NAME) as pool:
+        wait_for_all([pool.submit(meeting.wait, timeout=10) for _ in range(6)])
+        assert len(running()) == 3
+
+
+def test_a_thread_that_is_free_is_used_again():
+    with ThreadPool(8, NAME) as pool:
+        for _ in range(20):
+            pool.submit(abs, -1).result()
+        assert len(running()) == 1
+
+
+def test_an_error_is_raised_where_the_result_is_asked_for():
+    with ThreadPool(2, NAME) as pool:
+        job = pool.submit(int, "seven")
+        with pytest.raises(ValueError, match="seven"):
+            job.result()
+        assert pool.submit(int, "7").result() == 7
+
+
+def test_after_an_error_no_call_is_running_and_the_rest_is_skipped():
+    begun, ended = [], []
+
+    def work(number):
+        begun.append(number)
+        if number == 0:
+            raise ValueError("no")
+        time.sleep(0.02)
+        ended.append(number)
+
+    with ThreadPool(2, NAME) as pool:
+        jobs = [pool.submit(work, number) for number in range(50)]
+        with pytest.raises(ValueError, match="no"):
+            wait_for_all(jobs)
+        assert set(begun) - {0} == set(ended)
+        assert len(begun) < 50
+
+
+def test_stopping_early_skips_what_has_not_begun():
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        time.sleep(0.01)
+
+    with ThreadPool(1, NAME) as pool:
+        for _ in pool.map(work, range(100)):
+            break
+    assert len(begun) < 10
+
+
+def test_closing_skips_what_has_not_begun_and_the_pool_can_be_used_again():
+    gate, begun = threading.Event(), list[int]()
+    pool = ThreadPool(1, NAME)
+    first = pool.submit(gate.wait, 10)
+    second = pool.submit(begun.append, 1)
+    threading.Timer(0.05, gate.set).start()
+    pool.close()
+    assert first.result() is True
+    assert second.result() is None
+    assert begun == []
+    assert pool.submit(abs, -3).result() == 3
+    pool.close()
+    assert running() == []
+
+
+def test_a_pool_that_is_forgotten_ends_its_threads():
+    pool = ThreadPool(2, NAME)
+    assert list(pool.map(abs, [-1, -2])) == [1, 2]
+    del pool
+    gc.collect()
+    wait_until(lambda: running() == [])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_threads_of_its_own():
+    with ThreadPool(2, NAME) as pool:
+        assert pool.submit(abs, -1).result() == 1
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if pool.submit(abs, -4).result() == 4 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+_STORM = """
+import faulthandler, os, random, signal, sys, threading, time
+from roboreel.loading.prefetch import Prefetcher
+
+faulthandler.dump_traceback_later(50, exit=True)
+main, stop = threading.get_native_id(), False
+struck = 0
+
+def strike():
+    while not stop:
+        time.sleep(random.random() * 0.0006)
+        os.kill(os.getpid(), signal.SIGINT)
+
+storm = threading.Thread(target=strike)
+rounds = 0
+end = time.monotonic() + float(sys.argv[1])
+
+def calmly(action):
+    while True:
+        try:
+            return action()
+        except KeyboardInterrupt:
+            pass
+
+storm.start()
+while calmly(lambda: time.monotonic() < end):
+    running = None
+    try:
+        running = Prefetcher(abs, iter(range(-30, 0)), threads=3, ahead=5)
+        for task, result in running:
+            assert result == -task
+    except KeyboardInterrupt:
+        try:
+            struck += 1
+        except KeyboardInterrupt:
+            pass
+    if running is not None:
+        calmly(running.close)
+    try:
+        rounds += 1
+    except KeyboardInterrupt:
+        pass
+stop = True
+calmly(storm.join)
+time.sleep(0.01)
+faulthandler.cancel_dump_traceback_later()
+print(rounds, struck)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_interrupts_at_any_moment_leave_nobody_waiting():
+    storm = subprocess.run(
+        [sys.executable, "-c", _STORM, "3"], capture_output=True, text=True, timeout=90, check=False
+    )
+    assert storm.returncode == 0, storm.stderr[-3000:]
+    rounds, struck = map(int, storm.stdout.split())
+    assert rounds > struck > 100
