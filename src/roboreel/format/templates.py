@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["check_template", "file_set"]
+__all__ = ["check_template", "file_set", "template_fields"]
 
 # A width of two digits at most: `{chunk_index:09999999d}` would fill the memory.
 _NUMBER_SPEC = re.compile(r"(0?\d{1,2})?d?")
@@ -37,12 +37,20 @@ def file_set(
     """
     constants = dict(constants or {})
     check_template(template, columns, constants, info_path=info_path)
-    used = {name for _, name, _, _ in Formatter().parse(template) if name}
+    used = template_fields(template)
     return FileSet(
         template=template,
         numbers=dict(columns),
         constants={name: value for name, value in constants.items() if name in used},
     )
+
+
+def template_fields(template: str) -> set[str]:
+    """Return the names of a template's fields; none if it is not a template at all."""
+    try:
+        return {name for _, name, _, _ in Formatter().parse(template) if name}
+    except ValueError:
+        return set()
 
 
 def check_template(
