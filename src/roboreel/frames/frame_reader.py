@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from roboreel.frames.clips import Clips
 from roboreel.frames.columns import Columns
 from roboreel.frames.frame_files import FrameFiles
+from roboreel.frames.frame_order import FrameOrder
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.memory.budget import process_budget
 from roboreel.video.reader import VideoReader
@@ -44,5 +45,5 @@ class FrameReader:
         """Encoded pictures, by row."""
         self.videos = VideoReader(budget=budget, threads=decode_threads)
         """Images of video, by clip."""
-        self.clips = Clips(manifest, self.videos)
+        self.clips = Clips(manifest, self.videos, FrameOrder(manifest, self.columns))
         """The part of a video file that shows an episode."""
