@@ -260,6 +260,10 @@ class EpisodeTable:
         codes = self.task_codes[self.task_bounds[position] : self.task_bounds[position + 1]]
         return tuple(self.task_texts[code] for code in codes)
 
+    def first_task(self, position: int) -> str:
+        """Return the first task of one episode; an empty text if it has none."""
+        return " ".join(self.tasks_of(position)[:1])
+
     def task_texts_of(self, positions: NDArray[np.int64]) -> frozenset[str]:
         """Return all tasks that some episodes have."""
         owners = np.repeat(np.arange(len(self)), np.diff(self.task_bounds))
@@ -344,16 +348,10 @@ class Manifest:
         """Names of the features whose values are images."""
         return tuple(name for name, feature in self.features.items() if feature.is_camera)
 
-    def task_text(self, task: int, episode: int) -> str:
-        """Return a task in words; if its number is not defined, the task of the episode.
-
-        Args:
-            task: The task's number.
-            episode: The position of the episode.
-        """
-        if task in self.tasks:
-            return self.tasks[task]
-        return " ".join(self.episodes.tasks_of(episode)[:1])
+    @property
+    def absent_cameras(self) -> frozenset[str]:
+        """Cameras that are declared, but have no file: not read unless asked for by name."""
+        return frozenset(str(found.feature) for found in self.problems if found.code == "RR109")
 
 
 def _check_dtype(dtype: object) -> str:

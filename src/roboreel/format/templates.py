@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["check_template", "file_set", "template_fields"]
+__all__ = ["check_template", "file_set", "leaves_folder", "template_fields"]
 
 # A width of two digits at most: `{chunk_index:09999999d}` would fill the memory.
 _NUMBER_SPEC = re.compile(r"(0?\d{1,2})?d?")
@@ -78,14 +78,15 @@ def check_template(
                 f"known here are {', '.join(sorted({*numbers, *texts}))}, in {str(info_path)!r}."
             )
     example = template.format(**dict.fromkeys(numbers, 0), **texts)
-    if _leaves_folder(example):
+    if leaves_folder(example):
         raise UnsafePathError(
             f"A path template or a camera's name would lead out of the dataset: {example!r}. "
             f"Paths must stay below the dataset's folder; correct {str(info_path)!r}."
         )
 
 
-def _leaves_folder(path: str) -> bool:
+def leaves_folder(path: str) -> bool:
+    """Return whether a relative path leads out of the folder it counts from."""
     parts = re.split(r"[/\\]", path)
     absolute = path.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", path) is not None
     return absolute or ".." in parts or "\0" in path or not path.strip()
