@@ -62,7 +62,9 @@ class DerivedCounters:
     def _tasks(self) -> NDArray[np.int64]:
         """The number of each episode's first task, ``(E,)``."""
         episodes = self._manifest.episodes
-        numbers = {text: number for number, text in reversed(self._manifest.tasks.items())}
+        numbers: dict[str, int] = {}
+        for number, text in self._manifest.tasks.items():
+            numbers.setdefault(text, number)
         known = np.array([numbers.get(text, -1) for text in episodes.task_texts], np.int64)
         first, has_one = episodes.task_bounds[:-1], np.diff(episodes.task_bounds) > 0
         codes = np.full(len(episodes), -1, np.int64)

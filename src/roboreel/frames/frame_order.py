@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,9 +77,7 @@ class FrameOrder:
                 self._compare(episode, numbers, times_s)
         self._known[episode] = True
 
-    def _compare(
-        self, episode: int, numbers: NDArray[np.int64], times_s: NDArray[np.float64]
-    ) -> None:
+    def _compare(self, episode: int, numbers: NDArray[Any], times_s: NDArray[Any]) -> None:
         """Note the order of an episode whose frame_index does not count up."""
         in_order = bool((np.diff(times_s) > 0).all())
         if not np.array_equal(np.sort(numbers), np.arange(len(numbers))):
@@ -94,12 +92,12 @@ class FrameOrder:
                 f"correct one of the columns: {str(self._manifest.root)!r}."
             )
 
-    def _gather(self, name: str, episode: int) -> NDArray[np.int64]:
+    def _gather(self, name: str, episode: int) -> NDArray[Any]:
         start = int(self._manifest.episodes.start[episode])
         rows = np.arange(start, start + int(self._manifest.episodes.length[episode]))
         return self._columns.gather(name, rows).reshape(-1)
 
 
-def _counts_up(numbers: NDArray[np.int64]) -> bool:
+def _counts_up(numbers: NDArray[Any]) -> bool:
     """Whether numbers count up by one: from 0, or from wherever a writer began."""
     return bool((np.diff(numbers) == 1).all())

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from roboreel.format.counters import TASK_NUMBER
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     import numpy as np
+    from numpy.typing import NDArray
 
     from roboreel.frames.columns import Columns
     from roboreel.schema import Manifest
