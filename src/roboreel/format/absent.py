@@ -24,12 +24,14 @@ def find_absent_cameras(manifest: Manifest) -> Iterator[Finding]:
     For a dataset as it should be, this asks for one file of each camera.
     """
     root = manifest.root
+    if not (root / manifest.data_files.template.split("/", 1)[0]).exists():
+        return
     absent = [
         (camera, len(files))
         for camera, files in manifest.video_files.items()
         if len(files) and not _is_there(root, files[0]) and not _any_there(root, files.paths())
     ]
-    if absent and any(_is_there(root, path) for path in manifest.data_files.paths()):
+    if absent and _any_there(root, manifest.data_files.paths()):
         yield from (_absent(camera, count) for camera, count in absent)
 
 

@@ -44,7 +44,7 @@ class FilesOfEpisodes:
 
 
 def data_files_of(
-    root: Path, info: Info, columns: Mapping[str, NDArray[np.int64]]
+    root: Path, info: Info, columns: Mapping[str, NDArray[np.int64]], table: str
 ) -> FilesOfEpisodes:
     """Return the data files.
 
@@ -52,6 +52,7 @@ def data_files_of(
         root: The dataset's folder.
         info: Its info.json.
         columns: The columns of the episode table, in the order of the episodes' numbers.
+        table: What holds them, below the dataset's folder, for findings.
 
     Raises:
         MetadataError: The table does not say where an episode lies, and the files do not tell.
@@ -64,7 +65,7 @@ def data_files_of(
     chunk, number = _by_rows(root, info, columns)
     unsaid = "The episode table does not say which data file each episode is in: it was derived."
     files, file = _grouped(info, info.data_path, chunk, number, "data", {})
-    problems = (finding("RR114", unsaid, file=EPISODES_FOLDER),) if len(file) else ()
+    problems = (finding("RR114", unsaid, file=table),) if len(file) else ()
     return FilesOfEpisodes(files, file, problems)
 
 

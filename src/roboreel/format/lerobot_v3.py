@@ -59,7 +59,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         unsaid = "Some episodes do not say which rows they hold; all are in number order."
         problems += (finding("RR203", unsaid, file=table),)
         del columns["dataset_from_index"]
-    data = data_files_of(root, info, columns)
+    data = data_files_of(root, info, columns, table)
     problems += data.problems
     video_files, clips = {}, {}
     for camera in cameras:
