@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.datasets import Shape, write_v21_metadata, write_v30_metadata
 from benchmarks.harness import OURS, Benchmark, Case, Settings
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BENCHMARK"]
 
+VERSIONS: tuple[Literal["3.0", "2.1"], ...] = ("3.0", "2.1")
+
 
 def cases(settings: Settings) -> list[Case]:
     """Make the datasets and list who checks them."""
     episodes, frames, many = (4, 8, 40) if settings.quick else (1000, 60, 100_000)
-    spec = {"episodes": episodes, "frames": frames, "size": (48, 64), "codec": "h264"}
+    spec = DemoSpec(episodes=episodes, frames=frames, size=(48, 64), codec="h264", cameras=2)
     listed = []
-    for version in ("3.0", "2.1"):
+    for version in VERSIONS:
         folder = settings.scratch / version
-        root = make_demo_dataset(folder / "arm", DemoSpec(cameras=2, version=version, **spec))
+        root = make_demo_dataset(folder / "arm", replace(spec, version=version))
         scenario = f"v{version}, {episodes:,} episodes, 2 cameras, nothing decoded"
         listed += _cases(settings, scenario, root, "index")
         write = write_v30_metadata if version == "3.0" else write_v21_metadata
