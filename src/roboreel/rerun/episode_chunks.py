@@ -35,7 +35,8 @@ class EpisodeChunks:
 
     Args:
         frames: Reads the dataset.
-        on_problem: Called with a sentence for each camera that lacks images of an episode.
+        on_problem: Called with a sentence for each camera that lacks its files, or images of an
+            episode.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class EpisodeChunks:
         shown = shown_features(self._manifest.features)
         absent = self._manifest.absent_cameras
         self._cameras = [n for n, f in shown.items() if f.is_camera and n not in absent]
+        for camera in sorted(absent):
+            on_problem(f"Camera {camera!r} has no video file, and is left out.")
         self._values = {name: f for name, f in shown.items() if not f.is_camera}
         self._texts = {entity_path(name) for name, f in shown.items() if f.is_text}
         self._read = ["frame_index", "timestamp", *self._values]
