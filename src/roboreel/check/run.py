@@ -97,7 +97,7 @@ def _unopenable(error: DatasetError, root: Path) -> Finding:
     if isinstance(error, UnsafePathError):
         return finding("RR108", str(error), file=INFO_PATH)
     if isinstance(error, UnsupportedVersionError):
-        return finding("RR102", str(error), severity="error", file=INFO_PATH)
+        return finding("RR102", str(error), severity="error", file=file or INFO_PATH)
     return finding("RR111", str(error), file=file)
 
 
