@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,15 +14,13 @@ from roboreel.commit import check_undoable, list_changes, purge_changes
 from roboreel.errors import CorruptFileError, UndoError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from roboreel.commit import PastChange
 
 __all__ = ["history"]
 
 
 def history(
-    path: FolderArgument,
+    folder: FolderArgument,
     purge: Annotated[
         bool, typer.Option("--purge", help="Delete the old files: those changes become final.")
     ] = False,
@@ -36,6 +35,7 @@ def history(
 
     The newest comes first. The old files that they keep take space; --purge deletes them.
     """
+    path = Path(folder)
     if purge:
         _purge(path, keep, yes=yes, dry_run=dry_run, as_json=as_json)
         return

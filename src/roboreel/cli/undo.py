@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption, YesOption
@@ -10,15 +11,13 @@ from roboreel.cli.console import print_json, print_line
 from roboreel.commit import Workshop, check_undoable, has_commit, newest_change, undo_change
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from roboreel.commit import FileChange, PastChange
 
 __all__ = ["undo"]
 
 
 def undo(
-    path: FolderArgument,
+    folder: FolderArgument,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -27,6 +26,7 @@ def undo(
 
     Every file is again what it was, byte by byte. It is refused if the dataset has changed since.
     """
+    path = Path(folder)
     change = newest_change(path)
     if not has_commit(Workshop(path)):  # which would be finished first
         check_undoable(path, change)
