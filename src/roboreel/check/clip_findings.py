@@ -11,7 +11,7 @@ from roboreel.check.clip_times import far_images
 from roboreel.check.words import counted, name_episodes
 from roboreel.errors import DatasetError, MissingImageError
 from roboreel.findings import finding
-from roboreel.video.clip import Clip, images_of
+from roboreel.video.clip import images_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,12 +189,7 @@ class _Report:
         half_s = 0.5 / self._clips.fps
         for clip in (clip for clip in rest if abs(self.placed.off_s[clip]) < half_s):
             length = int(self._clips.length[clip])
-            asked = Clip(
-                float(self._clips.start_s[clip]),
-                float(self._clips.stop_s[clip]),
-                length,
-                self._clips.fps,
-            )
+            asked = self._context.frames.clips.clip(self._camera, int(self._clips.position[clip]))
             try:
                 images_of(np.arange(length), asked, table.ticks, table.time_base)
             except MissingImageError as error:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from roboreel.check.context import Context
 from roboreel.check.ledger import Ledger
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.check.pointers import pointer_finding
 from roboreel.check.registry import CHECKS, SCANS
 from roboreel.check.scanning import PASS_CODES, scan_rows
@@ -21,6 +20,7 @@ from roboreel.findings import TIERS, finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.paths import INFO_PATH
+from roboreel.spans.lfs import is_lfs_pointer
 
 if TYPE_CHECKING:
     import os
