@@ -28,6 +28,7 @@
     ├── ExampleError            (ValueError)         an example that does not fit its features
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
     ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
+    ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
@@ -54,6 +55,7 @@ __all__ = [
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
+    "StaleDatasetError",
     "TaskNotFoundError",
     "TooSlowError",
     "UnsafePathError",
@@ -170,6 +172,10 @@ class CacheError(DatasetError, ValueError):
 
 class DatasetInUseError(DatasetError, RuntimeError):
     """Somebody else records into a dataset, recovers it or compacts it."""
+
+
+class StaleDatasetError(DatasetError, RuntimeError):
+    """A dataset has changed since a plan for it was made."""
 
 
 class RecordingError(DatasetError, RuntimeError):

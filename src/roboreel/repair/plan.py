@@ -1,0 +1,121 @@
+"""A repair as data: which files change and how, what it answers, and what remains."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roboreel.repair.apply import apply_changes, copy_with_changes
+from roboreel.repair.state import State, read_state
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from roboreel.findings import Finding
+    from roboreel.repair.changes import Change
+
+__all__ = ["RepairPlan"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What a repair will do. It prints as a diff, and does nothing until it is applied.
+
+    Examples:
+        >>> from roboreel.repair import plan_repair
+        >>> plan = plan_repair("my_dataset")  # doctest: +SKIP
+        >>> print(plan)  # doctest: +SKIP
+        >>> plan.apply()  # doctest: +SKIP
+    """
+
+    root: Path
+    """The dataset's folder."""
+    changes: tuple[Change, ...]
+    """In the order in which they are made; info.json is last."""
+    cured: tuple[Finding, ...]
+    """The findings that the changes answer."""
+    remaining: tuple[Finding, ...]
+    """The findings that they do not. Some may go away with the others."""
+    state: State
+    """The files as they are now: a plan is applied to these and no others."""
+
+    @classmethod
+    def of(
+        cls,
+        root: Path,
+        findings: Iterable[Finding],
+        cured: Iterable[Finding],
+        changes: Iterable[Change],
+    ) -> RepairPlan:
+        """Return a plan, with its changes in order."""
+        done = tuple(cured)
+        remaining = tuple(one for one in findings if one not in set(done))
+        ordered = tuple(sorted(changes, key=lambda change: _rank(change)))
+        return cls(root, ordered, done, remaining, read_state(root, ordered))
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that will be written, about."""
+        return sum(change.size_bytes for change in self.changes if change.kind == "write")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as lines of a diff, file by file, and a summary."""
+        for change in self.changes:
+            yield from change.lines()
+        yield self.summary
+
+    @property
+    def summary(self) -> str:
+        """What will happen, in one sentence."""
+        if not self.changes:
+            return "There is nothing to repair."
+        parts = []
+        for kind, verb in (("write", "written"), ("move", "moved"), ("aside", "set aside")):
+            count = sum(change.kind == kind for change in self.changes)
+            size = f", about {self.size_bytes:,} bytes" if kind == "write" else ""
+            if count:
+                parts.append(f"{count:,} {'file is' if count == 1 else 'files are'} {verb}{size}")
+        return f"{'; '.join(parts)}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "path": str(self.root),
+            "size_bytes": self.size_bytes,
+            "changes": [change.to_json() for change in self.changes],
+            "cured": [asdict(one) for one in self.cured],
+            "remaining": [asdict(one) for one in self.remaining],
+        }
+
+    def apply(self, out: str | os.PathLike[str] | None = None) -> None:
+        """Carry out the plan.
+
+        Args:
+            out: A new folder for a repaired copy; the dataset stays as it is. By default the dataset
+                itself is repaired, entirely or not at all, and what is replaced can be restored with
+                `roboreel undo`.
+
+        Raises:
+            DatasetInUseError: Another process records into the dataset.
+            StaleDatasetError: The dataset has changed since the plan was made.
+        """
+        self.state.check(self.root)
+        if out is not None:
+            copy_with_changes(self.root, Path(out).expanduser(), self.changes)
+        elif self.changes:
+            apply_changes(self.root, self.changes, self.state)
+
+
+def _rank(change: Change) -> tuple[int, int]:
+    """Return when a change is made: files, then what describes them, then what leaves."""
+    order = {"move": 0, "write": 1, "aside": 3}[change.kind]
+    is_metadata = change.kind == "write" and change.file.startswith("meta/")
+    return order + is_metadata, int(change.file.endswith("info.json"))
