@@ -12,6 +12,7 @@ from roboreel.check.pointers import pointer_finding
 from roboreel.check.words import enumerated, name_episodes
 from roboreel.errors import DatasetError, MissingFileError
 from roboreel.findings import finding
+from roboreel.storage.parquet import starts_as_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +87,8 @@ def _unreadable(context: Context, number: int, error: Exception) -> Iterator[Fin
         f"The data file of {name_episodes(numbers)} is not a readable Parquet file. {reason}",
         file=path,
         episode=int(numbers[0]) if len(numbers) == 1 else None,
-        fixable=size_bytes > 0,
+        # The columns of another file tell what the pages of this one are.
+        fixable=len(context.manifest.data_files) > 1 and starts_as_parquet(context.root / path),
     )
 
 

@@ -2,5 +2,6 @@
 
 from roboreel.repair.plan import RepairPlan
 from roboreel.repair.planning import plan_repair
+from roboreel.repair.rounds import Repaired, repair_dataset
 
-__all__ = ["RepairPlan", "plan_repair"]
+__all__ = ["RepairPlan", "Repaired", "plan_repair", "repair_dataset"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
+    from roboreel.check import Findings
     from roboreel.findings import Finding
     from roboreel.repair.changes import Change
 
@@ -34,10 +35,10 @@ class RepairPlan:
     """The dataset's folder."""
     changes: tuple[Change, ...]
     """In the order in which they are made; info.json is last."""
+    findings: Findings
+    """What is wrong with the dataset."""
     cured: tuple[Finding, ...]
     """The findings that the changes answer."""
-    remaining: tuple[Finding, ...]
-    """The findings that they do not. Some may go away with the others."""
     state: State
     """The files as they are now: a plan is applied to these and no others."""
 
@@ -45,21 +46,25 @@ class RepairPlan:
     def of(
         cls,
         root: Path,
-        findings: Iterable[Finding],
+        findings: Findings,
         cured: Iterable[Finding],
         changes: Iterable[Change],
     ) -> RepairPlan:
         """Return a plan, with its changes in order."""
-        done = tuple(cured)
-        remaining = tuple(one for one in findings if one not in set(done))
-        ordered = tuple(sorted(changes, key=lambda change: _rank(change)))
-        return cls(root, ordered, done, remaining, read_state(root, ordered))
+        ordered = tuple(sorted(changes, key=_rank))
+        return cls(root, ordered, findings, tuple(cured), read_state(root, ordered))
 
     def __bool__(self) -> bool:
         return bool(self.changes)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+    @property
+    def remaining(self) -> tuple[Finding, ...]:
+        """The findings that the changes do not answer. Some may go away with the others."""
+        cured = set(self.cured)
+        return tuple(one for one in self.findings if one not in cured)
 
     @property
     def size_bytes(self) -> int:

@@ -15,7 +15,7 @@ from roboreel.repair.changes import written
 from roboreel.repair.clips import cure_clips, cure_video_format
 from roboreel.repair.draft import Draft
 from roboreel.repair.episodes import cure_entries, cure_lengths
-from roboreel.repair.files import cure_places, cure_strays
+from roboreel.repair.files import cure_footers, cure_places, cure_strays
 from roboreel.repair.info import cure_counts, name_version, write_info
 from roboreel.repair.plan import RepairPlan
 from roboreel.repair.rows import cure_rows
@@ -86,13 +86,15 @@ def plan_repair(
 def _fill(draft: Draft, *, deep: bool) -> None:
     """Let each cure add its changes. Later ones see what earlier ones decided."""
     cure_places(draft)
+    cure_footers(draft)
     cure_lengths(draft)
     cure_entries(draft)
     cure_clips(draft)
     cure_missing_tasks(draft)
     cure_rows(draft)
     cure_video_format(draft)
-    if not any(change.kind == "move" for change in draft.changes):
+    # Values that cannot be read yet are counted in another round.
+    if not draft.codes("RR110", "RR201"):
         cure_statistics(draft, deep=deep)
     cure_counts(draft)
     write_new_tasks(draft)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
+from roboreel.spans.reading import SpanReader
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.parquet_errors import parquet_errors
@@ -33,6 +34,7 @@ __all__ = [
     "opened_parquet",
     "plain_leaves",
     "plain_types",
+    "starts_as_parquet",
     "write_columns",
     "write_parquet",
 ]
@@ -270,6 +272,15 @@ def add_null_columns(path: Path, out: Path, types: Mapping[str, type]) -> None:
         else:
             table = table.append_column(name, nulls)
     write_parquet(out, _row_groups(table), table.schema, sync=False)
+
+
+def starts_as_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet files do, whatever becomes of it."""
+    try:
+        with SpanReader(path) as file:
+            return bytes(file.read(0, min(4, file.size_bytes))) == b"PAR1"
+    except (CorruptFileError, OSError):
+        return False
 
 
 def _plain_type(arrow_type: Any) -> type:  # noqa: ANN401  # pyarrow is untyped
