@@ -16,6 +16,7 @@ __all__ = [
     "atomic_file",
     "atomic_folder",
     "copy_file",
+    "make_folder",
     "sync_directory",
     "sync_file",
     "write_atomically",
@@ -105,6 +106,17 @@ def _cloned(source: Path, target: Path) -> bool:
         except OSError:
             return False
     return True
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, as far as they do not exist; their names reach the disk."""
+    above = path.parent
+    if path.is_dir():
+        return
+    if above != path:
+        make_folder(above)
+    path.mkdir(exist_ok=True)
+    sync_directory(above)
 
 
 def sync_file(path: Path) -> None:

@@ -40,9 +40,7 @@ def repair(
         Path | None,
         typer.Option(metavar="DIR", help="Write a repaired copy here; the dataset stays as it is."),
     ] = None,
-    only: Annotated[
-        str, typer.Option(metavar="CODES", help="Repair these only: RR101,RR5.")
-    ] = "",
+    only: Annotated[str, typer.Option(metavar="CODES", help="Repair these only: RR101,RR5.")] = "",
     ignore: Annotated[str, typer.Option(metavar="CODES", help="Leave these alone.")] = "",
     episodes: EpisodesOption = None,
     deep: Annotated[

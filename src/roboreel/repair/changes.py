@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from roboreel.format.edits import FileEdit
 
-__all__ = ["Change", "aside", "move", "written"]
+__all__ = ["PlannedChange", "aside", "move", "written"]
 
 _MOST_SHOWN = 6
 _MOST_CHARACTERS = 72
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """A file that is written anew, moved, or set aside."""
 
     kind: Literal["write", "move", "aside"]
@@ -63,19 +63,21 @@ class Change:
         }
 
 
-def written(edit: FileEdit, codes: tuple[str, ...]) -> Change:
+def written(edit: FileEdit, codes: tuple[str, ...]) -> PlannedChange:
     """Return the change that writes a file anew."""
-    return Change("write", edit.file, codes, edit.differences, edit.size_bytes, None, edit.write)
+    return PlannedChange(
+        "write", edit.file, codes, edit.differences, edit.size_bytes, None, edit.write
+    )
 
 
-def move(source: str, file: str, codes: tuple[str, ...], size_bytes: int) -> Change:
+def move(source: str, file: str, codes: tuple[str, ...], size_bytes: int) -> PlannedChange:
     """Return the change that moves a file."""
-    return Change("move", file, codes, (), size_bytes, source)
+    return PlannedChange("move", file, codes, (), size_bytes, source)
 
 
-def aside(file: str, codes: tuple[str, ...], size_bytes: int) -> Change:
+def aside(file: str, codes: tuple[str, ...], size_bytes: int) -> PlannedChange:
     """Return the change that sets a file aside."""
-    return Change("aside", file, codes, (), size_bytes)
+    return PlannedChange("aside", file, codes, (), size_bytes)
 
 
 def _diff(one: Difference) -> Iterator[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from roboreel.check.context import Context
     from roboreel.findings import Finding
-    from roboreel.repair.changes import Change
+    from roboreel.repair.changes import PlannedChange
     from roboreel.stats import FeatureStats
 
 __all__ = ["Draft"]
@@ -45,7 +45,7 @@ class Draft:
         """Values that change, by position of the episode and column."""
         self.stats: dict[str, FeatureStats] = {}
         self.episode_stats: dict[int, dict[str, FeatureStats]] = {}
-        self.changes: list[Change] = []
+        self.changes: list[PlannedChange] = []
         self._cured: dict[Finding, None] = {}
 
     @property

@@ -19,7 +19,7 @@ from roboreel.repair.changes import written
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from roboreel.repair.changes import Change
+    from roboreel.repair.changes import PlannedChange
     from roboreel.repair.draft import Draft
 
 __all__ = ["cure_counts", "name_version", "write_info"]
@@ -48,7 +48,7 @@ def write_info(draft: Draft) -> None:
         draft.changes.append(written(edit, codes))
 
 
-def name_version(root: Path) -> Change | None:
+def name_version(root: Path) -> PlannedChange | None:
     """Return the change that adds the version to an info.json without one; None if it has one."""
     version = layout_version(root)
     if version is None or not lacks_version(root):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from roboreel.check import Findings
     from roboreel.findings import Finding
-    from roboreel.repair.changes import Change
+    from roboreel.repair.changes import PlannedChange
 
 __all__ = ["RepairPlan"]
 
@@ -33,7 +33,7 @@ class RepairPlan:
 
     root: Path
     """The dataset's folder."""
-    changes: tuple[Change, ...]
+    changes: tuple[PlannedChange, ...]
     """In the order in which they are made; info.json is last."""
     findings: Findings
     """What is wrong with the dataset."""
@@ -48,7 +48,7 @@ class RepairPlan:
         root: Path,
         findings: Findings,
         cured: Iterable[Finding],
-        changes: Iterable[Change],
+        changes: Iterable[PlannedChange],
     ) -> RepairPlan:
         """Return a plan, with its changes in order."""
         ordered = tuple(sorted(changes, key=_rank))
@@ -112,14 +112,14 @@ class RepairPlan:
             DatasetInUseError: Another process records into the dataset.
             StaleDatasetError: The dataset has changed since the plan was made.
         """
-        self.state.check(self.root)
         if out is not None:
+            self.state.check(self.root)
             copy_with_changes(self.root, Path(out).expanduser(), self.changes)
         elif self.changes:
-            apply_changes(self.root, self.changes, self.state)
+            apply_changes(self.root, self.changes, self.state, summary=self.summary)
 
 
-def _rank(change: Change) -> tuple[int, int]:
+def _rank(change: PlannedChange) -> tuple[int, int]:
     """Return when a change is made: files, then what describes them, then what leaves."""
     order = {"move": 0, "write": 1, "aside": 3}[change.kind]
     is_metadata = change.kind == "write" and change.file.startswith("meta/")

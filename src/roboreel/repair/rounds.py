@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import STORE, WORKSHOP
 from roboreel.files import atomic_folder
+from roboreel.repair.apply import check_new
 from roboreel.repair.planning import plan_repair
 
 if TYPE_CHECKING:
@@ -63,14 +64,16 @@ def repair_dataset(
     Raises:
         NotADatasetError: There is no dataset at this path.
         DatasetInUseError: Another process changes the dataset.
-        FileExistsError: ``out`` exists and is not empty.
+        RecordingError: ``out`` exists and is not empty.
     """
     first = plan_repair(path, **selection)
     if out is None or not first:
         return _repair(first, agree, selection)
     if not agree(first):
         return Repaired((), first)
-    with atomic_folder(Path(out).expanduser()) as folder:
+    target = Path(out).expanduser()
+    check_new(target)
+    with atomic_folder(target) as folder:
         first.apply(folder)
         rest = _repair(plan_repair(folder, **selection), agree, selection)
         # A copy has no history: the old files are in the dataset that it was made from.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from roboreel.repair.changes import Change
+    from roboreel.repair.changes import PlannedChange
 
 __all__ = ["State", "read_state"]
 
@@ -39,7 +39,7 @@ class State:
                 )
 
 
-def read_state(root: Path, changes: Iterable[Change]) -> State:
+def read_state(root: Path, changes: Iterable[PlannedChange]) -> State:
     """Return the state of the files that a plan depends on."""
     metadata = (path for path in (root / "meta").rglob("*") if path.is_file())
     files = {path.relative_to(root).as_posix() for path in metadata}
