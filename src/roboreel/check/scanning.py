@@ -27,10 +27,17 @@ PASS_CODES = ("RR201", "RR213")
 """What the pass itself finds: files and row groups that cannot be read."""
 
 
-def scan_rows(context: Context, scans: Sequence[Scan]) -> Iterator[Outcome]:
+def scan_rows(
+    context: Context, scans: Sequence[Scan], *, reads_values: bool = False
+) -> Iterator[Outcome]:
     """Let scans look at every row of the wanted episodes' files, and yield what they say.
 
     Memory holds one block of one file at a time, with the counters of that file.
+
+    Args:
+        context: The dataset under check.
+        scans: What to look for.
+        reads_values: Whether to read all values, also if no scan looks at them.
     """
     episodes = context.manifest.episodes
     files = [
@@ -38,7 +45,7 @@ def scan_rows(context: Context, scans: Sequence[Scan]) -> Iterator[Outcome]:
         for number, positions in enumerate(context.positions_by_data_file)
         if context.wanted[positions].any()
     ]
-    reads_values = any(scan.reads_values() for scan in scans)
+    reads_values = reads_values or any(scan.reads_values() for scan in scans)
     for done, (_, number) in enumerate(sorted(files)):
         context.report_progress("Data files", done, len(files))
         yield from _scan_file(context, number, scans, reads_values=reads_values)

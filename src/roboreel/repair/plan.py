@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from roboreel.repair.changes import PlannedChange
 
 __all__ = ["RepairPlan"]
+
+_MOST_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,14 @@ class RepairPlan:
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as lines of a diff, file by file, and a summary."""
+        shown: Counter[str] = Counter()
         for change in self.changes:
-            yield from change.lines()
+            shown[change.kind] += 1
+            if change.kind == "write" or shown[change.kind] <= _MOST_SHOWN:
+                yield from change.lines()
+        for kind, verb in (("move", "moved"), ("aside", "set aside")):
+            if shown[kind] > _MOST_SHOWN:
+                yield f"and {shown[kind] - _MOST_SHOWN:,} more files are {verb} likewise"
         yield self.summary
 
     @property
