@@ -17,6 +17,7 @@ import typer.main
 import roboreel
 from roboreel.cli import app, main
 from roboreel.cli.console import errors, output
+from roboreel.commit import Change, Commit, Workshop
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.schema import Feature
 from tests import factory
@@ -35,6 +36,8 @@ RUNS = {
     "view": ["view", "arm", "--episode", "1"],
     "compact": ["compact", "arm", "--dry-run"],
     "recover": ["recover", "arm", "--dry-run"],
+    "undo": ["undo", "arm", "--yes"],
+    "history": ["history", "arm"],
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
     "check": ["check", "arm"],
     "cache build": ["cache", "build", "arm", "--size", "4x6", "--out", "caches/arm"],
@@ -121,6 +124,10 @@ def prepare(name, monkeypatch):
         pytest.importorskip("rerun")
     if name == "view":
         monkeypatch.setattr("roboreel.rerun.viewer.open_viewer", lambda files, port: None)
+    if name in ("undo", "history"):
+        commit = Commit(Workshop(Path("arm")), change=Change("repair", "new statistics"))
+        commit.add("meta/stats.json").write_text("{}")
+        commit.run()
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 

@@ -19,6 +19,7 @@ __all__ = [
     "EpisodesOption",
     "FolderArgument",
     "JsonOption",
+    "YesOption",
     "parse_codes_option",
     "parse_episodes_option",
     "select_episodes",
@@ -44,6 +45,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
 ]
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:

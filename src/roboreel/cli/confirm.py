@@ -1,24 +1,43 @@
-"""The rule of every command that changes a dataset: it shows its plan, and asks."""
+"""The one rule of every command that changes a dataset: print the plan, ask, then act."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from roboreel.cli.console import print_error
+from roboreel.cli.console import errors, literal, output, print_error
 
-__all__ = ["YesOption", "confirm"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+__all__ = ["confirm"]
 
 
-def confirm(question: str, *, yes: bool, dry_run: bool) -> bool:
-    """Return whether to go on: with ``--yes``, or if whoever is asked says so."""
-    if dry_run or yes:
+def confirm(plan: Iterable[str], *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
+    """Print a plan and return whether to carry it out.
+
+    Args:
+        plan: What would be done, in lines.
+        yes: Whether not to ask.
+        dry_run: Whether only to print.
+        as_json: Whether stdout is for JSON; the plan is then printed to stderr, if there is a
+            question to answer.
+
+    Raises:
+        typer.Exit: With code 2, if nobody can be asked.
+    """
+    asks = not yes and not dry_run
+    if not as_json or asks:
+        for line in plan:
+            (errors if as_json else output).print(literal(line), soft_wrap=True)
+    if not asks:
         return not dry_run
-    if not sys.stdin.isatty():
-        print_error("This changes the dataset, and nobody can be asked: use --yes or --dry-run.")
+    if sys.stdin is None or not sys.stdin.isatty():
+        print_error("Nothing was changed: there is no terminal to ask. Run it again with --yes.")
         raise typer.Exit(2)
-    return typer.confirm(question)
+    if typer.confirm("Go on?", err=True):
+        return True
+    errors.print("Nothing was changed.")
+    return False

@@ -15,11 +15,12 @@ from roboreel.cli.arguments import (
     DryRunOption,
     EpisodesOption,
     JsonOption,
+    YesOption,
     parse_codes_option,
     parse_episodes_option,
 )
-from roboreel.cli.confirm import YesOption, confirm
-from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
+from roboreel.cli.confirm import confirm
+from roboreel.cli.console import ProgressReport, output, print_json, print_line
 from roboreel.repair import repair_dataset
 from roboreel.repair.planning import ON_REQUEST
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from roboreel.repair import Repaired, RepairPlan
 
 __all__ = ["repair"]
-
-_STYLES = {"-": "red", "+": "green"}
-
 
 def repair(
     path: DatasetArgument,
@@ -58,9 +56,7 @@ def repair(
 
         def agree(plan: RepairPlan) -> bool:
             progress.pause()
-            if not as_json:
-                _print_plan(plan)
-            return confirm("Repair?", yes=yes, dry_run=dry_run)
+            return confirm(plan.lines(), yes=yes, dry_run=dry_run, as_json=as_json)
 
         done = repair_dataset(
             path,
@@ -83,11 +79,6 @@ def repair(
 def _serious(left: Iterable[Finding]) -> list[Finding]:
     """Return the errors and warnings: a note is no damage."""
     return [one for one in left if one.severity != "note"]
-
-
-def _print_plan(plan: RepairPlan) -> None:
-    for line in plan.lines():
-        output.print(literal(line), style=_STYLES.get(line[:1]), soft_wrap=True)
 
 
 def _print_result(done: Repaired, left: Iterable[Finding], *, dry_run: bool) -> None:

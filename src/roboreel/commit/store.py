@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from roboreel import __version__
 from roboreel.commit.change import FileChange, PastChange, file_state, parse_change
 from roboreel.commit.real_folder import RealFolder
+from roboreel.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
