@@ -13,17 +13,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
+from roboreel.storage.rescue.template import Habits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from roboreel.storage.rescue.template import Habits, LeafColumn
+    from roboreel.storage.rescue.template import LeafColumn
     from roboreel.storage.rescue.walk import StoredPage
 
 __all__ = ["Assignment", "PageGroup", "assign_pages"]
 
 _MOST_STEPS = 2**22
 """Pages looked at in all readings together. A file of LeRobot's takes about two per page."""
+
+_UNKNOWN = Habits(full_bytes=0, full_values=0, fallback_bytes=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +65,48 @@ def assign_pages(
     Raises:
         CorruptFileError: There are too many readings to follow.
     """
+    agreed = _read(pages, columns, habits, count_rows)
+    if isinstance(agreed, Assignment):
+        return agreed
+    # The writer has other habits, or a page is damaged. Suppose nothing about the writer, and then
+    # leave out what comes after the damage.
+    agreed = _read(pages, columns, _UNKNOWN, count_rows)
+    if not isinstance(agreed, Assignment):
+        agreed = _read(pages[:agreed], columns, _UNKNOWN, count_rows)
+    groups = agreed.groups if isinstance(agreed, Assignment) else ()
+    return Assignment(groups, "the next pages do not fit the columns of the sibling")
+
+
+def _read(
+    pages: Sequence[StoredPage],
+    columns: Sequence[LeafColumn],
+    habits: Habits,
+    count_rows: Callable[[int, int], int | None],
+) -> Assignment | int:
+    """Return what all readings agree on; if there is none, the last page that fits no column."""
     readings = _Readings(pages, columns, habits, count_rows)
     options = _follow(readings)
-    ends = {at for at, option in options.items() if option.breaks_off or at == len(pages)}
-    reason = "" if ends else "the pages do not fit the columns of the sibling"
-    viable = _viable(options, ends or {max(options)})
+    if any(option.breaks_off for option in options.values()) or len(pages) in options:
+        return _agreed(options, len(pages), len(columns))
+    return readings.misfit
+
+
+def _agreed(options: dict[int, _Option], num_pages: int, num_columns: int) -> Assignment:
+    """Return the row groups that all readings have in common."""
+    ends = {at for at, option in options.items() if option.breaks_off or at == num_pages}
+    viable = _viable(options, ends)
     groups: list[PageGroup] = []
     at = 0
-    while at < len(pages):
+    while at < num_pages:
         option = options[at]
         followed = [group for group in option.groups if group.stops[-1] in viable]
-        if len(columns) == 1:
+        if num_columns == 1:
             followed = followed[-1:]  # in whatever way it is divided, the values are the same
-        elif (option.breaks_off and followed) or len(followed) > 1:
-            followed, reason = [], "the columns of the next pages cannot be told apart"
         if not followed:
-            return Assignment(tuple(groups), reason or "the last row group is incomplete")
+            return Assignment(tuple(groups), "the last row group is incomplete")
+        if num_columns > 1 and len(followed) + option.breaks_off > 1:
+            reason = "the columns of the next pages cannot be told apart"
+            return Assignment(tuple(groups), reason)
         groups += followed
         at = followed[0].stops[-1]
     return Assignment(tuple(groups), "")
@@ -129,6 +158,8 @@ class _Readings:
         self._habits = habits
         self._count_rows = count_rows
         self._steps_left = _MOST_STEPS
+        self.misfit = 0
+        """The last page that fitted no column that it was tried for."""
 
     def row_groups(self, start: int) -> _Option:
         """Return what the pages from ``start`` on may be."""
@@ -208,4 +239,7 @@ class _Readings:
         self._steps_left -= 1
         if self._steps_left < 0:
             raise CorruptFileError("There are too many ways to read the pages as columns.")
-        return self._count_rows(page, column)
+        count = self._count_rows(page, column)
+        if count is None:
+            self.misfit = max(self.misfit, page)
+        return count
