@@ -17,6 +17,7 @@ from tests.corruptions import CORRUPTIONS
 from tests.same_dataset import differing_files, files_of
 from tests.sudden_death import dies_at
 from tests.surgery import Folder, remove_footer
+from tests.test_cli import roboreel_
 
 REMAIN = {
     "unusable-feature": "which dtype was meant is not known",
@@ -68,7 +69,7 @@ REMAIN = {
     "blurred-images": "the images are lost",
 }
 """What a repair leaves as it is, and why."""
-NOT_YET = ("data-files-not-listed", "no-keyframe-table")
+NOT_YET = ("data-files-not-listed",)
 STILL = {"rows-missing": {"RR403"}}
 """What is found after a repair: rows that are lost leave their images behind."""
 NEED_IMAGES = ("zero-byte-statistics", "image-std-zero")
@@ -273,6 +274,62 @@ def test_only_and_ignore_choose_what_is_repaired(tmp_path):
     assert not plan_repair(root, ignore=["RR105"])
 
 
+def test_the_index_of_a_video_moves_to_the_front_when_asked_for(tmp_path):
+    root = clean_dataset(tmp_path / "d")
+    assert "RR411" in {one.code for one in plan_repair(root).remaining}
+    done = repair_dataset(root, only=["RR411"])
+    assert len(done.plans[0].changes) == 6
+    assert done.remaining == ()
+    assert differing_files(root, clean_dataset(tmp_path / "clean")) == []
+
+
 def test_there_must_be_a_dataset(tmp_path):
     with pytest.raises(NotADatasetError):
         plan_repair(tmp_path / "nowhere")
+
+
+class TestTheCommand:
+    def test_it_shows_the_plan_and_refuses_where_nobody_can_be_asked(self, tmp_path):
+        root = corrupt(tmp_path, "counts-differ")
+        before = contents(root)
+        done = roboreel_("repair", str(root))
+        assert done.code == 2
+        assert "+ total_frames: 97" in done.out
+        assert "--yes" in done.err
+        assert contents(root) == before
+
+    def test_a_dry_run_only_shows_the_plan(self, tmp_path):
+        root = corrupt(tmp_path, "counts-differ")
+        before = contents(root)
+        done = roboreel_("repair", str(root), "--dry-run")
+        assert (done.code, done.err) == (0, "")
+        assert "- total_episodes: 7" in done.out
+        assert contents(root) == before
+
+    def test_it_repairs_checks_again_and_says_so(self, tmp_path):
+        root = corrupt(tmp_path, "counts-differ")
+        done = roboreel_("repair", str(root), "--yes")
+        assert done.code == 0
+        assert "Repaired 3 findings." in done.out
+        assert contents(root) == contents(clean_dataset(tmp_path / "clean"))
+        assert roboreel_("undo", str(root), "--yes").code == 0
+
+    def test_what_remains_is_listed_and_is_exit_code_1(self, tmp_path):
+        root = corrupt(tmp_path, "nan")
+        done = roboreel_("repair", str(root), "--yes")
+        assert done.code == 1
+        assert "Repaired 2 findings." in done.out
+        assert "RR601" in done.out.partition("These remain:")[2]
+
+    def test_json_tells_what_was_done_and_what_remains(self, tmp_path):
+        root = corrupt(tmp_path, "orphan-video")
+        done = roboreel_("repair", str(root), "--yes", "--json")
+        said = json.loads(done.out)
+        assert [change["kind"] for change in said["rounds"][0]["changes"]] == ["aside"]
+        assert {one["code"] for one in said["remaining"]} == {"RR411"}
+        assert done.code == 0
+
+    def test_a_copy_is_written_to_another_folder(self, tmp_path):
+        root = corrupt(tmp_path, "counts-differ")
+        assert roboreel_("repair", str(root), "--out", str(tmp_path / "copy"), "--yes").code == 0
+        assert contents(tmp_path / "copy") == contents(clean_dataset(tmp_path / "clean"))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["repair"]
 
+
 def repair(
     path: DatasetArgument,
     out: Annotated[

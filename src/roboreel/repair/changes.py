@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["PlannedChange", "aside", "move", "written"]
 
 _MOST_SHOWN = 6
-_MOST_CHARACTERS = 72
+_WIDTH = 80
+_LEAST_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,16 @@ def aside(file: str, codes: tuple[str, ...], size_bytes: int) -> PlannedChange:
 
 def _diff(one: Difference) -> Iterator[str]:
     if one.old is not ABSENT:
-        yield f"- {one.what}: {_text(one.old)}"
+        yield _line(f"- {one.what}: ", one.old)
     if one.new is not ABSENT:
-        yield f"+ {one.what}: {_text(one.new)}"
+        yield _line(f"+ {one.what}: ", one.new)
 
 
-def _text(value: object) -> str:
+def _line(start: str, value: object) -> str:
+    """Return a line of the diff, whose value is cut off if it is long."""
     text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    room = max(_LEAST_CHARACTERS, _WIDTH - len(start))
+    return start + (text if len(text) <= room else f"{text[: room - 1]}…")
 
 
 def _plain(value: object) -> object:

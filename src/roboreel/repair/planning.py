@@ -21,6 +21,7 @@ from roboreel.repair.plan import RepairPlan
 from roboreel.repair.rows import cure_rows
 from roboreel.repair.statistics import cure_statistics, write_statistics
 from roboreel.repair.tasks import cure_missing_tasks, write_new_tasks
+from roboreel.repair.videos import cure_indexes
 
 if TYPE_CHECKING:
     import os
@@ -87,6 +88,7 @@ def _fill(draft: Draft, *, deep: bool) -> None:
     """Let each cure add its changes. Later ones see what earlier ones decided."""
     cure_places(draft)
     cure_footers(draft)
+    cure_indexes(draft)
     cure_lengths(draft)
     cure_entries(draft)
     cure_clips(draft)
