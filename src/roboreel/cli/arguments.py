@@ -60,7 +60,7 @@ def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
     return dataset if numbers is None else dataset.select(numbers)
 
 
-def parse_episodes_option(episodes: str | None) -> list[int] | None:
+def parse_episodes_option(episodes: str | None, option: str = "--episodes") -> list[int] | None:
     """Return the numbers of the episodes that were asked for; None for all.
 
     Raises:
@@ -71,7 +71,7 @@ def parse_episodes_option(episodes: str | None) -> list[int] | None:
     try:
         return parse_episodes(episodes)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--episodes'") from error
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
 
 
 def parse_codes_option(text: str, option: str) -> list[str]:

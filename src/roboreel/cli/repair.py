@@ -45,6 +45,12 @@ def repair(
     deep: Annotated[
         bool, typer.Option("--deep", help="Decode every image: for the statistics of cameras.")
     ] = False,
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            "--drop-episodes", metavar="LIST", help="Episodes that leave the dataset first."
+        ),
+    ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -62,6 +68,7 @@ def repair(
         done = repair_dataset(
             path,
             out=out,
+            drop=parse_episodes_option(drop, "--drop-episodes") or (),
             agree=agree,
             only=parse_codes_option(only, "--only"),
             ignore=parse_codes_option(ignore, "--ignore"),

@@ -42,6 +42,8 @@ def apply_changes(
 def _stage(change: PlannedChange, root: Path, commit: Commit) -> None:
     if change.kind == "aside":
         commit.move(change.file, _place_aside(root, change.file))
+    elif change.kind == "remove":
+        commit.remove(change.file)
     elif change.source is not None:
         commit.move(change.source, change.file)
     elif change.write is not None:

@@ -81,7 +81,7 @@ class RepairPlan:
             shown[change.kind] += 1
             if change.kind == "write" or shown[change.kind] <= _MOST_SHOWN:
                 yield from change.lines()
-        for kind, verb in (("move", "moved"), ("aside", "set aside")):
+        for kind, verb in (("move", "moved"), ("aside", "set aside"), ("remove", "removed")):
             if shown[kind] > _MOST_SHOWN:
                 yield f"and {shown[kind] - _MOST_SHOWN:,} more files are {verb} likewise"
         yield self.summary
@@ -92,7 +92,8 @@ class RepairPlan:
         if not self.changes:
             return "There is nothing to repair."
         parts = []
-        for kind, verb in (("write", "written"), ("move", "moved"), ("aside", "set aside")):
+        verbs = {"write": "written", "move": "moved", "aside": "set aside", "remove": "removed"}
+        for kind, verb in verbs.items():
             count = sum(change.kind == kind for change in self.changes)
             size = f", about {self.size_bytes:,} bytes" if kind == "write" else ""
             if count:
@@ -130,6 +131,6 @@ class RepairPlan:
 
 def _rank(change: PlannedChange) -> tuple[int, int]:
     """Return when a change is made: files, then what describes them, then what leaves."""
-    order = {"move": 0, "write": 1, "aside": 3}[change.kind]
+    order = {"move": 0, "write": 1, "aside": 3, "remove": 3}[change.kind]
     is_metadata = change.kind == "write" and change.file.startswith("meta/")
     return order + is_metadata, int(change.file.endswith("info.json"))

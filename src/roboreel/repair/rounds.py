@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from roboreel.commit import STORE, WORKSHOP
 from roboreel.files import atomic_folder
 from roboreel.repair.apply import check_new
+from roboreel.repair.drop import plan_drop
 from roboreel.repair.planning import plan_repair
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from roboreel.findings import Finding
     from roboreel.repair.plan import RepairPlan
@@ -49,6 +50,7 @@ def repair_dataset(
     path: str | os.PathLike[str],
     *,
     out: str | os.PathLike[str] | None = None,
+    drop: Sequence[int] = (),
     agree: Callable[[RepairPlan], bool] = lambda _: True,
     **selection: Any,  # noqa: ANN401  # as plan_repair takes them
 ) -> Repaired:
@@ -58,6 +60,7 @@ def repair_dataset(
         path: The dataset's folder.
         out: A new folder for a repaired copy, which appears whole. By default the dataset itself is
             repaired.
+        drop: Numbers of episodes that leave the dataset first. The others are numbered anew.
         agree: Takes each plan before it is applied, and returns whether to go on.
         **selection: What to repair: see `plan_repair`.
 
@@ -66,7 +69,7 @@ def repair_dataset(
         DatasetInUseError: Another process changes the dataset.
         RecordingError: ``out`` exists and is not empty.
     """
-    first = plan_repair(path, **selection)
+    first = plan_drop(path, drop) if drop else plan_repair(path, **selection)
     if out is None or not first:
         return _repair(first, agree, selection)
     if not agree(first):
@@ -96,7 +99,7 @@ def _repair(
 def _is_new(plan: RepairPlan, done: list[RepairPlan]) -> bool:
     """Whether a plan repairs something that was not repaired before: otherwise it does not help."""
     before = {_place(one) for past in done for one in past.cured}
-    return not done or any(_place(one) not in before for one in plan.cured)
+    return not before or any(_place(one) not in before for one in plan.cured)
 
 
 def _place(found: Finding) -> tuple[object, ...]:
