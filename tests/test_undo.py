@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import roboreel as reel
+from roboreel.check import check_dataset
 from roboreel.commit import (
     STORE,
     WORKSHOP,
@@ -274,6 +275,22 @@ def test_episodes_recorded_after_a_change_are_kept(tmp_path):
     with pytest.raises(UndoError, match="no longer what"):
         undo_change(root)
     assert len(reel.open_dataset(root).episodes) == 2
+
+
+def test_readers_and_checks_skip_the_store(tmp_path):
+    root = tmp_path / "dataset"
+    with reel.create_dataset(root, fps=FPS, features=features("image", 1)) as recorder:
+        record(recorder, 0, 3)
+        recorder.save_episode()
+    before = check_dataset(root).to_json()["findings"]
+    (data,) = tree_bytes(root).keys() & {"data/chunk-000/file-000.parquet"}
+    commit = Commit(Workshop(root), change=Change("repair", "the same bytes"))
+    for path in [data, "meta/info.json"]:
+        shutil.copy(root / path, commit.add(path))
+    commit.run()
+    assert (root / STORE / "undo/1/files" / data).is_file()
+    assert check_dataset(root).to_json()["findings"] == before
+    assert len(reel.open_dataset(root)) == 3
 
 
 def tree_bytes(root: Path) -> dict[str, bytes]:

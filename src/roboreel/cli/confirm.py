@@ -34,10 +34,14 @@ def confirm(plan: Iterable[str], *, yes: bool, dry_run: bool, as_json: bool = Fa
             (errors if as_json else output).print(literal(line), soft_wrap=True)
     if not asks:
         return not dry_run
-    if sys.stdin is None or not sys.stdin.isatty():
+    if not _is_terminal():
         print_error("Nothing was changed: there is no terminal to ask. Run it again with --yes.")
         raise typer.Exit(2)
     if typer.confirm("Go on?", err=True):
         return True
     errors.print("Nothing was changed.")
     return False
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()

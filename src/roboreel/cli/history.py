@@ -32,7 +32,10 @@ def history(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the changes of a dataset that can be undone, the newest first."""
+    """List the changes that can be undone, or purge them.
+
+    The newest comes first. The old files that they keep take space; --purge deletes them.
+    """
     if purge:
         _purge(path, keep, yes=yes, dry_run=dry_run, as_json=as_json)
         return

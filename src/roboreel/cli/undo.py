@@ -23,7 +23,10 @@ def undo(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Undo the newest change of a dataset: its files are again what they were, byte by byte."""
+    """Undo the newest change: the old files return.
+
+    Every file is again what it was, byte by byte. It is refused if the dataset has changed since.
+    """
     change = newest_change(path)
     if not has_commit(Workshop(path)):  # which would be finished first
         check_undoable(path, change)

@@ -5,7 +5,13 @@ files and decides; `finish_commit` carries out what a process that died had deci
 given a `Change` keeps the old files, and `undo_change` brings them back.
 """
 
-from roboreel.commit.carry_out import drop_commit, finish_commit, has_commit, set_aside_damaged
+from roboreel.commit.carry_out import (
+    damaged_commit,
+    drop_commit,
+    finish_commit,
+    has_commit,
+    set_aside_commit,
+)
 from roboreel.commit.change import Change, FileChange, PastChange
 from roboreel.commit.lock import lock_folder, locked
 from roboreel.commit.prepare import Commit
@@ -27,6 +33,7 @@ __all__ = [
     "PastChange",
     "Workshop",
     "check_undoable",
+    "damaged_commit",
     "drop_commit",
     "finish_commit",
     "has_commit",
@@ -35,6 +42,6 @@ __all__ = [
     "locked",
     "newest_change",
     "purge_changes",
-    "set_aside_damaged",
+    "set_aside_commit",
     "undo_change",
 ]

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from roboreel.commit.real_folder import RealFolder
-from roboreel.commit.steps import STEPS, Decision, Step, read_decision
+from roboreel.commit.steps import STEPS, Decision, Step, UnreadableStepsError, read_decision
 from roboreel.errors import CorruptFileError, ForeignChangeError
 from roboreel.files import make_folder, sync_directory
 
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
     from roboreel.commit.workshop import Workshop
 
-__all__ = ["drop_commit", "finish_commit", "has_commit", "in_parallel", "set_aside_damaged"]
+__all__ = [
+    "damaged_commit",
+    "drop_commit",
+    "finish_commit",
+    "has_commit",
+    "in_parallel",
+    "set_aside_commit",
+]
 
 
 def finish_commit(workshop: Workshop, *, any_owner: bool = False) -> bool:
@@ -60,25 +67,28 @@ def has_commit(workshop: Workshop) -> bool:
     return (workshop.decided / STEPS).exists()
 
 
-def set_aside_damaged(workshop: Workshop) -> str | None:
-    """Set a commit aside whose list of steps cannot be read; return its old path if there was one.
-
-    Readers find a whole dataset between any two steps, so the dataset can be used without the rest.
-    """
+def damaged_commit(workshop: Workshop) -> str | None:
+    """Return the path below the folder of a commit whose list of steps cannot be read, if any."""
     if not has_commit(workshop):
         return None
     try:
         read_decision(workshop)
-    except CorruptFileError as error:
-        if error.__cause__ is None:  # it can be read, and may not be carried out
-            raise
-    else:
-        return None
+    except UnreadableStepsError:
+        return workshop.decided.relative_to(workshop.root).as_posix()
+    except CorruptFileError:  # it can be read, and may not be carried out: see finish_commit
+        pass
+    return None
+
+
+def set_aside_commit(workshop: Workshop) -> None:
+    """Move a commit that cannot be finished to the workshop's folder of what was set aside.
+
+    Readers find a whole dataset between any two steps, so it can be used without the rest.
+    """
     aside = workshop.path / "aside" / uuid.uuid4().hex[:8]
     make_folder(aside)
     workshop.decided.rename(aside / workshop.decided.name)
     sync_directory(workshop.path)
-    return workshop.decided.relative_to(workshop.root).as_posix()
 
 
 class _Carrying:

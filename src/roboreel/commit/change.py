@@ -102,8 +102,8 @@ def file_state(found: os.stat_result, path: Path | None = None) -> FileState:
     )
 
 
-def parse_change(path: Path) -> PastChange:
-    """Return a change that was written down.
+def parse_change(path: Path, number: int) -> PastChange:
+    """Return a change that was written down, in the folder of its number.
 
     Raises:
         CorruptFileError: It cannot be read.
@@ -112,7 +112,7 @@ def parse_change(path: Path) -> PastChange:
         read = json.loads(path.read_text(encoding="utf-8"))
         texts = {key: str(read[key]) for key in ("command", "summary", "time", "roboreel")}
         files = tuple(_parse_file(file) for file in read["files"])
-        number, head = int(read["number"]), _parse_state(read["head"])
+        head = _parse_state(read["head"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptFileError(
             "What a change left cannot be read, so it cannot be undone. Free its space with "

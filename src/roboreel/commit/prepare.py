@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.commit.carry_out import finish_commit, in_parallel
 from roboreel.commit.real_folder import RealFolder
-from roboreel.commit.steps import Decision, Step, write_decision
+from roboreel.commit.steps import Decision, Step, is_allowed, write_decision
 from roboreel.commit.store import describe_change, next_number
 from roboreel.errors import UnsafePathError
 from roboreel.files import make_folder, sync_directory, sync_file
@@ -102,8 +102,14 @@ class Commit:
         finish_commit(self._workshop)
 
     def extend(self, steps: Iterable[Step]) -> None:
-        """Add steps that bring old files back; `read_decision` checks them before they are done."""
-        self._steps.extend(steps)
+        """Add steps that bring old files back.
+
+        Raises:
+            UnsafePathError: The workshop does not allow one of them.
+        """
+        for step in steps:
+            self._check_allowed(step.target, is_allowed(step, self._workshop))
+            self._steps.append(step)
 
     def _decide(self) -> Decision:
         change = self._change

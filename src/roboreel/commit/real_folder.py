@@ -101,6 +101,8 @@ class RealFolder:
     def _at(self, path: str, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
         """Yield a file's name, and the open folder that it is relative to if folders are opened."""
         *folders, name = path.split("/")
+        if {"", ".", ".."} & {*folders, name}:
+            raise self._not_regular(path)
         if not self._openat:
             yield str(self._look_along(folders, make=make) / name), None
             return
@@ -143,7 +145,7 @@ class RealFolder:
 
     def _not_regular(self, path: str) -> UnsafePathError:
         return UnsafePathError(
-            f"{path!r} is a symbolic link, or not the kind of file that a dataset has: nothing is "
-            "changed through it. If the dataset came from elsewhere, do not trust it; otherwise "
+            f"{path!r} is a symbolic link, or is not a file inside the dataset: nothing is changed "
+            "through it. If the dataset came from elsewhere, do not trust it; otherwise "
             f"copy it with `cp -rL` and change the copy, {str(self._root)!r}."
         )

@@ -14,9 +14,21 @@ if TYPE_CHECKING:
 
     from roboreel.commit.workshop import Workshop
 
-__all__ = ["STEPS", "Decision", "Step", "read_decision", "write_decision"]
+__all__ = [
+    "STEPS",
+    "Decision",
+    "Step",
+    "UnreadableStepsError",
+    "is_allowed",
+    "read_decision",
+    "write_decision",
+]
 
 STEPS = "steps.json"
+
+
+class UnreadableStepsError(CorruptFileError):
+    """The list of steps is damaged, so what was decided is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +77,21 @@ def read_decision(workshop: Workshop) -> Decision:
     """Return what was decided.
 
     Raises:
-        CorruptFileError: The list cannot be read, or a step leads out of the dataset.
+        UnreadableStepsError: The list cannot be read.
+        CorruptFileError: A step leads out of the dataset.
     """
     path = workshop.decided / STEPS
     try:
         decision = _parse(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorruptFileError(
+        raise UnreadableStepsError(
             "A change was interrupted, and its list of steps cannot be read, so it cannot be "
             "finished. Run `roboreel recover`, which sets it aside, then `roboreel check`; or move "
             f"the folder of the list away: {str(path)!r}."
         ) from error
     for step in decision.steps:
         # A dataset may come from anywhere: nothing in it may reach beyond its folder.
-        if not _allowed(step, workshop):
+        if not is_allowed(step, workshop):
             raise CorruptFileError(
                 f"A step of an interrupted change leads out of the dataset, to {step.target!r}, so "
                 "none was carried out. If the dataset came from elsewhere, do not trust it; remove "
@@ -112,7 +125,8 @@ def _name(value: object) -> str | None:
     return None if value is None else _text(value)
 
 
-def _allowed(step: Step, workshop: Workshop) -> bool:
+def is_allowed(step: Step, workshop: Workshop) -> bool:
+    """Whether a step touches files of a dataset's shapes alone, and the undo store."""
     if step.source is not None:
         ends = (step.source, step.target)
         return step.staged is None and all(

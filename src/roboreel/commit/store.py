@@ -39,8 +39,8 @@ def read_changes(workshop: Workshop) -> list[PastChange]:
         CorruptFileError: What a change wrote down cannot be read.
     """
     folder = RealFolder(workshop.root)
-    paths = [workshop.change_path(number) for number in reversed(numbers(workshop))]
-    return [parse_change(workshop.root / path) for path in paths if folder.stat(path)]
+    paths = {number: workshop.change_path(number) for number in reversed(numbers(workshop))}
+    return [parse_change(workshop.root / p, n) for n, p in paths.items() if folder.stat(p)]
 
 
 def describe_change(

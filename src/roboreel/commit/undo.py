@@ -13,8 +13,9 @@ from roboreel.commit.real_folder import RealFolder
 from roboreel.commit.steps import Step
 from roboreel.commit.store import numbers, read_changes
 from roboreel.commit.workshop import Workshop
-from roboreel.errors import UndoError
+from roboreel.errors import NotADatasetError, UndoError
 from roboreel.files import sync_directory
+from roboreel.format.info import what_is_there
 
 if TYPE_CHECKING:
     import os
@@ -28,9 +29,13 @@ def list_changes(root: str | os.PathLike[str]) -> list[PastChange]:
     """Return the changes of a dataset whose old files are kept, the newest first.
 
     Raises:
+        NotADatasetError: There is no folder at this path.
         CorruptFileError: What a change wrote down cannot be read.
     """
-    return read_changes(Workshop(Path(root).expanduser()))
+    folder = Path(root).expanduser()
+    if not folder.is_dir():
+        raise NotADatasetError(what_is_there(folder))
+    return read_changes(Workshop(folder))
 
 
 def newest_change(root: str | os.PathLike[str]) -> PastChange:

@@ -118,7 +118,8 @@ def resume_dataset(
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: It is not of version v3.0.
         RecordingError: It has another rate or other features, or an option is out of range.
-        DatasetInUseError: Another process records into it.
+        DatasetInUseError: Another process changes it.
+        UnsafePathError: One of its files or folders is a symbolic link.
     """
     root = Path(path).expanduser()
     chosen = choose_options(options, keywords)
