@@ -255,6 +255,13 @@ def test_a_dataset_of_the_hub_is_found_by_its_address(folder, monkeypatch):
     assert missing.err.startswith("Error: 'somebody/else' is not on this machine.")
 
 
+@pytest.mark.parametrize("name", ["compact", "recover"])
+def test_a_dataset_of_the_hub_is_not_changed(name, folder):
+    done = roboreel_(name, "hf://datasets/somebody/arm")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: A dataset is written to a folder on this machine")
+
+
 def test_what_the_system_refuses_is_one_sentence(folder):
     Path("file").touch()
     done = roboreel_("report", "arm", "--out", "file/page.html")

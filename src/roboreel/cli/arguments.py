@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +34,7 @@ DatasetArgument = Annotated[
     ),
 ]
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
+    str, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
 ]
 EpisodesOption = Annotated[
     str | None,

@@ -7,7 +7,6 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from roboreel.errors import CorruptFileError, FrameError
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
 from roboreel.format.episode_metadata import check_metadata
+from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
 from roboreel.image import decode_image
@@ -40,6 +40,7 @@ from roboreel.video.salvage import first_images, whole_fragments
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -82,7 +83,7 @@ def recover_dataset(
         UnsafePathError: A file or folder of the dataset is a symbolic link.
         NotADatasetError: There is no dataset at this path.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     read_manifest(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
         return recover(root, dry_run=dry_run, any_owner=any_owner)

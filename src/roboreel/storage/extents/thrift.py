@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.extents.varint import decode_varint
+from roboreel.varint import decode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

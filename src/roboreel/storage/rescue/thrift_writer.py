@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.storage.extents.thrift import I16, I32, I64, LIST, STRUCT
-from roboreel.storage.extents.varint import encode_varint
+from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
