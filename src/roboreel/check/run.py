@@ -104,7 +104,11 @@ def _unopenable(error: DatasetError, root: Path) -> Finding:
         return finding("RR108", str(error), file=INFO_PATH)
     if isinstance(error, UnsupportedVersionError):
         return finding(
-            "RR102", str(error), severity="error", file=INFO_PATH, fixable=lacks_version(root)
+            "RR102",
+            str(error),
+            severity="error",
+            file=file or INFO_PATH,
+            fixable=lacks_version(root),
         )
     return finding("RR111", str(error), file=file)
 
