@@ -29,6 +29,8 @@
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
     ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
+    ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
@@ -55,6 +57,8 @@ __all__ = [
     "RowNotFoundError",
     "SampleError",
     "TaskNotFoundError",
+    "TooLargeError",
+    "TooManyFilesError",
     "TooSlowError",
     "UnsafePathError",
     "UnsupportedArgumentError",
@@ -174,6 +178,14 @@ class DatasetInUseError(DatasetError, RuntimeError):
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class TooLargeError(DatasetError, ValueError):
+    """Values do not fit in the memory budget."""
+
+
+class TooManyFilesError(DatasetError, OSError):
+    """The process, or the system, may not open another file."""
 
 
 class TooSlowError(DatasetError, TimeoutError):

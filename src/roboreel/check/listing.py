@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from roboreel.errors import DatasetError
 from roboreel.format.paths import METADATA_FOLDER
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -85,11 +87,8 @@ def top_folders(root: Path) -> list[str]:
 def is_lfs_pointer(path: Path) -> bool:
     """Return whether a file is what Git leaves in place of one that Git LFS has not fetched."""
     try:
-        if path.stat().st_size > _MOST_POINTER_BYTES:
-            return False
-        with path.open("rb") as file:
-            return file.read(len(_POINTER_START)) == _POINTER_START
-    except OSError:
+        return read_file(path, most_bytes=_MOST_POINTER_BYTES).startswith(_POINTER_START)
+    except DatasetError:
         return False
 
 

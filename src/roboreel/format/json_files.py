@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import MetadataError
+from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import write_atomically
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,15 +20,18 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
     """Return what a JSON file holds.
 
     Raises:
+        MissingFileError: There is no such file.
         MetadataError: It is not JSON; the error names file and line.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(read_file(path, "JSON file").decode("utf-8-sig"))
+    except CorruptFileError as error:
+        raise MetadataError(str(error)) from error
     except json.JSONDecodeError as error:
         raise MetadataError(
             f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
         ) from error
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, RecursionError) as error:
         raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
 
 

@@ -17,6 +17,7 @@ from roboreel.errors import (
 )
 from roboreel.shards.features import FeatureType, features_from_json, features_to_json
 from roboreel.shards.publish import META_FILE, SHARD_NAME, Hold, hold_generation
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os
@@ -149,7 +150,7 @@ def open_manifest(root: Path) -> tuple[ShardManifest, Hold]:
 def manifest_of(hold: Hold) -> ShardManifest:
     """Return the manifest of a held generation."""
     meta = hold.generation / META_FILE
-    return parse_manifest(meta.read_text(encoding="utf-8", errors="replace"), meta)
+    return parse_manifest(read_file(meta).decode("utf-8", errors="replace"), meta)
 
 
 def parse_manifest(text: str, path: object) -> ShardManifest:
@@ -167,7 +168,7 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
     """
     try:
         plain = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFileError(
             f"Not JSON ({error}). Write the shards again: {str(path)!r}"
         ) from error

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError, MissingFileError, TooManyFilesError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["open_to_read"]
+__all__ = ["open_to_read", "too_many_files"]
 
 # Opening a FIFO waits for a writer unless told not to. Regular files ignore the flag.
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -27,12 +28,17 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a regular file, or cannot be opened.
+        TooManyFilesError: The limit of open files is reached.
     """
     try:
         handle = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFileError(f"There is no {noun} {str(path)!r}.") from error
+    except ValueError as error:  # A name with a null byte, or with half of a surrogate pair.
+        raise CorruptFileError(f"No {noun} can be called {str(path)!r}.") from error
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise too_many_files(path) from error
         raise CorruptFileError(
             f"Cannot open the {noun} ({error.strerror}): {str(path)!r}."
         ) from error
@@ -41,3 +47,13 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
         os.close(handle)
         raise CorruptFileError(f"The {noun} is not a regular file: {str(path)!r}.")
     return handle, status
+
+
+def too_many_files(path: Path) -> TooManyFilesError:
+    """Return the error for a file that cannot be opened since too many are open."""
+    return TooManyFilesError(
+        errno.EMFILE,
+        "Too many files are open in this process. Close datasets that are not needed, or raise the "
+        "limit with `ulimit -n`",
+        str(path),
+    )

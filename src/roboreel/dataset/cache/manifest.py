@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.pictures import picture_from_json, picture_to_json
-from roboreel.errors import CacheError
+from roboreel.errors import CacheError, MissingFileError
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +70,7 @@ class CacheManifest:
         """
         path = root / CACHE_FILE
         try:
-            raw = json.loads(path.read_text())
+            raw = json.loads(read_file(path, "cache manifest"))
             if raw["layout"] != _LAYOUT_VERSION:
                 raise ValueError(f"another roboreel wrote layout {raw['layout']}: rebuild it")
             manifest = cls(
@@ -81,11 +82,11 @@ class CacheManifest:
             )
             if manifest.num_rows < 0 or manifest.part_rows < 1:
                 raise ValueError(f"{manifest.num_rows} rows in parts of {manifest.part_rows}")
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except MissingFileError as error:
             raise CacheError(
                 f"No cache at {str(root)!r}. Make one with `roboreel cache build`."
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CacheError(f"Not a cache ({error!r}): {str(path)!r}.") from error
         return manifest
 
@@ -101,7 +102,7 @@ def dataset_state(manifest: Manifest, *, files: bool = True) -> dict[str, Any]:
     for path in sorted(path for path in (manifest.root / "meta").rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(manifest.root).as_posix()}\n".encode())
         if path.name in ("info.json", "tasks.parquet", "tasks.jsonl", "episodes.jsonl"):
-            digest.update(path.read_bytes())
+            digest.update(read_file(path))
         elif "stats" not in path.name:
             # An episode table is mostly statistics: too large to hash, so size and time must do.
             status = path.stat()

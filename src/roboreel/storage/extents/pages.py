@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -20,8 +20,10 @@ __all__ = [
     "SNAPPY",
     "UNCOMPRESSED",
     "ZSTD",
+    "ByteSource",
     "Page",
     "UnfamiliarError",
+    "read_header",
     "read_pages",
     "unpack",
     "unpack_bytes",
@@ -47,6 +49,13 @@ _PAGE_HEADER = {
     7: {1: INT, 2: INT},
     8: {1: INT, 4: INT, 5: INT, 6: INT, 7: BOOL},
 }
+
+
+class ByteSource(Protocol):
+    """A file that is read by offset."""
+
+    def read(self, offset: int, length: int, /) -> bytes:
+        """Return bytes of the file."""
 
 
 class UnfamiliarError(Exception):
@@ -93,7 +102,7 @@ def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
         pages_left -= 1
         if offset >= chunk.stop or pages_left < 0:
             raise CorruptFileError(f"The pages of a chunk lack {values_left} values.")
-        header, body = _read_header(file, offset, chunk.stop)
+        header, body = read_header(file, offset, chunk.stop)
         packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
         offset = body + packed_bytes
         if packed_bytes < 0 or not 0 <= unpacked_bytes < 2**31 or offset > chunk.stop:
@@ -173,7 +182,8 @@ def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
     return True
 
 
-def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, Any], int]:
+def read_header(file: ByteSource, offset: int, stop: int) -> tuple[dict[int, Any], int]:
+    """Return the fields of the page header at an offset, and where it ends."""
     # Statistics can make a header long, but they rarely do.
     size = _FIRST_HEADER_BYTES
     while True:
