@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError, TooLargeError
 from roboreel.storage.extents.thrift import BOOL, INT, TruncatedError, read_struct
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
 
     Raises:
         CorruptFileError: The page is damaged, or its header is wrong.
-        DatasetError: They do not fit in the memory budget.
+        TooLargeError: They do not fit in the memory budget.
     """
     if page.unpacked_bytes == 0:
         return b""
@@ -139,7 +139,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
             f"A page of {page.packed_bytes} bytes cannot unpack to {page.unpacked_bytes} bytes."
         )
     if page.unpacked_bytes > limit_bytes:
-        raise DatasetError(
+        raise TooLargeError(
             f"A page unpacks to {page.unpacked_bytes} bytes, but the memory budget is "
             f"{limit_bytes} bytes. Open the dataset with a larger memory=."
         )

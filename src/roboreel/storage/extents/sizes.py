@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
+from roboreel.storage.extents.chunks import spelled_path
 from roboreel.storage.extents.pages import read_header
 from roboreel.storage.extents.thrift import INT, read_struct
-from roboreel.storage.extents.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def chunk_spans(footer: bytes, column: Sequence[str], file_bytes: int) -> list[C
     Raises:
         CorruptFileError: The footer is damaged.
     """
-    needle, position, spans = _spelled(column), 0, []
+    needle, position, spans = spelled_path(column), 0, []
     while (found := footer.find(needle, position)) >= 0:
         position = found + len(needle)
         fields, _ = read_struct(footer, position, _WANTED, after=_PATH)
@@ -102,12 +102,3 @@ def measure_chunk(file: ByteSource, span: ChunkSpan) -> ChunkSize:
             encoding = data.get(2) if 5 in header else data.get(4)
             expands |= encoding not in (_PLAIN, _DELTA_LENGTH)
     return ChunkSize(max(num_values, span.num_values), largest, total, expands)
-
-
-def _spelled(column: Sequence[str]) -> bytes:
-    """Return a column's path as the footer has it in the metadata of each chunk."""
-    names = [name.encode(errors="surrogateescape") for name in column]
-    length = (
-        bytes([len(names) << 4 | 8]) if len(names) < 15 else b"\xf8" + encode_varint(len(names))
-    )
-    return b"\x19" + length + b"".join(encode_varint(len(name)) + name for name in names)
