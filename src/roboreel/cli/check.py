@@ -145,7 +145,7 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
 
         def show(what: str, done: int, total: int) -> None:
             if what not in bars:
-                bars[what] = progress.add_task(what, total=total)
+                bars[what] = progress.add_task(literal(what), total=total)
             progress.update(bars[what], completed=done)
 
         yield show

@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from roboreel.text import readable
+
 __all__ = [
     "errors",
     "literal",
@@ -32,7 +34,7 @@ def literal(text: str) -> str:
 
     A task may hold anything: an escape sequence in it must not reach the terminal.
     """
-    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+    return escape(readable(text))
 
 
 def print_line(text: str) -> None:

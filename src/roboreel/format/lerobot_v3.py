@@ -159,7 +159,12 @@ def _joined(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
     dtype = np.float64 if name.endswith("timestamp") else np.int64
     if not parts:
         return np.empty(0, dtype)
-    return np.concatenate(parts).astype(dtype)
+    joined = np.concatenate(parts)
+    if dtype is np.int64 and joined.dtype.kind == "f" and not (np.abs(joined) < 2**62).all():
+        raise MetadataError(
+            f"{name!r} of the episode table is not a whole number for each episode."
+        )
+    return joined.astype(dtype)
 
 
 def _tasks_of(table: Any) -> TextLists:  # noqa: ANN401  # a ParquetTable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import (
     CorruptFileError,
+    DatasetError,
     MetadataError,
     MissingFileError,
     UnsafePathError,
@@ -183,7 +184,9 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
         features = features_from_json(plain["features"])
         manifest = ShardManifest(features, shards, str(plain["fingerprint"]), source)
         num_rows = plain["num_rows"]
-    except (KeyError, TypeError, AttributeError) as error:
+    except DatasetError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise MetadataError(
             f"Not the manifest of a shard store ({error!r}). Write the shards again: {str(path)!r}"
         ) from error

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import process_budget
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, numpy_type, plain_numbers
@@ -93,6 +94,12 @@ class ScannedFile:
         Raises:
             CorruptFileError: They cannot be read.
         """
+        for name in names:
+            if self.column_names.count(name) != 1:
+                raise CorruptFileError(
+                    f"There are {self.column_names.count(name)} columns {name!r}, where one is "
+                    f"needed: {str(self.path)!r}."
+                )
         limit_bytes = max(process_budget().limit_bytes // _SHARE, _LEAST_LIMIT_BYTES)
         table = self._bounded.read(groups, names, limit_bytes)
         with parquet_errors(self.path):

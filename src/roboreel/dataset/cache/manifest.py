@@ -123,7 +123,8 @@ def differences(cache: CacheManifest, manifest: Manifest, *, every_file: bool = 
     Metadata is always compared. Data and video files are compared by size and time, unless there
     are more than 2,000 of them; ``every_file`` compares them even then.
     """
-    few = int(cache.state.get("num_files", 0)) <= _MOST_FILES_COMPARED
+    count = cache.state.get("num_files", 0)
+    few = not isinstance(count, int) or count <= _MOST_FILES_COMPARED
     now = dataset_state(manifest, files=few or every_file)
     found = []
     if now["metadata"] != cache.state.get("metadata"):

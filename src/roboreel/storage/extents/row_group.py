@@ -51,9 +51,14 @@ def read_whole_column(
     try:
         source = arrow_file(path)
         with pq.ParquetFile(source) as file:
-            rows = BoundedFile(path, file, source).piece_rows(row_group, column[0], limit_bytes // 8)
+            rows = BoundedFile(path, file, source).piece_rows(
+                row_group, column[0], limit_bytes // 8
+            )
             for batch in file.iter_batches(
-                min(rows, _BATCH_ROWS), row_groups=[row_group], columns=[".".join(column)], use_threads=False
+                min(rows, _BATCH_ROWS),
+                row_groups=[row_group],
+                columns=[".".join(column)],
+                use_threads=False,
             ):
                 chunks.append(_leaf(batch, column))
                 held_bytes += chunks[-1].nbytes
