@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(
 _BUDGET_BYTES = 64_000_000
 _SLOW = ("constants", "packed", "texts")
 _PROGRAM = """
+import sys
 import av, imagecodecs, numpy, pyarrow.parquet
 import roboreel as reel
 import roboreel.dataset
