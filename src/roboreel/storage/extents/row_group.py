@@ -62,9 +62,9 @@ def read_whole_column(
             ):
                 chunks.append(_leaf(batch, column))
                 held_bytes += chunks[-1].nbytes
-                if held_bytes > limit_bytes // 2:
+                if held_bytes > limit_bytes // 4:
                     raise TooLargeError(
-                        f"A row group of the column takes more than half of the memory budget of "
+                        f"A row group of the column takes more than a quarter of the memory budget of "
                         f"{limit_bytes:,} bytes. Open the dataset with a larger memory=."
                     )
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
