@@ -67,5 +67,5 @@ interop: $(READY)
 	$(BIN)/python -m pytest -m interop
 
 clean:
-	rm -rf $(VENV) .venv-peers .matrix .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers* .matrix .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

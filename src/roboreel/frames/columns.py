@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import DatasetError
+from roboreel.errors import DatasetError, MissingValueError
 from roboreel.frames.pieces import Pieces
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
     from roboreel.memory.budget import Budget
     from roboreel.schema import Feature
@@ -63,11 +64,17 @@ class Columns:
     group, so their speed depends on the order of access.
     """
 
-    def __init__(self, files: FrameFiles, features: Mapping[str, Feature], budget: Budget) -> None:
+    def __init__(
+        self,
+        files: FrameFiles,
+        features: Mapping[str, Feature],
+        budget: Budget,
+        derived: DerivedCounters,
+    ) -> None:
         self._files = files
         self._features = features
         self._budget = budget
-        self._pieces = Pieces(files, features, budget)
+        self._pieces = Pieces(files, features, budget, derived)
         self._run: _Run | None = None
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
@@ -90,6 +97,23 @@ class Columns:
         if dense.missing[self._files.episodes_of(flat)].any():
             self._fill({name: dense}, flat)
         return dense.values.take(rows, axis=0)
+
+    def gather_tasks(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of tasks or subtasks at some rows, ``(N,)``; a null is -1."""
+        try:
+            return np.asarray(self.gather(name, rows), np.int64)
+        except MissingValueError:
+            pass
+        out = np.empty(len(rows), np.int64)
+        for file, group, places in self._groups(rows):
+            for chosen, values in self._pieces.held(name, file, group, places.rows, nulls=True):
+                out[places.slots[chosen]] = values
+        return out
+
+    def is_stored(self, name: str, row: int) -> bool:
+        """Return whether the data file of a row has a column of a feature."""
+        file, _ = self._files.locate_one(row)
+        return self._files.open(file).has_column(name)
 
     def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
         """Read some rows of several features ahead, together: faster than one by one."""
@@ -168,10 +192,7 @@ class Columns:
         return run
 
     def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
-        features = {name: self._features[name] for name in names}
-        values = self._files.open(file).read_numbers(
-            range(group, stop), features, self._budget.limit_bytes // 4
-        )
+        values = self._pieces.read(file, range(group, stop), names)
         return _Run(names, file, group, stop, values)
 
     def _fits(self, feature: Feature) -> bool:

@@ -14,6 +14,7 @@ from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -50,6 +51,8 @@ class FrameFiles:
         # Corrected if a file turns out to hold more rows than the metadata lists.
         self._data_row = episodes.data_row.copy()
         self._checked = np.zeros(len(files), dtype=bool)
+        self._wrong: dict[int, str] = {}
+        """By position, why the rows of an episode cannot be located in a file that was checked."""
         self._by_file = np.argsort(episodes.data_file, kind="stable")
         self._file_bounds = np.searchsorted(
             episodes.data_file[self._by_file], np.arange(len(files) + 1)
@@ -76,6 +79,9 @@ class FrameFiles:
         if not self._checked[files].all():
             for file in np.unique(files[~self._checked[files]]).tolist():
                 self._check(file)
+        if self._wrong:
+            for position in np.unique(positions).tolist():
+                self._refuse_wrong(position)
         return files, self._data_row[positions] + (rows - self._episodes.start[positions])
 
     def locate_one(self, row: int) -> tuple[int, int]:
@@ -84,6 +90,7 @@ class FrameFiles:
         file = self._episodes.data_file.item(position)
         if not self._checked[file]:
             self._check(file)
+        self._refuse_wrong(position)
         return file, self._data_row.item(position) + row - self._episodes.start.item(position)
 
     def rows_of_span(
@@ -92,6 +99,8 @@ class FrameFiles:
         """Return the dataset's rows in the rows ``[first, last)`` of a file, and their places."""
         episodes = self._episodes
         positions = self._positions(file)
+        if self._wrong:
+            positions = np.array([p for p in positions.tolist() if p not in self._wrong], np.int64)
         # In the order of the file, which need not be that of the episode numbers.
         positions = positions[np.argsort(self._data_row[positions], kind="stable")]
         begin = np.maximum(self._data_row[positions], first)
@@ -132,6 +141,10 @@ class FrameFiles:
     def open(self, file: int) -> RowGroups:
         """Return a file, open for reading."""
         return self._open.get(file, lambda: self._open_file(file))
+
+    def _refuse_wrong(self, position: int) -> None:
+        if position in self._wrong:
+            raise CorruptFileError(self._wrong[position])
 
     def _positions(self, file: int) -> NDArray[np.int64]:
         """Return the positions of the episodes in a file."""
@@ -188,13 +201,17 @@ class FrameFiles:
         self, file: RowGroups, group: int, starts: NDArray[np.int64], numbers: NDArray[np.int64]
     ) -> bool:
         row = int(file.bounds[group])
-        for stored in file.integers(group, EPISODE_NUMBER, _AT_ONCE_BYTES):
+        for stored in self._episode_numbers(file, group):
             rows = np.arange(row, row + len(stored))
             expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
             if not np.array_equal(stored, expected):
                 return False
             row += len(stored)
         return True
+
+    def _episode_numbers(self, file: RowGroups, group: int) -> Iterator[NDArray[np.int64]]:
+        num_rows = file.piece_rows(group, EPISODE_NUMBER, _AT_ONCE_BYTES)
+        return file.integers(group, EPISODE_NUMBER, num_rows)
 
     def _runs(self, file: RowGroups) -> dict[int, tuple[int, int]]:
         """Return the rows of the last run of each episode number."""
@@ -203,7 +220,7 @@ class FrameFiles:
         runs: dict[int, tuple[int, int]] = {}
         row, last = 0, -1
         for group in range(len(file.bounds) - 1):
-            for stored in file.integers(group, EPISODE_NUMBER, _AT_ONCE_BYTES):
+            for stored in self._episode_numbers(file, group):
                 change = (np.flatnonzero(np.diff(stored)) + 1).tolist()
                 for start, stop in pairwise([0, *change, len(stored)]):
                     number = int(stored[start]) if start < stop else last
@@ -220,8 +237,10 @@ class FrameFiles:
             length = int(self._episodes.length[position])
             start, stop = runs.get(number, (0, 0))
             if stop - start != length:
-                raise CorruptFileError(
+                # Its neighbours can be read all the same.
+                self._wrong[position] = (
                     f"Episode {number} has {length} frames in the metadata and {stop - start} in its "
-                    f"data file. Run `roboreel info` on the dataset; the file is {str(file.path)!r}."
+                    f"data file. Run `roboreel check` on the dataset; the file is {str(file.path)!r}."
                 )
+                continue
             self._data_row[position] = start

@@ -12,10 +12,10 @@ from roboreel.storage.dense import dense_numbers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
     from roboreel.memory.budget import Budget
     from roboreel.schema import Feature
@@ -26,6 +26,8 @@ __all__ = ["Pieces"]
 _OWNER = "row groups"
 # A row group that takes more than this share of the budget is read in parts of half of that.
 _SHARE = 16
+# However small the budget is: a page takes about this much.
+_LEAST_BYTES = 2**16
 # While it is read, it is there several times: as pages, as Arrow values, and as an array.
 _COPIES = 3
 
@@ -33,11 +35,35 @@ _COPIES = 3
 class Pieces:
     """Row groups of a dataset's files, whole or in parts."""
 
-    def __init__(self, files: FrameFiles, features: Mapping[str, Feature], budget: Budget) -> None:
+    def __init__(
+        self,
+        files: FrameFiles,
+        features: Mapping[str, Feature],
+        budget: Budget,
+        derived: DerivedCounters,
+    ) -> None:
         self._files = files
         self._features = features
         self._budget = budget
-        self._steps: dict[tuple[Path, int, str, int], int] = {}
+        self._derived = derived
+        self._steps: dict[tuple[int, int, str, int], int] = {}
+
+    def read(
+        self, file: int, groups: Sequence[int], names: Sequence[str]
+    ) -> dict[str, NDArray[Any]]:
+        """Return features in adjacent row groups, whole.
+
+        Raises:
+            TooLargeError: They take more than the limit.
+        """
+        missing = [name for name in names if self._is_derived(file, name)]
+        stored = {name: self._features[name] for name in names if name not in missing}
+        opened, limit_bytes = self._files.open(file), self._limit_bytes * max(4, len(names))
+        values = opened.read_numbers(groups, stored, limit_bytes) if stored else {}
+        bounds = self._files.group_bounds(file)
+        start, stop = int(bounds[groups[0]]), int(bounds[groups[-1] + 1])
+        values |= {name: self._derived.derive(name, file, start, stop) for name in missing}
+        return {name: values[name] for name in names}
 
     def numbers(
         self, file: int, group: int, names: Sequence[str]
@@ -46,71 +72,87 @@ class Pieces:
 
         Several features are read together only where they are small: see `Columns`.
         """
-        opened = self._files.open(file)
         count = self._rows(file, group)
-        if all(self._step(opened, group, name) >= count for name in names):
-            features = {name: self._features[name] for name in names}
-            limit_bytes = self._limit_bytes * len(names)
+        if all(self._step(file, group, name) >= count for name in names):
             with self._lent(names, count):
-                yield 0, opened.read_numbers([group], features, limit_bytes)
+                yield 0, self.read(file, [group], names)
             return
         for name in names:
-            step = self._step(opened, group, name)
+            step = self._step(file, group, name)
             with self._lent([name], count):
-                for number, piece in enumerate(opened.pieces(group, name, step)):
-                    yield number * step, {name: self._dense(opened, group, name, piece)}
+                for number, values in enumerate(self._parts(name, file, group, step)):
+                    yield number * step, {name: values}
 
     def held(
-        self, name: str, file: int, group: int, rows: NDArray[np.int64]
+        self, name: str, file: int, group: int, rows: NDArray[np.int64], *, nulls: bool = False
     ) -> Iterator[tuple[NDArray[np.intp], Any]]:
         """Yield values of some rows of a row group: which of ``rows``, and their values.
 
         Parts that were read are held under the budget.
+
+        Args:
+            name: A feature.
+            file: Number of the file.
+            group: Number of the row group.
+            rows: Rows of the row group, ``(N,)``, in any order.
+            nulls: Whether the feature is a number of which some may be null: those become -1.
         """
-        opened = self._files.open(file)
-        step = self._step(opened, group, name)
+        step = self._step(file, group, name)
         parts = rows // step
         missing = set()
         for part in np.unique(parts).tolist():
-            values = self._budget.get(self._key(name, file, group, part))
+            values = self._budget.get(self._key(name, file, group, part, nulls))
             if values is None:
                 missing.add(part)
             else:
                 yield _chosen(parts, part, rows, step, values)
         if missing:
             with self._lent([name], self._rows(file, group)):
-                for part, values in self._read(opened, name, group, step, max(missing) + 1):
+                read = self._parts(name, file, group, step, nulls=nulls)
+                for part, values in zip(range(max(missing) + 1), read, strict=False):
                     if part in missing:
-                        key = self._key(name, file, group, part)
+                        key = self._key(name, file, group, part, nulls)
                         self._budget.put(key, values, int(values.nbytes), owner=_OWNER)
                         yield _chosen(parts, part, rows, step, values)
 
-    def _read(
-        self, opened: RowGroups, name: str, group: int, step: int, stop: int
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the parts of a row group up to one, with their numbers."""
-        is_number = self._features[name].kind == "number"
-        if step >= int(opened.bounds[group + 1] - opened.bounds[group]):
-            if is_number:
-                features = {name: self._features[name]}
-                read = opened.read_numbers([group], features, self._limit_bytes)
-                yield 0, read[name].copy()
-            else:
-                yield 0, opened.read([group], [name], self._limit_bytes)[name]
-            return
-        for part, piece in zip(range(stop), opened.pieces(group, name, step), strict=False):
-            yield part, self._dense(opened, group, name, piece).copy() if is_number else piece
+    def _parts(
+        self, name: str, file: int, group: int, step: int, *, nulls: bool = False
+    ) -> Iterator[Any]:
+        """Yield the parts of a row group: arrays of numbers, or Arrow arrays of texts."""
+        opened, is_number = self._files.open(file), self._features[name].kind == "number"
+        if self._is_derived(file, name):
+            bounds = self._files.group_bounds(file)
+            first, last = int(bounds[group]), int(bounds[group + 1])
+            for start in range(first, last, step):
+                yield self._derived.derive(name, file, start, min(start + step, last))
+        elif nulls:
+            for values in opened.integers(group, name, step):
+                yield values.copy()
+        elif step < self._rows(file, group):
+            for piece in opened.pieces(group, name, step):
+                yield self._dense(opened, group, name, piece) if is_number else piece
+        elif is_number:
+            yield self.read(file, [group], [name])[name].copy()
+        else:
+            yield opened.read([group], [name], self._limit_bytes)[name]
 
     def _dense(self, opened: RowGroups, group: int, name: str, piece: Any) -> NDArray[Any]:  # noqa: ANN401
-        return dense_numbers(name, piece, self._features[name], place=opened.describe(group))
+        place = opened.describe(group)
+        return dense_numbers(name, piece, self._features[name], place=place).copy()
 
-    def _step(self, opened: RowGroups, group: int, name: str) -> int:
+    def _is_derived(self, file: int, name: str) -> bool:
+        return self._derived.can_derive(name) and not self._files.open(file).has_column(name)
+
+    def _step(self, file: int, group: int, name: str) -> int:
         """Return how many rows of a feature are read at a time."""
-        key = (opened.path, group, name, self._limit_bytes)
+        key = (file, group, name, self._limit_bytes)
         step = self._steps.get(key)
         if step is None:
-            count = int(opened.bounds[group + 1] - opened.bounds[group])
-            rows = opened.piece_rows(group, name, self._limit_bytes)
+            count = self._rows(file, group)
+            if self._is_derived(file, name):
+                rows = self._limit_bytes // self._features[name].numpy_dtype.itemsize
+            else:
+                rows = self._files.open(file).piece_rows(group, name, self._limit_bytes)
             step = self._steps[key] = rows if rows >= count else max(1, rows // 2)
         return step
 
@@ -128,10 +170,10 @@ class Pieces:
 
     @property
     def _limit_bytes(self) -> int:
-        return self._budget.limit_bytes // _SHARE
+        return max(self._budget.limit_bytes // _SHARE, _LEAST_BYTES)
 
-    def _key(self, name: str, file: int, group: int, part: int) -> tuple[object, ...]:
-        return (self._files.token, name, file, group, part)
+    def _key(self, name: str, file: int, group: int, part: int, nulls: bool) -> tuple[object, ...]:
+        return (self._files.token, name, file, group, part, nulls)
 
 
 def _chosen(

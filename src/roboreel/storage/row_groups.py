@@ -67,6 +67,19 @@ class RowGroups:
         with parquet_errors(self.path):
             return {name: plain_array(table.column(name)) for name in names}
 
+    def read_field(self, group: int, name: str, field: str, limit_bytes: int) -> Any:  # noqa: ANN401
+        """Return one field of a column of structs in a row group, as an Arrow array.
+
+        Raises:
+            CorruptFileError: There is no such column, or the file is damaged.
+            TooLargeError: It takes more than the limit.
+        """
+        self._check_name(name)
+        with self._lock:
+            table = self._bounded.read([group], [f"{name}.{field}"], limit_bytes)
+        with parquet_errors(self.path):
+            return plain_array(table.column(name)).field(field)
+
     def read_numbers(
         self, groups: Sequence[int], features: Mapping[str, Feature], limit_bytes: int
     ) -> dict[str, NDArray[Any]]:
@@ -112,18 +125,25 @@ class RowGroups:
             for piece in self._bounded.pieces(group, name, num_rows):
                 yield plain_array(piece)
 
+    def has_column(self, name: str) -> bool:
+        """Return whether there is a column of this name."""
+        return name in self._names
+
+    def has_leaf(self, path: str) -> bool:
+        """Return whether there is a leaf of this path, such as ``"camera.bytes"``."""
+        return path in self._leaves
+
     def has_values(self, name: str) -> bool:
         """Return whether there is a column of this name that is not nested."""
         return self._names.count(name) == 1 and name in self._leaves
 
-    def integers(self, group: int, name: str, limit_bytes: int) -> Iterator[NDArray[np.int64]]:
-        """Yield a column of integers in a row group, in parts; a null is -1.
+    def integers(self, group: int, name: str, num_rows: int) -> Iterator[NDArray[np.int64]]:
+        """Yield a column of integers in a row group, some rows at a time; a null is -1.
 
         Raises:
             CorruptFileError: The column does not hold integers.
         """
-        step = self.piece_rows(group, name, limit_bytes)
-        for piece in self.pieces(group, name, step):
+        for piece in self.pieces(group, name, num_rows):
             with parquet_errors(self.path):
                 stored = piece if piece.type == pa.int64() else piece.cast(pa.int64())
                 values = plain_numbers(stored.fill_null(-1) if stored.null_count else stored)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.chunks import spelled_path
-from roboreel.storage.extents.pages import read_header
+from roboreel.storage.extents.pages import PAGE_HEADER, read_header
 from roboreel.storage.extents.thrift import INT, read_struct
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def measure_chunk(file: ByteSource, span: ChunkSpan) -> ChunkSize:
     """
     offset, num_values, largest, total, expands = span.start, 0, 0, 0, False
     while num_values < span.num_values and offset < span.stop:
-        header, body = read_header(file, offset, span.stop)
+        header, body = read_header(file, offset, span.stop, PAGE_HEADER)
         packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
         offset = body + packed_bytes
         if packed_bytes < 0 or unpacked_bytes < 0 or offset > span.stop:
