@@ -1,0 +1,1 @@
+"""Hostile bytes for every parser, and hostile datasets: ``python -m tests.fuzz``."""
