@@ -54,3 +54,7 @@ def _table(title: str, rows: dict[str, dict[str, int]]) -> str:
 
 def _spelled(number: Any) -> str:
     return f"{number:,}"
+
+
+if __name__ == "__main__":
+    write_page()

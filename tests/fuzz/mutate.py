@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import random
 import struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Sequence
 
 __all__ = ["mutated"]
 
 _NUMBERS = (0, 1, 2, 7, 8, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1)
-_WORDS = (b"null", b"true", b"-1", b"1e999", b"NaN", b"[]", b"{}", b'""', b"\\ud800", b"\xff", b"..")
+_WORDS = (
+    b"null",
+    b"true",
+    b"-1",
+    b"1e999",
+    b"NaN",
+    b"[]",
+    b"{}",
+    b'""',
+    b"\\ud800",
+    b"\xff",
+    b"..",
+)
 
 
 def mutated(chance: random.Random, inputs: Sequence[bytes], most_bytes: int) -> bytes:

@@ -68,7 +68,12 @@ def fragments(folder: Path) -> Iterator[bytes]:
 def thrift(_: Path) -> Iterator[bytes]:
     """Yield structs in Thrift's compact encoding."""
     yield struct_of({1: 0, 2: 300, 3: 200, 6: 7})
-    yield struct_of({1: 2**31, 4: b"text", 200: -5})[:-1] + b"\x0c\x0a" + struct_of({1: 5, 2: 0}) + b"\0"
+    yield (
+        struct_of({1: 2**31, 4: b"text", 200: -5})[:-1]
+        + b"\x0c\x0a"
+        + struct_of({1: 5, 2: 0})
+        + b"\0"
+    )
 
 
 def levels(_: Path) -> Iterator[bytes]:
@@ -207,7 +212,7 @@ def pictures(_: Path) -> Iterator[bytes]:
     yield encode_png(image)
     yield encode_jpeg(image)
     yield encode_tiff(image[:, :, :1].astype(np.uint16))
-    yield imagecodecs.webp_encode(image)
+    yield bytes(imagecodecs.webp_encode(image))
 
 
 def packets(folder: Path) -> Iterator[bytes]:
@@ -219,7 +224,7 @@ def packets(folder: Path) -> Iterator[bytes]:
         table = read_packet_table(path)
         start, size = int(table.offset[0]), int(table.size[0])
         record = table.coding.extradata[:255]
-        yield bytes([len(record)]) + record + path.read_bytes()[start : start + size]
+        yield bytes([len(record)]) + bytes(record) + path.read_bytes()[start : start + size]
 
 
 def texts(_: Path) -> Iterator[bytes]:
@@ -233,4 +238,3 @@ def texts(_: Path) -> Iterator[bytes]:
         "v3.0",
     ):
         yield text.encode()
-

@@ -135,15 +135,15 @@ def parse_stats(data: bytes) -> None:
 
 def parse_shard(data: bytes) -> None:
     """Read a shard of the size that the manifest declares: others are refused on opening."""
-    path = _shard()
-    path.write_bytes(data[: _SHARD_BYTES].ljust(_SHARD_BYTES, b"\0"))
+    path = shard_file()
+    path.write_bytes(data[:_SHARD_BYTES].ljust(_SHARD_BYTES, b"\0"))
     store = reel.open_shards(path.parents[1])
     for row in range(len(store)):
         store[row]
 
 
 @cache
-def _shard() -> Path:
+def shard_file() -> Path:
     (data,) = seeds.shard_files(folder() / "shards")
     assert len(data) == _SHARD_BYTES
     return next((folder() / "shards").rglob("*.arrow"))
@@ -220,8 +220,6 @@ def parse_text(data: bytes) -> None:
     ):
         with suppress(*TYPED):
             act()
-
-
 
 
 TARGETS: dict[str, Target] = {
