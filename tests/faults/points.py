@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Logged", "Result", "in_child", "log_whole_run", "prepare", "stop_at", "try_cut"]
 
-TIMEOUT_S = 60
+MOST_CPU_S, MOST_IDLE_S = 60, 40
+"""A process that uses more, or sleeps longer without any use, hangs."""
 _FAILED, _FOREIGN = 3, 4
 """How a child ends whose writer raised: one of our errors or the system's, or another one."""
 
@@ -64,7 +65,7 @@ class Logged:
 def in_child(act: Callable[[], object], errors: Path) -> int:
     """Run something in a forked child, and return how it ended: negative for a signal.
 
-    A child that takes too long leaves its stacks in ``errors``, and is killed.
+    A child that hangs leaves its stacks in ``errors``, and is killed.
     """
     child = os.fork()
     if child == 0:
@@ -73,7 +74,7 @@ def in_child(act: Callable[[], object], errors: Path) -> int:
             handle = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.dup2(handle, 2)
             os.dup2(handle, 1)
-            faulthandler.dump_traceback_later(TIMEOUT_S - 2, file=2)
+            faulthandler.register(signal.SIGUSR1, file=2)
             warnings.simplefilter("ignore")
             act()
             code = 0
@@ -85,17 +86,38 @@ def in_child(act: Callable[[], object], errors: Path) -> int:
         finally:
             sys.stderr.flush()
             os._exit(code)
-    stop_s = time.monotonic() + TIMEOUT_S
-    pause_s = 0.001
-    while time.monotonic() < stop_s:
+    watch, pause_s = _Watch(child), 0.001
+    while not watch.hangs():
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
         time.sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.05)
+    os.kill(child, signal.SIGUSR1)  # It writes its stacks.
+    time.sleep(0.5)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return -signal.SIGALRM
+
+
+class _Watch:
+    """Tells a process that hangs from one that gets no turn on a busy machine."""
+
+    def __init__(self, process: int) -> None:
+        self._stat = Path(f"/proc/{process}/stat")
+        self._used_s, self._since_s = 0.0, time.monotonic()
+
+    def hangs(self) -> bool:
+        """Whether it has used much time, or none for long while it could have."""
+        state, used_s = self._look()
+        if used_s != self._used_s or state != "S":
+            self._used_s, self._since_s = used_s, time.monotonic()
+        return used_s > MOST_CPU_S or time.monotonic() - self._since_s > MOST_IDLE_S
+
+    def _look(self) -> tuple[str, float]:
+        # After the name, which may hold spaces: state, then 10 fields, user and system time.
+        fields = self._stat.read_text().rpartition(")")[2].split()
+        return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def prepare(scenario: Scenario, folder: Path) -> None:
