@@ -84,5 +84,5 @@ load: $(READY)
 	$(BIN)/python -m pytest -n 0 -m load tests/test_load.py
 
 clean:
-	rm -rf $(VENV) .venv-peers .matrix .crash .fuzz .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers* .matrix .crash .fuzz .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

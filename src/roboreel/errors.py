@@ -27,7 +27,9 @@
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
-    ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
+    ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
+    ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
+    ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
@@ -45,6 +47,7 @@ __all__ = [
     "ExampleError",
     "FeatureError",
     "FeatureNotFoundError",
+    "ForeignChangeError",
     "FrameError",
     "MetadataError",
     "MissingFileError",
@@ -56,6 +59,7 @@ __all__ = [
     "SampleError",
     "TaskNotFoundError",
     "TooSlowError",
+    "UndoError",
     "UnsafePathError",
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
@@ -81,7 +85,7 @@ class MetadataError(DatasetError, ValueError):
 
 
 class UnsafePathError(DatasetError, ValueError):
-    """A path template or a name would lead out of the dataset's folder."""
+    """A path template, a name or a symbolic link would lead out of the dataset's folder."""
 
 
 class EpisodeNotFoundError(DatasetError, IndexError):
@@ -169,7 +173,15 @@ class CacheError(DatasetError, ValueError):
 
 
 class DatasetInUseError(DatasetError, RuntimeError):
-    """Somebody else records into a dataset, recovers it or compacts it."""
+    """Another process changes a dataset."""
+
+
+class ForeignChangeError(DatasetError, PermissionError):
+    """A change that another user decided was interrupted, and is not finished unasked."""
+
+
+class UndoError(DatasetError, RuntimeError):
+    """A change cannot be undone, or there is none."""
 
 
 class RecordingError(DatasetError, RuntimeError):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "atomic_file",
     "atomic_folder",
+    "make_folder",
     "sync_directory",
     "sync_file",
     "write_atomically",
@@ -81,6 +82,17 @@ def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> Non
     encoded = data.encode() if isinstance(data, str) else data
     with atomic_file(path, sync=sync) as temporary:
         temporary.write_bytes(encoded)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, as far as they do not exist; their names reach the disk."""
+    above = path.parent
+    if path.is_dir():
+        return
+    if above != path:
+        make_folder(above)
+    path.mkdir(exist_ok=True)
+    sync_directory(above)
 
 
 def sync_file(path: Path) -> None:

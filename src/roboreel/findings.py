@@ -155,7 +155,7 @@ _ALL = (
     Rule("RR408", "few-keyframes", "warning", "index", "A video has no keyframe table, or few keyframes.", fixable=True),
     Rule("RR409", "frozen-feed", "note", "index", "The packets of a video suggest a frozen camera."),
     Rule("RR410", "swapped-videos", "error", "index", "The videos of two episodes or cameras look swapped."),
-    Rule("RR411", "late-index", "note", "index", "The index of a video is at its end, which is slow to open from afar.", fixable=True),
+    Rule("RR411", "late-index", "note", "index", "The index of a video is at its end, which is slow to open over a network.", fixable=True),
     Rule("RR412", "codec-without-viewer", "note", "index", "Rerun cannot show a video's codec."),
 
     Rule("RR501", "wrong-statistics", "error", "numbers", "Stored statistics differ from the values.", fixable=True),

@@ -1,11 +1,13 @@
-"""Which files a dataset's folder has. They are listed, not opened."""
+"""Which files a dataset's folder has, and which of them are only pointers."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
+from roboreel.errors import DatasetError
 from roboreel.format.paths import METADATA_FOLDER
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,9 +89,8 @@ def is_lfs_pointer(path: Path) -> bool:
     try:
         if path.stat().st_size > _MOST_POINTER_BYTES:
             return False
-        with path.open("rb") as file:
-            return file.read(len(_POINTER_START)) == _POINTER_START
-    except OSError:
+        return read_file(path).startswith(_POINTER_START)
+    except (OSError, DatasetError):
         return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ __all__ = [
     "EpisodesOption",
     "FolderArgument",
     "JsonOption",
+    "YesOption",
     "parse_episodes_option",
     "select_episodes",
 ]
@@ -32,7 +32,7 @@ DatasetArgument = Annotated[
     ),
 ]
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
+    str, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
 ]
 EpisodesOption = Annotated[
     str | None,
@@ -42,6 +42,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
 ]
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Annotated
+
+import typer
 
 from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption
 from roboreel.cli.console import print_json, print_line
@@ -12,10 +15,18 @@ __all__ = ["recover"]
 
 
 def recover(
-    path: FolderArgument, dry_run: DryRunOption = False, as_json: JsonOption = False
+    path: FolderArgument,
+    any_owner: Annotated[
+        bool,
+        typer.Option(
+            "--any-owner", help="Finish an interrupted change of another user of this machine."
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Recover the episode that was open when a recorder crashed. Nothing is deleted."""
-    found = recover_dataset(path, dry_run=dry_run)
+    found = recover_dataset(path, dry_run=dry_run, any_owner=any_owner)
     if as_json:
         print_json({**asdict(found), "dry_run": dry_run})
         return
@@ -27,7 +38,7 @@ def _sentences(found: Recovery, *, dry_run: bool) -> list[str]:
     lines = [f"{found.saved_episodes} episodes are saved."]
     if found.finished:
         verb = "would be finished" if dry_run else "was finished"
-        lines.append(f"A save or a compaction that had been decided {verb}.")
+        lines.append(f"A change that had been decided {verb}.")
     if found.found_frames:
         verb = "would become" if dry_run else "became"
         lines.append(

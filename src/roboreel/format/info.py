@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["Info", "read_info", "write_info"]
+__all__ = [
+    "Info",
+    "read_info",
+    "what_is_there",
+    "write_info",
+]
 
 _FILE = "meta/info.json"
 _KNOWN = {
@@ -101,7 +106,7 @@ def read_info(root: Path) -> Info:
     """
     path = info_path(root)
     if not path.is_file():
-        raise NotADatasetError(_what_is_there(root))
+        raise NotADatasetError(what_is_there(root))
     raw = read_json(path)
     if not isinstance(raw, dict):
         raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
@@ -167,7 +172,8 @@ def _own_extra(version: tuple[int, int], num_episodes: int, num_cameras: int) ->
     }
 
 
-def _what_is_there(root: Path) -> str:
+def what_is_there(root: Path) -> str:
+    """Return a sentence that says why there is no dataset at a path."""
     asked = f"No LeRobot dataset at {str(root)!r}: "
     if not root.exists():
         return asked + "there is no such folder."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
@@ -11,6 +10,7 @@ from roboreel.errors import DatasetError, FrameError, RecordingError
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import start_dataset
 from roboreel.format.episode_metadata import check_metadata
+from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger, empty_manifest
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
@@ -31,6 +31,7 @@ from roboreel.record.totals import Totals
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from filelock import FileLock
@@ -73,7 +74,7 @@ def create_dataset(
         EncodingError: A camera's images cannot be encoded as asked.
         DatasetInUseError: Another process is making a dataset at this path.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     chosen = choose_options(options, keywords)
     check_free(root)
     check_rate(fps)
@@ -118,9 +119,10 @@ def resume_dataset(
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: It is not of version v3.0.
         RecordingError: It has another rate or other features, or an option is out of range.
-        DatasetInUseError: Another process records into it.
+        DatasetInUseError: Another process changes it.
+        UnsafePathError: One of its files or folders is a symbolic link.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     chosen = choose_options(options, keywords)
     read_manifest(root)  # before the lock, which makes a folder
     lock = lock_folder(Workshop(root))

@@ -7,16 +7,23 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.commit import Workshop, finish_commit, has_commit, locked
+from roboreel.commit import (
+    Workshop,
+    damaged_commit,
+    finish_commit,
+    has_commit,
+    locked,
+    set_aside_commit,
+)
 from roboreel.errors import CorruptFileError, FrameError
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
 from roboreel.format.episode_metadata import check_metadata
+from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
 from roboreel.image import decode_image
@@ -33,6 +40,7 @@ from roboreel.video.salvage import first_images, whole_fragments
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -59,34 +67,45 @@ class Recovery:
     """Paths of what belongs to no episode, moved to ``.recording/aside``."""
 
 
-def recover_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> Recovery:
+def recover_dataset(
+    path: str | os.PathLike[str], *, dry_run: bool = False, any_owner: bool = False
+) -> Recovery:
     """Save what a crash left of a recording; nothing is deleted that is not saved.
 
     Args:
         path: The dataset's folder.
         dry_run: Whether only to say what would be done.
+        any_owner: Whether to finish a change that another user of this machine had decided.
 
     Raises:
-        DatasetInUseError: Another process records into the dataset.
+        DatasetInUseError: Another process changes the dataset.
+        ForeignChangeError: Another user had decided the change that was interrupted.
+        UnsafePathError: A file or folder of the dataset is a symbolic link.
         NotADatasetError: There is no dataset at this path.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     read_manifest(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
-        return recover(root, dry_run=dry_run)
+        return recover(root, dry_run=dry_run, any_owner=any_owner)
 
 
-def recover(root: Path, *, dry_run: bool = False) -> Recovery:
+def recover(root: Path, *, dry_run: bool = False, any_owner: bool = False) -> Recovery:
     """Do what `recover_dataset` does, under a lock that the caller holds."""
     workshop = Workshop(root)
-    finished = has_commit(workshop) if dry_run else finish_commit(workshop)
+    damaged = damaged_commit(workshop)
+    if damaged is not None and not dry_run:
+        set_aside_commit(workshop)
+    if dry_run:
+        finished = damaged is None and has_commit(workshop)
+    else:
+        finished = finish_commit(workshop, any_owner=any_owner)
     manifest = read_manifest(root)
     check_appendable(manifest)
     # Files of a commit that is not finished yet are not strays.
     strays = [] if dry_run and finished else find_strays(manifest)
     with _scratch(workshop) as scratch:
         found = _Open.read(manifest, scratch)
-        aside = [*strays, *found.unused]
+        aside = [*([] if damaged is None else [damaged]), *strays, *found.unused]
         if not dry_run:
             for stray in strays:
                 _set_aside(root, root / stray)

@@ -12,6 +12,7 @@ import numpy as np
 
 from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.image import image_shape
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.decode import Decoder
@@ -114,7 +115,7 @@ class VideoReader:
         table = self.table(request.path)
         height, width = size or table.coding.image_size
         channels, dtype = (3, np.uint8) if depth is None else (1, np.float32)
-        shape = (channels, height, width) if layout == "chw" else (height, width, channels)
+        shape = image_shape(height, width, channels, layout)
         packets = packets_of(request, table)
         runs = chain.from_iterable(split_runs(plan_runs(packets, table.start), _STREAM_PACKETS))
         wanted = deque(packets.tolist())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.pictures import picture_from_json, picture_to_json
 from roboreel.errors import CacheError
+from roboreel.format.paths import METADATA_FOLDER, SMALL_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -98,9 +99,11 @@ def dataset_state(manifest: Manifest, *, files: bool = True) -> dict[str, Any]:
         files: Whether to stat every data and video file.
     """
     digest = hashlib.sha256()
-    for path in sorted(path for path in (manifest.root / "meta").rglob("*") if path.is_file()):
+    for path in sorted(
+        path for path in (manifest.root / METADATA_FOLDER).rglob("*") if path.is_file()
+    ):
         digest.update(f"{path.relative_to(manifest.root).as_posix()}\n".encode())
-        if path.name in ("info.json", "tasks.parquet", "tasks.jsonl", "episodes.jsonl"):
+        if path.name in SMALL_NAMES:
             digest.update(path.read_bytes())
         elif "stats" not in path.name:
             # An episode table is mostly statistics: too large to hash, so size and time must do.

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError
 from roboreel.storage.extents.thrift import INT, read_struct
-from roboreel.storage.extents.varint import encode_varint
+from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
