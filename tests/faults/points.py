@@ -16,6 +16,7 @@ import time
 import traceback
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.errors import DatasetError
@@ -26,7 +27,6 @@ from tests.faults.scenario import Remains, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.faults.library import Call
     from tests.faults.scenario import Ending
