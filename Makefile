@@ -17,7 +17,7 @@ help:
 	@echo "make bench    run the benchmarks beside their peers"
 	@echo "make interop  check against LeRobot itself, in an environment of its own"
 	@echo "make crash    stop every writer at every call that changes a file, and check what is left"
-	@echo "make fuzz     feed hostile bytes to every parser, and open hostile datasets"
+	@echo "make fuzz     feed hostile bytes to every parser"
 	@echo "make load     many threads, processes, files and interrupts at once"
 	@echo "make setup    the environment alone, with all extras"
 	@echo "make clean    remove what the other targets made"

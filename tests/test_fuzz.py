@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from roboreel.errors import MetadataError
+from roboreel.format.features import feature_from_json
 from tests.fuzz import targets
 from tests.fuzz.mutate import mutated
 from tests.fuzz.seeds import seeds
@@ -49,3 +51,9 @@ def test_counts_are_summed_over_runs_and_shown_on_the_page(tmp_path):
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert json.loads(counts.read_text())
+
+
+@pytest.mark.parametrize("dtype", [",", "3f4, i8", "(2,)f4", "f4,", "", "O", "M8[s]"])
+def test_a_dtype_that_is_a_list_or_an_expression_is_refused(dtype):
+    with pytest.raises(MetadataError, match="unknown dtype"):
+        feature_from_json("action", {"dtype": dtype, "shape": [2]})

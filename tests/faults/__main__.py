@@ -221,7 +221,7 @@ class Campaign:
     def _add_counts(self) -> None:
         from tests.measured import add_counts
 
-        numbers = {**self.counts, "problems": len(self.problems)}
+        numbers = {"points": sum(self.counts.values()), "problems": len(self.problems)}
         add_counts("writer", self.scenario.name, numbers, self.given.counts)
 
 

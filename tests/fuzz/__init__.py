@@ -1,1 +1,1 @@
-"""Hostile bytes for every parser, and hostile datasets: ``python -m tests.fuzz``."""
+"""Hostile bytes for every parser: ``python -m tests.fuzz``."""
