@@ -49,7 +49,7 @@ def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios, ways):
     So no call that changes files is missed, not in FFmpeg, pyarrow or Rerun either.
     """
     names = [scenario.name for scenario in scenarios if can_import(scenario.modules)]
-    done = run_rig("--points", 4, "--ways", *ways, "--only", *names)
+    done = run_rig("--points", 2, "--ways", *ways, "--only", *names)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("0 problems") == len(names), done.stdout
 
