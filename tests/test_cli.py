@@ -40,6 +40,7 @@ RUNS = {
     "history": ["history", "arm"],
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
     "check": ["check", "arm"],
+    "repair": ["repair", "arm", "--yes"],
     "cache build": ["cache", "build", "arm", "--size", "4x6", "--out", "caches/arm"],
     "cache list": ["cache", "list", "--home", "caches"],
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],

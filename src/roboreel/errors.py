@@ -29,6 +29,7 @@
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
+    ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
@@ -57,6 +58,7 @@ __all__ = [
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
+    "StaleDatasetError",
     "TaskNotFoundError",
     "TooSlowError",
     "UndoError",
@@ -182,6 +184,10 @@ class ForeignChangeError(DatasetError, PermissionError):
 
 class UndoError(DatasetError, RuntimeError):
     """A change cannot be undone, or there is none."""
+
+
+class StaleDatasetError(DatasetError, RuntimeError):
+    """A dataset has changed since a plan for it was made."""
 
 
 class RecordingError(DatasetError, RuntimeError):

@@ -10,7 +10,6 @@ from roboreel.check.checks import Check
 from roboreel.check.places import find_misplaced
 from roboreel.check.words import name_episodes
 from roboreel.findings import finding
-from roboreel.format.paths import INFO_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,12 +27,14 @@ _SUFFIXES = (".parquet", ".mp4")
 
 def metadata_problems(context: Context) -> Iterator[Finding]:
     """Yield what was found when the metadata was read; `Dataset.problems` shows the same."""
-    yield from context.manifest.problems
+    # Cameras without files may turn out to be misplaced: see `listed_and_stored_files`.
+    yield from (found for found in context.manifest.problems if found.code != "RR109")
 
 
 def listed_and_stored_files(context: Context) -> Iterator[Finding]:
     """Yield files that the metadata names and that are not there, and files that it does not name."""
     manifest = context.manifest
+    absent_cameras = {found.feature: found for found in manifest.problems if found.code == "RR109"}
     sets: dict[str | None, FileSet] = {None: manifest.data_files}
     sets.update(manifest.video_files)
     paths = {camera: files.paths() for camera, files in sets.items()}
@@ -43,8 +44,8 @@ def listed_and_stored_files(context: Context) -> Iterator[Finding]:
     yield from _misplaced(moved)
     for camera, files in missing.items():
         left = [file for file in files if paths[camera][file] not in moved]
-        if camera is not None and left and len(left) == len(sets[camera]):
-            yield _camera_without_files(camera, len(left))
+        if camera in absent_cameras and len(left) == len(sets[camera]):
+            yield absent_cameras[camera]
         else:
             yield from (_missing_file(context, camera, file) for file in left)
     known = {path for camera in sets for path in paths[camera]} | set(moved.values())
@@ -98,17 +99,6 @@ def _misplaced(moved: dict[str, str]) -> Iterator[Finding]:
             f"{moved[first]!r} in place of {first!r}.",
             file=first,
         )
-
-
-def _camera_without_files(camera: str, count: int) -> Finding:
-    return finding(
-        "RR109",
-        f"The camera {camera!r} is declared in info.json, but none of its video files exists: "
-        f"{count} {'is' if count == 1 else 'are'} named.",
-        severity="error",
-        file=INFO_PATH,
-        feature=camera,
-    )
 
 
 def _missing_file(context: Context, camera: str | None, file: int) -> Finding:

@@ -17,6 +17,7 @@ from roboreel.cli.export import export
 from roboreel.cli.history import history
 from roboreel.cli.info import info
 from roboreel.cli.recover import recover
+from roboreel.cli.repair import repair
 from roboreel.cli.report import report
 from roboreel.cli.stats import stats
 from roboreel.cli.undo import undo
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command()(info)
 app.command()(stats)
 app.command(cls=CheckCommand)(check)
+app.command()(repair)
 app.command()(report)
 app.command()(view)
 app.command()(export)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roboreel.check.selection import select_codes
 from roboreel.dataset.episode_numbers import parse_episodes
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = [
     "FolderArgument",
     "JsonOption",
     "YesOption",
+    "parse_codes_option",
     "parse_episodes_option",
     "select_episodes",
 ]
@@ -57,7 +59,7 @@ def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
     return dataset if numbers is None else dataset.select(numbers)
 
 
-def parse_episodes_option(episodes: str | None) -> list[int] | None:
+def parse_episodes_option(episodes: str | None, option: str = "--episodes") -> list[int] | None:
     """Return the numbers of the episodes that were asked for; None for all.
 
     Raises:
@@ -68,4 +70,18 @@ def parse_episodes_option(episodes: str | None) -> list[int] | None:
     try:
         return parse_episodes(episodes)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--episodes'") from error
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
+
+
+def parse_codes_option(text: str, option: str) -> list[str]:
+    """Return the codes of rules, or beginnings of codes, that were asked for.
+
+    Raises:
+        typer.BadParameter: No rule has such a code.
+    """
+    codes = [code for code in text.replace(" ", ",").split(",") if code]
+    try:
+        select_codes(codes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
+    return codes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,15 +11,18 @@ from roboreel.cli.confirm import confirm
 from roboreel.cli.console import literal, output, print_json, print_line, text_table
 from roboreel.commit import check_undoable, list_changes, purge_changes
 from roboreel.errors import CorruptFileError, UndoError
+from roboreel.format.hub import writable_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from roboreel.commit import PastChange
 
 __all__ = ["history"]
 
 
 def history(
-    folder: FolderArgument,
+    path: FolderArgument,
     purge: Annotated[
         bool, typer.Option("--purge", help="Delete the old files: those changes become final.")
     ] = False,
@@ -35,14 +37,14 @@ def history(
 
     The newest comes first. The old files that they keep take space; --purge deletes them.
     """
-    path = Path(folder)
+    folder = writable_folder(path)
     if purge:
-        _purge(path, keep, yes=yes, dry_run=dry_run, as_json=as_json)
+        _purge(folder, keep, yes=yes, dry_run=dry_run, as_json=as_json)
         return
     if keep or yes or dry_run:
         raise typer.BadParameter("--keep, --yes and --dry-run go with --purge.")
-    changes = list_changes(path)
-    obstacle = _obstacle(path, changes)
+    changes = list_changes(folder)
+    obstacle = _obstacle(folder, changes)
     if as_json:
         print_json({**_facts(changes), "undoable": bool(changes) and obstacle is None})
         return

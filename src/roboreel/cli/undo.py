@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption, YesOption
 from roboreel.cli.confirm import confirm
 from roboreel.cli.console import print_json, print_line
 from roboreel.commit import Workshop, check_undoable, has_commit, newest_change, undo_change
+from roboreel.format.hub import writable_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from roboreel.commit import FileChange, PastChange
 
 __all__ = ["undo"]
 
 
 def undo(
-    folder: FolderArgument,
+    path: FolderArgument,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
@@ -26,13 +28,13 @@ def undo(
 
     Every file is again what it was, byte by byte. It is refused if the dataset has changed since.
     """
-    path = Path(folder)
-    change = newest_change(path)
-    if not has_commit(Workshop(path)):  # which would be finished first
-        check_undoable(path, change)
-    done = confirm(_plan(path, change), yes=yes, dry_run=dry_run, as_json=as_json)
+    folder = writable_folder(path)
+    change = newest_change(folder)
+    if not has_commit(Workshop(folder)):  # which would be finished first
+        check_undoable(folder, change)
+    done = confirm(_plan(folder, change), yes=yes, dry_run=dry_run, as_json=as_json)
     if done:
-        change = undo_change(path)
+        change = undo_change(folder)
     if as_json:
         print_json(_facts(change, done=done))
     elif done:

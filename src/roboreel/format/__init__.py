@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
+from roboreel.format.absent import find_absent_cameras
 from roboreel.format.info import read_info
 
 if TYPE_CHECKING:
@@ -28,9 +30,9 @@ def read_manifest(root: Path) -> Manifest:
         UnsafePathError: A path template leads out of the dataset's folder.
     """
     info = read_info(root)
-    if info.version[0] == 3:
-        return lerobot_v3.read_manifest(root, info)
-    return lerobot_v2.read_manifest(root, info)
+    read = lerobot_v3.read_manifest if info.version[0] == 3 else lerobot_v2.read_manifest
+    manifest = read(root, info)
+    return replace(manifest, problems=(*manifest.problems, *find_absent_cameras(manifest)))
 
 
 def write_manifest(

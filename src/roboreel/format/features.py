@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from roboreel.errors import FeatureError, MetadataError
+from roboreel.format.json_files import whole
 from roboreel.schema import Depth, Feature
 
 __all__ = ["feature_from_json", "feature_to_json"]
@@ -78,10 +79,9 @@ def _dtype(name: str, dtype: object) -> str:
 def _shape(name: str, shape: object) -> tuple[int, ...]:
     if shape is None:
         return (1,)
-    sizes = shape if isinstance(shape, list) else [shape]
-    if not all(
-        isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in sizes
-    ):
+    spelled = [whole(size) for size in (shape if isinstance(shape, list) else [shape])]
+    sizes = [size for size in spelled if size is not None and size >= 0]
+    if len(sizes) < len(spelled):
         raise MetadataError(
             f"Feature {name!r} has the shape {shape!r}, which is not a list of sizes"
         )

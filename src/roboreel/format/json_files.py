@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MetadataError
 from roboreel.files import write_atomically
+from roboreel.spans.lfs import LFS_ADVICE, is_lfs_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["read_json", "write_json", "write_json_lines"]
+# Beyond this a float does not hold every whole number.
+_MOST = 2**53
+__all__ = ["read_json", "whole", "write_json", "write_json_lines"]
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number, also one that a writer spelled ``3.0``; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == value // 1 and abs(value) < _MOST else None
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
@@ -22,12 +32,23 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
         MetadataError: It is not JSON; the error names file and line.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+    except (ValueError, OSError) as error:
+        raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
+    if not text.strip("\0 \t\r\n"):
+        raise MetadataError(
+            "The file is empty, as after a crash or on a full disk. Restore it from a copy: "
+            f"{str(path)!r}."
+        )
+    try:
+        return json.loads(text)
     except json.JSONDecodeError as error:
+        if is_lfs_pointer(path):
+            raise MetadataError(f"The file {LFS_ADVICE}: {str(path)!r}.") from error
         raise MetadataError(
             f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
         ) from error
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, RecursionError) as error:
         raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
 
 

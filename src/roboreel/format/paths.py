@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "EPISODES_FOLDER",
     "EPISODE_LINES_PATH",
     "EPISODE_STATS_PATH",
     "FOLDERS",
@@ -30,6 +31,8 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 SUBTASKS_PATH = "meta/subtasks.parquet"
+EPISODES_FOLDER = "meta/episodes"
+"""The episode table of v3.0."""
 EPISODE_LINES_PATH = "meta/episodes.jsonl"
 """Before v3.0, which has the episode table."""
 EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"

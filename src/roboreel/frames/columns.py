@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import DatasetError
+from roboreel.errors import DatasetError, MissingValueError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
     from roboreel.memory.budget import Budget
     from roboreel.schema import Feature
@@ -63,10 +64,17 @@ class Columns:
     group, so their speed depends on the order of access.
     """
 
-    def __init__(self, files: FrameFiles, features: Mapping[str, Feature], budget: Budget) -> None:
+    def __init__(
+        self,
+        files: FrameFiles,
+        features: Mapping[str, Feature],
+        budget: Budget,
+        derived: DerivedCounters,
+    ) -> None:
         self._files = files
         self._features = features
         self._budget = budget
+        self._derived = derived
         self._run: _Run | None = None
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
@@ -89,6 +97,28 @@ class Columns:
         if dense.missing[self._files.episodes_of(flat)].any():
             self._fill({name: dense}, flat)
         return dense.values.take(rows, axis=0)
+
+    def gather_tasks(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of tasks or subtasks at some rows, ``(N,)``; a null is -1."""
+        try:
+            return np.asarray(self.gather(name, rows), np.int64)
+        except MissingValueError:
+            pass
+        out = np.empty(len(rows), np.int64)
+        for file, group, places in self._groups(rows):
+            values = self._budget.load(
+                (self._files.token, name, "with nulls", file, group),
+                lambda file=file, group=group: self._files.open(file).integers(group, name).copy(),  # type: ignore[misc]
+                lambda array: int(array.nbytes),
+                owner=_GROUPS,
+            )
+            out[places.slots] = values[places.rows]
+        return out
+
+    def is_stored(self, name: str, row: int) -> bool:
+        """Return whether the data file of a row has a column of a feature."""
+        file, _ = self._files.locate_one(row)
+        return self._files.open(file).has_column(name)
 
     def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
         """Read some rows of several features ahead, together: faster than one by one."""
@@ -167,9 +197,19 @@ class Columns:
         return run
 
     def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
-        features = {name: self._features[name] for name in names}
-        values = self._files.open(file).read_numbers(range(group, stop), features)
+        values = self._read_numbers(file, range(group, stop), names)
         return _Run(names, file, group, stop, values)
+
+    def _read_numbers(
+        self, file: int, groups: Sequence[int], names: Iterable[str]
+    ) -> dict[str, NDArray[Any]]:
+        """Return features in some row groups; counters that the file does not have are derived."""
+        opened = self._files.open(file)
+        missing = [n for n in names if self._derived.can_derive(n) and not opened.has_column(n)]
+        stored = {name: self._features[name] for name in names if name not in missing}
+        values = opened.read_numbers(groups, stored) if stored else {}
+        values |= {name: self._derived.derive(name, file, groups) for name in missing}
+        return {name: values[name] for name in names}
 
     def _fits(self, feature: Feature) -> bool:
         held = self._budget.held_by(_DENSE)
@@ -199,10 +239,8 @@ class Columns:
                 continue
             to, source = self._files.rows_of_group(file, group)
             episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
-            opened = self._files.open(file)
             for together in self._portions(names, len(source)):
-                features = {name: self._features[name] for name in together}
-                for name, values in opened.read_numbers([group], features).items():
+                for name, values in self._read_numbers(file, [group], together).items():
                     dense = columns[name]
                     dense.values[to] = values if len(source) == len(values) else values[source]
                     with dense.lock:
@@ -223,11 +261,10 @@ class Columns:
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
         for file, group, places in self._groups(rows):
-            opened = self._files.open(file)
             values = self._budget.load(
                 (self._files.token, name, file, group),
-                lambda opened=opened, group=group: opened.read_numbers(  # type: ignore[misc]
-                    [group], {name: feature}
+                lambda file=file, group=group: self._read_numbers(  # type: ignore[misc]
+                    file, [group], [name]
                 )[name].copy(),
                 lambda array: array.nbytes,
                 owner=_GROUPS,

@@ -48,6 +48,8 @@ class FrameFiles:
         # Corrected if a file turns out to hold more rows than the metadata lists.
         self._data_row = episodes.data_row.copy()
         self._checked = np.zeros(len(files), dtype=bool)
+        self._wrong: dict[int, str] = {}
+        """By position, why the rows of an episode cannot be located in a file that was checked."""
         self._by_file = np.argsort(episodes.data_file, kind="stable")
         self._file_bounds = np.searchsorted(
             episodes.data_file[self._by_file], np.arange(len(files) + 1)
@@ -74,6 +76,9 @@ class FrameFiles:
         if not self._checked[files].all():
             for file in np.unique(files[~self._checked[files]]).tolist():
                 self._check(file)
+        if self._wrong:
+            for position in np.unique(positions).tolist():
+                self._refuse_wrong(position)
         return files, self._data_row[positions] + (rows - self._episodes.start[positions])
 
     def locate_one(self, row: int) -> tuple[int, int]:
@@ -82,6 +87,7 @@ class FrameFiles:
         file = self._episodes.data_file.item(position)
         if not self._checked[file]:
             self._check(file)
+        self._refuse_wrong(position)
         return file, self._data_row.item(position) + row - self._episodes.start.item(position)
 
     def rows_of_group(self, file: int, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -90,6 +96,8 @@ class FrameFiles:
         first, last = int(bounds[group]), int(bounds[group + 1])
         episodes = self._episodes
         positions = self._positions(file)
+        if self._wrong:
+            positions = np.array([p for p in positions.tolist() if p not in self._wrong], np.int64)
         # In the order of the file, which need not be that of the episode numbers.
         positions = positions[np.argsort(self._data_row[positions], kind="stable")]
         begin = np.maximum(self._data_row[positions], first)
@@ -119,6 +127,10 @@ class FrameFiles:
     def open(self, file: int) -> RowGroups:
         """Return a file, open for reading."""
         return self._open.get(file, lambda: self._open_file(file))
+
+    def _refuse_wrong(self, position: int) -> None:
+        if position in self._wrong:
+            raise CorruptFileError(self._wrong[position])
 
     def _positions(self, file: int) -> NDArray[np.int64]:
         """Return the positions of the episodes in a file."""
@@ -186,8 +198,10 @@ class FrameFiles:
             length = int(self._episodes.length[position])
             start, stop = runs.get(number, (0, 0))
             if stop - start != length:
-                raise CorruptFileError(
+                # Its neighbours can be read all the same.
+                self._wrong[position] = (
                     f"Episode {number} has {length} frames in the metadata and {stop - start} in its "
-                    f"data file. Run `roboreel info` on the dataset; the file is {str(file.path)!r}."
+                    f"data file. Run `roboreel check` on the dataset; the file is {str(file.path)!r}."
                 )
+                continue
             self._data_row[position] = start

@@ -85,6 +85,10 @@ class EpisodeTable:
         codes = self.task_codes[self.task_bounds[position] : self.task_bounds[position + 1]]
         return tuple(self.task_texts[code] for code in codes)
 
+    def first_task(self, position: int) -> str:
+        """Return the first task of one episode; an empty text if it has none."""
+        return " ".join(self.tasks_of(position)[:1])
+
     def task_texts_of(self, positions: NDArray[np.int64]) -> frozenset[str]:
         """Return all tasks that some episodes have."""
         owners = np.repeat(np.arange(len(self)), np.diff(self.task_bounds))

@@ -47,13 +47,7 @@ class Manifest:
         """Names of the features whose values are images."""
         return tuple(name for name, feature in self.features.items() if feature.is_camera)
 
-    def task_text(self, task: int, episode: int) -> str:
-        """Return a task in words; if its number is not defined, the task of the episode.
-
-        Args:
-            task: The task's number.
-            episode: The position of the episode.
-        """
-        if task in self.tasks:
-            return self.tasks[task]
-        return " ".join(self.episodes.tasks_of(episode)[:1])
+    @property
+    def absent_cameras(self) -> frozenset[str]:
+        """Cameras that are declared, but have no file: not read unless asked for by name."""
+        return frozenset(str(found.feature) for found in self.problems if found.code == "RR109")

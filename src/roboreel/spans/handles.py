@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.spans.lfs import LFS_ADVICE, MOST_POINTER_BYTES, starts_as_pointer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
 
     Raises:
         MissingFileError: There is no such file.
-        CorruptFileError: It is not a regular file, or cannot be opened.
+        CorruptFileError: It is not a regular file, cannot be opened, or is a Git LFS pointer.
     """
     try:
         handle = os.open(path, _FLAGS)
@@ -40,4 +41,7 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
     if not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise CorruptFileError(f"The {noun} is not a regular file: {str(path)!r}.")
+    if status.st_size <= MOST_POINTER_BYTES and starts_as_pointer(handle):
+        os.close(handle)
+        raise CorruptFileError(f"The {noun} {LFS_ADVICE}: {str(path)!r}.")
     return handle, status

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.spans.lfs import LFS_ADVICE, is_lfs_pointer
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.ragged import TextLists
 
@@ -41,6 +42,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
+                if is_lfs_pointer(path):
+                    raise CorruptFileError(f"The file {LFS_ADVICE}: {str(path)!r}.") from error
                 raise CorruptFileError(
                     f"Line {number} is not JSON ({error}): {str(path)!r}."
                 ) from error

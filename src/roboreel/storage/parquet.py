@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
+from roboreel.spans.reading import SpanReader
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.parquet_errors import parquet_errors
@@ -30,7 +31,10 @@ __all__ = [
     "join_parquet",
     "join_tables",
     "open_parquet",
+    "opened_parquet",
+    "plain_leaves",
     "plain_types",
+    "starts_as_parquet",
     "write_columns",
     "write_parquet",
 ]
@@ -202,14 +206,14 @@ def join_parquet(paths: Sequence[Path], out: Path) -> int:
         How many rows were written.
     """
     with ExitStack() as stack:
-        files = [stack.enter_context(_opened(path)) for path in paths]
+        files = [stack.enter_context(opened_parquet(path)) for path in paths]
         schema = files[0].schema_arrow
         tables = (
             file.read_row_group(group).select(schema.names).cast(schema)
             for file in files
             for group in range(file.metadata.num_row_groups)
         )
-        return write_parquet(out, tables, schema, plain=_plain_leaves(files[0]), sync=False)
+        return write_parquet(out, tables, schema, plain=plain_leaves(files[0]), sync=False)
 
 
 def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray[Any]]) -> None:
@@ -222,7 +226,7 @@ def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray
     """
     tables = []
     for path in paths:
-        with _opened(path) as file:
+        with opened_parquet(path) as file:
             tables.append(file.read())
     schema = tables[0].schema
     table = pa.concat_tables([part.select(schema.names).cast(schema) for part in tables])
@@ -259,7 +263,7 @@ def add_null_columns(path: Path, out: Path, types: Mapping[str, type]) -> None:
         types: By column, the Python type that it will hold: bool, int, float or str. A column that
             is there and has no type yet gets this one.
     """
-    with _opened(path) as file:
+    with opened_parquet(path) as file:
         table = file.read()
     for name, kind in types.items():
         nulls = pa.nulls(table.num_rows, _ARROW_TYPES[kind])
@@ -268,6 +272,15 @@ def add_null_columns(path: Path, out: Path, types: Mapping[str, type]) -> None:
         else:
             table = table.append_column(name, nulls)
     write_parquet(out, _row_groups(table), table.schema, sync=False)
+
+
+def starts_as_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet files do, whatever becomes of it."""
+    try:
+        with SpanReader(path) as file:
+            return bytes(file.read(0, min(4, file.size_bytes))) == b"PAR1"
+    except (CorruptFileError, OSError):
+        return False
 
 
 def _plain_type(arrow_type: Any) -> type:  # noqa: ANN401  # pyarrow is untyped
@@ -283,7 +296,8 @@ def _plain_type(arrow_type: Any) -> type:  # noqa: ANN401  # pyarrow is untyped
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """Yield pyarrow's own view of a file, for copies of it; its errors become ours."""
     with parquet_errors(path), pq.ParquetFile(arrow_file(path)) as file:
         yield file
 
@@ -293,7 +307,7 @@ def _row_groups(table: pa.Table) -> Iterator[pa.Table]:
     return (table.slice(start, _GROUP_ROWS) for start in starts)
 
 
-def _plain_leaves(file: Any) -> list[str]:  # noqa: ANN401  # pyarrow is untyped
+def plain_leaves(file: Any) -> list[str]:  # noqa: ANN401  # pyarrow is untyped
     """Return the columns that a file stores uncompressed, so that a copy does too."""
     metadata = file.metadata
     if metadata.num_row_groups == 0:

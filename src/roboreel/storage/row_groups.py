@@ -80,6 +80,14 @@ class RowGroups:
             for name, column in self.read(groups, list(features)).items()
         }
 
+    def has_column(self, name: str) -> bool:
+        """Return whether there is a column of this name."""
+        return name in self._names
+
+    def has_leaf(self, path: str) -> bool:
+        """Return whether there is a leaf of this path, such as ``"camera.bytes"``."""
+        return path in self._leaves
+
     def has_values(self, name: str) -> bool:
         """Return whether there is a column of this name that is not nested."""
         return name in self._names and name in self._leaves
