@@ -73,13 +73,13 @@ def episode_index_mixed(folder: Folder) -> Place:
     return Place((folder.data(2),), (2,))
 
 
-@corruption("RR205", also=STATISTICS)
+@corruption("RR205", restores="values", also=STATISTICS)
 def duplicate_index(folder: Folder) -> Place:
     folder.edit_column(2, "index", lambda values: [*values[:5], values[4], *values[6:]])
     return Place((folder.data(2),), (2,))
 
 
-@corruption("RR205", also=STATISTICS)
+@corruption("RR205", restores="values", also=STATISTICS)
 def gap_in_index(folder: Folder) -> Place:
     """From episode 4 on, every row counts five more."""
     for episode in (4, 5):
@@ -87,7 +87,7 @@ def gap_in_index(folder: Folder) -> Place:
     return Place((folder.data(4),), (4,))
 
 
-@corruption("RR206", also=("RR205", "RR302"))
+@corruption("RR206", restores="values", also=("RR205", "RR302"))
 def rows_out_of_order(folder: Folder) -> Place:
     """Two stretches of an episode have changed places, with all that belongs to their rows."""
     order = [*range(6, 12), *range(6), *range(12, LENGTHS[2])]
@@ -95,7 +95,7 @@ def rows_out_of_order(folder: Folder) -> Place:
     return Place((folder.data(2),), (2,))
 
 
-@corruption("RR207", also=STATISTICS)
+@corruption("RR207", restores="values", also=STATISTICS)
 def dangling_task_index(folder: Folder) -> Place:
     folder.edit_column(2, "task_index", lambda values: [99] * len(values))
     return Place((folder.data(2),), (2,))
@@ -109,7 +109,7 @@ def unused_task(folder: Folder) -> Place:
     return Place((folder.task_table,))
 
 
-@corruption("RR209", also=("RR212", *STATISTICS))
+@corruption("RR209", restores="values", also=("RR212", *STATISTICS))
 def null_task_index(folder: Folder) -> Place:
     folder.edit_column(2, "task_index", lambda values: [*values[:4], None, None, *values[6:]])
     return Place((folder.data(2),), (2,))

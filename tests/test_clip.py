@@ -68,7 +68,7 @@ def test_a_lost_image_is_missing_and_shifts_no_other(length, lost, after):
 
 def test_an_episode_one_image_short_never_shows_the_next_episode():
     ticks = regular(60)
-    clip = Clip(0.0, 29 / FPS, 30, FPS)
+    clip = Clip(0.0, 29 / FPS, 30, FPS, limit_s=29 / FPS)
     assert images(range(29), clip, ticks) == list(range(29))
     with pytest.raises(MissingImageError, match=r"No image for frame 29: the clip has 29 images"):
         images([29], clip, ticks)
@@ -76,7 +76,7 @@ def test_an_episode_one_image_short_never_shows_the_next_episode():
 
 def test_an_episode_one_image_short_leaves_the_only_image_of_the_next_alone():
     with pytest.raises(MissingImageError, match="No image for frame 29"):
-        images([29], Clip(0.0, 29 / FPS, 30, FPS), regular(30))
+        images([29], Clip(0.0, 29 / FPS, 30, FPS, limit_s=29 / FPS), regular(30))
 
 
 def test_the_last_episode_of_a_file_may_be_one_image_short_too():

@@ -360,7 +360,7 @@ def test_custom_templates_spell_the_paths(tmp_path):
 @pytest.mark.parametrize(
     "template",
     [
-        "data/{episode_index}.parquet",
+        "data/{episode_number}.parquet",
         "data/{chunk_index.__class__}.parquet",
         "data/{chunk_index[0]}.parquet",
         "data/{chunk_index!r}.parquet",
@@ -514,7 +514,7 @@ def test_not_a_dataset_says_what_is_there(tmp_path):
         reel.open_dataset(tmp_path / "owner" / "name" / "meta" / "info.json")
 
 
-@pytest.mark.parametrize("version", ["v1.6", "v4.0", "v2.2", "latest", None, 3])
+@pytest.mark.parametrize("version", ["v1.6", "v4.0", "v2.2", "latest", 3])
 def test_an_unsupported_version_is_named(tmp_path, version):
     write_dataset(tmp_path, [1])
     edit_info(tmp_path, codebase_version=version)
@@ -555,7 +555,7 @@ def test_a_wrong_value_in_info_is_named(tmp_path, changes, message):
         ("length", pa.array(["a", "b"]), "holds string, not numbers"),
         ("length", pa.array([2**62, 1]), "has the impossible length"),
         ("episode_index", pa.array([None, 1], pa.int64()), "'episode_index' is missing"),
-        ("data/file_index", pa.array([None, 1], pa.int64()), "'data/file_index' is missing"),
+        ("length", pa.array([1.5, 2.0]), "'length' of the episode table holds fractions"),
     ],
 )
 def test_a_wrong_value_in_the_episode_table_is_named(tmp_path, name, values, message):
@@ -564,6 +564,18 @@ def test_a_wrong_value_in_the_episode_table_is_named(tmp_path, name, values, mes
     table = pq.read_table(path)
     pq.write_table(table.set_column(table.column_names.index(name), name, values), path)
     with pytest.raises((MetadataError, CorruptFileError), match=message):
+        reel.open_dataset(tmp_path)
+
+
+def test_data_files_that_do_not_divide_between_the_episodes_are_refused(tmp_path):
+    write_dataset(tmp_path, [4, 5, 6], episodes_per_file=1)
+    table = tmp_path / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    columns = pq.read_table(table).drop_columns(["data/chunk_index", "data/file_index"])
+    pq.write_table(columns, table)
+    assert len(reel.open_dataset(tmp_path)) == 15
+    stray = tmp_path / "data/chunk-000/file-003.parquet"
+    pq.write_table(pq.read_table(tmp_path / "data/chunk-000/file-000.parquet"), stray)
+    with pytest.raises(MetadataError, match=r"4 data files do not divide between episodes"):
         reel.open_dataset(tmp_path)
 
 

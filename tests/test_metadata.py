@@ -1,4 +1,4 @@
-"""What a dataset says of its episodes: further columns, statistics, subtasks."""
+"""Metadata of episodes: further columns, statistics, subtasks."""
 
 import json
 

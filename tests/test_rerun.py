@@ -28,9 +28,9 @@ from benchmarks.memory import anonymous_bytes
 from roboreel.cli import app
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.errors import (
+    CorruptFileError,
     DatasetError,
     EpisodeNotFoundError,
-    MissingFileError,
     MissingValueError,
 )
 from roboreel.image import decode_image, encode_png, encode_tiff
@@ -383,8 +383,8 @@ def test_an_export_goes_on_where_it_stopped(tmp_path):
 
 def test_an_export_that_fails_leaves_no_file(tmp_path):
     path = write_video_dataset(tmp_path / "data", [6, 6], codec="libx264", gop=2)
-    path.unlink()
-    with pytest.raises(MissingFileError, match="no video file"):
+    path.write_bytes(b"not a video")
+    with pytest.raises(CorruptFileError, match=path.name):
         export(tmp_path / "data", out=tmp_path / "out")
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["blueprint.rbl"]
 

@@ -53,7 +53,13 @@ def request(
     frames = np.asarray(frames, dtype=np.int64)
     return ClipRequest(
         path=path,
-        clip=Clip(start, start + length / FPS if stop is None else stop, length, FPS),
+        clip=Clip(
+            start,
+            start + length / FPS if stop is None else stop,
+            length,
+            FPS,
+            limit_s=math.inf if stop is None else stop,
+        ),
         frames=frames,
         slots=np.arange(len(frames)) if slots is None else np.asarray(slots),
         episode=episode,

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from roboreel.video.encoding import Encoding as Encoding
     from roboreel.window import Window as Window
 
+from roboreel.version import __version__
+
 _HOMES = {
     "Dataset": "roboreel.dataset",
     "DatasetError": "roboreel.errors",
@@ -60,7 +62,6 @@ _HOMES = {
     "write_shards": "roboreel.shards",
 }
 
-__version__ = "0.1.0"
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  # spelled once, above
 
 

@@ -27,8 +27,13 @@
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
-    ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
+    ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
+    ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
+    ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
+    ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
+    ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
@@ -45,6 +50,7 @@ __all__ = [
     "ExampleError",
     "FeatureError",
     "FeatureNotFoundError",
+    "ForeignChangeError",
     "FrameError",
     "MetadataError",
     "MissingFileError",
@@ -54,8 +60,12 @@ __all__ = [
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
+    "StaleDatasetError",
     "TaskNotFoundError",
+    "TooLargeError",
+    "TooManyFilesError",
     "TooSlowError",
+    "UndoError",
     "UnsafePathError",
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
@@ -81,7 +91,7 @@ class MetadataError(DatasetError, ValueError):
 
 
 class UnsafePathError(DatasetError, ValueError):
-    """A path template or a name would lead out of the dataset's folder."""
+    """A path template, a name or a symbolic link would lead out of the dataset's folder."""
 
 
 class EpisodeNotFoundError(DatasetError, IndexError):
@@ -169,11 +179,31 @@ class CacheError(DatasetError, ValueError):
 
 
 class DatasetInUseError(DatasetError, RuntimeError):
-    """Somebody else records into a dataset, recovers it or compacts it."""
+    """Another process changes a dataset."""
+
+
+class ForeignChangeError(DatasetError, PermissionError):
+    """A change that another user decided was interrupted, and is not finished unasked."""
+
+
+class UndoError(DatasetError, RuntimeError):
+    """A change cannot be undone, or there is none."""
+
+
+class StaleDatasetError(DatasetError, RuntimeError):
+    """A dataset has changed since a plan for it was made."""
 
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class TooLargeError(DatasetError, ValueError):
+    """Values do not fit in the memory budget."""
+
+
+class TooManyFilesError(DatasetError, OSError):
+    """The process, or the system, may not open another file."""
 
 
 class TooSlowError(DatasetError, TimeoutError):

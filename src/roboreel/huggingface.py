@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
 
 from roboreel.errors import FeatureNotFoundError, MissingFileError
 from roboreel.format import read_manifest
+from roboreel.format.paths import METADATA_FOLDER
 from roboreel.image import encode_png
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def download(
         EpisodeNotFoundError: An episode does not exist.
         MissingFileError: A file of these episodes is not on the Hub.
     """
-    folder = _fetch(repo_id, ["meta/*"], revision, root)
+    folder = _fetch(repo_id, [f"{METADATA_FOLDER}/*"], revision, root)
     manifest = read_manifest(folder)
     if episodes is None:
         positions = np.arange(len(manifest.episodes), dtype=np.int64)

@@ -29,6 +29,7 @@ __all__ = [
     "encode_jpeg",
     "encode_png",
     "encode_tiff",
+    "image_shape",
     "image_size",
 ]
 
@@ -39,6 +40,11 @@ _MOST_PIXELS = 2**26
 """67 million, eight times 4K: more is taken for a corrupt or hostile header."""
 _PIXEL_TYPES = frozenset(["uint8", "uint16", "int32", "float32"])
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}
+
+
+def image_shape(height: int, width: int, channels: int, layout: Layout) -> tuple[int, int, int]:
+    """Return the shape of an image in a layout."""
+    return (channels, height, width) if layout == "chw" else (height, width, channels)
 
 
 class ImageSize(NamedTuple):

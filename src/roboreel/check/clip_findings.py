@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.check.clip_places import FileClips, find_misfits
+from roboreel.check.clip_places import FileClips, find_misfits, mended_places
 from roboreel.check.clip_times import far_images
 from roboreel.check.words import counted, name_episodes
 from roboreel.errors import DatasetError, MissingImageError
 from roboreel.findings import finding
-from roboreel.video.clip import Clip, images_of
+from roboreel.video.clip import images_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,8 @@ class _Report:
         self._file = file
         self._clips = placed.clips
         # In v2.x the metadata holds no times that could be mended.
-        self._is_fixable = context.manifest.version.startswith("v3")
+        is_v3 = context.manifest.version.startswith("v3")
+        self._is_fixable = is_v3 and mended_places(placed) is not None
 
     def shifted(self, misfit: Misfit) -> Iterator[Finding]:
         """Yield clips that start at the wrong image: all of the file in one, or each of them."""
@@ -189,12 +190,7 @@ class _Report:
         half_s = 0.5 / self._clips.fps
         for clip in (clip for clip in rest if abs(self.placed.off_s[clip]) < half_s):
             length = int(self._clips.length[clip])
-            asked = Clip(
-                float(self._clips.start_s[clip]),
-                float(self._clips.stop_s[clip]),
-                length,
-                self._clips.fps,
-            )
+            asked = self._context.frames.clips.clip(self._camera, int(self._clips.position[clip]))
             try:
                 images_of(np.arange(length), asked, table.ticks, table.time_base)
             except MissingImageError as error:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.check.checks import NotChecked, Scan
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.check.moments import SegmentMoments, join_moments, segment_moments
 from roboreel.check.statistics import (
     flat_camera,
@@ -22,6 +21,7 @@ from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.episode_stats import read_episode_stat_columns
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
+from roboreel.spans.lfs import is_lfs_pointer
 from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:

@@ -141,7 +141,8 @@ class _Look:
         independent = clip.keyframes
         place = 0
         while place < len(clip.frames):
-            request = replace(clip.request, frames=clip.frames[place:], slots=clip.frames[place:])
+            rest = clip.request.frames[place:]
+            request = replace(clip.request, frames=rest, slots=rest)
             try:
                 for image in self._frames.videos.stream(request, layout="chw", depth=depth):
                     self._see(int(clip.frames[place]), image, bool(independent[place]))

@@ -1,4 +1,4 @@
-"""Which files a dataset's folder has. They are listed, not opened."""
+"""Which files a dataset's folder has."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["Listing", "is_lfs_pointer", "list_files", "top_folders"]
+__all__ = ["Listing", "list_files", "top_folders"]
 
-_POINTER_START = b"version https://git-lfs.github.com/spec/"
-_MOST_POINTER_BYTES = 1024
 # Folders inside folders, where links may go round in circles.
 _DEEPEST = 8
 
@@ -80,17 +78,6 @@ def list_files(manifest: Manifest) -> Listing:
 def top_folders(root: Path) -> list[str]:
     """Return the folders directly below a dataset's."""
     return sorted(entry.name for entry in _entries(str(root)) if entry.is_dir())
-
-
-def is_lfs_pointer(path: Path) -> bool:
-    """Return whether a file is what Git leaves in place of one that Git LFS has not fetched."""
-    try:
-        if path.stat().st_size > _MOST_POINTER_BYTES:
-            return False
-        with path.open("rb") as file:
-            return file.read(len(_POINTER_START)) == _POINTER_START
-    except OSError:
-        return False
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:

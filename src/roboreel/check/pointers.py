@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.check.checks import Check, NotChecked
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.findings import finding
+from roboreel.spans.lfs import is_lfs_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from roboreel.check.context import Context
 from roboreel.check.ledger import Ledger
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.check.pointers import pointer_finding
 from roboreel.check.registry import CHECKS, SCANS
 from roboreel.check.scanning import PASS_CODES, scan_rows
@@ -21,6 +20,7 @@ from roboreel.findings import TIERS, finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.paths import INFO_PATH
+from roboreel.spans.lfs import is_lfs_pointer
 
 if TYPE_CHECKING:
     import os
@@ -86,7 +86,12 @@ def _scan(context: Context, ledger: Ledger) -> None:
     scans = [scan for scan in SCANS if ledger.wants(scan.codes)]
     codes = [*PASS_CODES, *(code for scan in scans for code in scan.codes)]
     if ledger.wants(codes):
-        ledger.run(codes, lambda: scan_rows(context, [scan(context) for scan in scans]))
+        # Whether a part cannot be read is seen by reading it.
+        reads = ledger.wants(("RR213",))
+        ledger.run(
+            codes,
+            lambda: scan_rows(context, [scan(context) for scan in scans], reads_values=reads),
+        )
 
 
 def _unopenable(error: DatasetError, root: Path) -> Finding:
@@ -97,7 +102,7 @@ def _unopenable(error: DatasetError, root: Path) -> Finding:
     if isinstance(error, UnsafePathError):
         return finding("RR108", str(error), file=INFO_PATH)
     if isinstance(error, UnsupportedVersionError):
-        return finding("RR102", str(error), severity="error", file=INFO_PATH)
+        return finding("RR102", str(error), severity="error", file=file or INFO_PATH)
     return finding("RR111", str(error), file=file)
 
 

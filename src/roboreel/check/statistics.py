@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.check.checks import Check
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.errors import DatasetError
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.format.statistics import read_stats
+from roboreel.spans.lfs import is_lfs_pointer
 from roboreel.stats.compare import quantile_problems
 
 if TYPE_CHECKING:

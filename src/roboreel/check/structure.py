@@ -10,7 +10,6 @@ from roboreel.check.checks import Check
 from roboreel.check.places import find_misplaced
 from roboreel.check.words import name_episodes
 from roboreel.findings import finding
-from roboreel.format.paths import INFO_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,12 +27,14 @@ _SUFFIXES = (".parquet", ".mp4")
 
 def metadata_problems(context: Context) -> Iterator[Finding]:
     """Yield what was found when the metadata was read; `Dataset.problems` shows the same."""
-    yield from context.manifest.problems
+    # Cameras without files may turn out to be misplaced: see `listed_and_stored_files`.
+    yield from (found for found in context.manifest.problems if found.code != "RR109")
 
 
 def listed_and_stored_files(context: Context) -> Iterator[Finding]:
     """Yield files that the metadata names and that are not there, and files that it does not name."""
     manifest = context.manifest
+    absent_cameras = {found.feature: found for found in manifest.problems if found.code == "RR109"}
     sets: dict[str | None, FileSet] = {None: manifest.data_files}
     sets.update(manifest.video_files)
     paths = {camera: files.paths() for camera, files in sets.items()}
@@ -43,10 +44,10 @@ def listed_and_stored_files(context: Context) -> Iterator[Finding]:
     yield from _misplaced(moved)
     for camera, files in missing.items():
         left = [file for file in files if paths[camera][file] not in moved]
-        if camera is not None and left and len(left) == len(sets[camera]):
-            yield _camera_without_files(camera, len(left))
+        if camera in absent_cameras and len(left) == len(sets[camera]):
+            yield absent_cameras[camera]
         else:
-            yield from (_missing_file(context, camera, file) for file in left)
+            yield from _missing_files(context, camera, left)
     known = {path for camera in sets for path in paths[camera]} | set(moved.values())
     tops = {files.template.split("/", 1)[0] for files in sets.values()}
     yield from _orphans(context, known, tops)
@@ -100,29 +101,27 @@ def _misplaced(moved: dict[str, str]) -> Iterator[Finding]:
         )
 
 
-def _camera_without_files(camera: str, count: int) -> Finding:
-    return finding(
-        "RR109",
-        f"The camera {camera!r} is declared in info.json, but none of its video files exists: "
-        f"{count} {'is' if count == 1 else 'are'} named.",
-        severity="error",
-        file=INFO_PATH,
-        feature=camera,
-    )
-
-
-def _missing_file(context: Context, camera: str | None, file: int) -> Finding:
+def _missing_files(
+    context: Context, camera: str | None, missing: Sequence[int]
+) -> Iterator[Finding]:
+    """Yield data files, or files of a camera, that are missing, with their episodes."""
     manifest = context.manifest
-    positions = np.flatnonzero(_file_of_episode(context, camera) == file)
     files = manifest.data_files if camera is None else manifest.video_files[camera]
-    numbers = manifest.episodes.number[positions]
-    return finding(
-        "RR104",
-        f"The {'data' if camera is None else 'video'} file of {name_episodes(numbers)} is missing.",
-        file=files[file],
-        episode=int(numbers[0]) if len(numbers) == 1 else None,
-        feature=camera,
-    )
+    used = _file_of_episode(context, camera)
+    # Sorted once: all files of 100,000 episodes may be missing.
+    order = np.argsort(used, kind="stable")
+    starts = np.searchsorted(used[order], np.asarray(missing))
+    stops = np.searchsorted(used[order], np.asarray(missing), side="right")
+    for file, start, stop in zip(missing, starts.tolist(), stops.tolist(), strict=True):
+        numbers = manifest.episodes.number[order[start:stop]]
+        kind = "data" if camera is None else "video"
+        yield finding(
+            "RR104",
+            f"The {kind} file of {name_episodes(numbers)} is missing.",
+            file=files[file],
+            episode=int(numbers[0]) if len(numbers) == 1 else None,
+            feature=camera,
+        )
 
 
 def _orphans(context: Context, known: set[str], tops: Collection[str]) -> Iterator[Finding]:

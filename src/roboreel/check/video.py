@@ -9,13 +9,13 @@ from roboreel.check.camera_videos import camera_findings, late_indices, rate_exp
 from roboreel.check.checks import Check, NotChecked
 from roboreel.check.clip_findings import clip_findings, clips_of
 from roboreel.check.clip_places import place_clips
-from roboreel.check.listing import is_lfs_pointer
 from roboreel.check.pointers import pointer_finding
 from roboreel.check.still_packets import StillPackets
 from roboreel.check.swapped_videos import swapped_cameras, swapped_files
 from roboreel.check.video_survey import read_video, survey
 from roboreel.check.words import counted
 from roboreel.errors import MissingFileError
+from roboreel.spans.lfs import is_lfs_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

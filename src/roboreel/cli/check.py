@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -15,13 +14,14 @@ from roboreel.check import Findings, check_dataset
 from roboreel.check.baseline import read_baseline, without_known, write_baseline
 from roboreel.check.github import format_github
 from roboreel.check.sarif import to_sarif
-from roboreel.check.selection import select_codes
 from roboreel.check.text import format_text
-from roboreel.cli.arguments import DatasetArgument, EpisodesOption, parse_episodes_option
-from roboreel.cli.console import literal, output, print_json, print_line, progress_bar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from roboreel.cli.arguments import (
+    DatasetArgument,
+    EpisodesOption,
+    parse_codes_option,
+    parse_episodes_option,
+)
+from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
 
 __all__ = ["CheckCommand", "check"]
 
@@ -98,14 +98,14 @@ def check(
     if update and baseline is None:
         raise typer.BadParameter("Name the file with --baseline.", param_hint="'--write-baseline'")
     known = {} if baseline is None or update else read_baseline(baseline)
-    with _progress() as on_progress:
+    with ProgressReport() as progress:
         findings = check_dataset(
             path,
             tier=None if tier is None else tier.value,
-            only=_codes(only, "--only"),
-            ignore=_codes(ignore, "--ignore"),
+            only=parse_codes_option(only, "--only"),
+            ignore=parse_codes_option(ignore, "--ignore"),
             episodes=parse_episodes_option(episodes),
-            on_progress=on_progress,
+            on_progress=progress.show,
         )
     if update and baseline is not None:
         write_baseline(baseline, findings)
@@ -114,15 +114,6 @@ def check(
     findings = without_known(findings, known)
     _print(findings, form)
     raise typer.Exit(findings.exit_code(fail_on.value))
-
-
-def _codes(text: str, option: str) -> list[str]:
-    codes = [code for code in text.replace(" ", ",").split(",") if code]
-    try:
-        select_codes(codes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
-    return codes
 
 
 def _print(findings: Findings, form: FormatName) -> None:
@@ -136,16 +127,3 @@ def _print(findings: Findings, form: FormatName) -> None:
         for line in format_text(findings, width=min(output.width, 100)).splitlines():
             style = _STYLES.get(line.split(" ", 1)[0])
             output.print(literal(line), style=style, soft_wrap=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    with progress_bar() as progress:
-        bars: dict[str, Any] = {}
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=total)
-            progress.update(bars[what], completed=done)
-
-        yield show

@@ -19,6 +19,12 @@ def recover(
     discard: Annotated[
         bool, typer.Option("--discard", help="Drop the episode that was open.")
     ] = False,
+    any_owner: Annotated[
+        bool,
+        typer.Option(
+            "--any-owner", help="Finish an interrupted change of another user of this machine."
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -27,7 +33,7 @@ def recover(
     What can be kept becomes an episode, with 'recovered' true in its metadata. With --discard the
     open episode is deleted instead.
     """
-    found = recover_dataset(path, discard=discard, dry_run=dry_run)
+    found = recover_dataset(path, discard=discard, dry_run=dry_run, any_owner=any_owner)
     if as_json:
         print_json({**asdict(found), "dry_run": dry_run})
         return
@@ -39,7 +45,7 @@ def _sentences(found: Recovery, *, dry_run: bool) -> list[str]:
     lines = [f"{found.saved_episodes} episodes are saved."]
     if found.finished:
         verb = "would be finished" if dry_run else "was finished"
-        lines.append(f"A save or a compaction that had been decided {verb}.")
+        lines.append(f"A change that had been decided {verb}.")
     lines += found.sentences(dry_run=dry_run) or ["No episode was open."]
     aside = "Would be set" if dry_run else "Set"
     return lines + [f"{aside} aside in .recording/aside: {path}" for path in found.set_aside]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.image import decode_image, decode_images
+from roboreel.image import decode_image, decode_images, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.threads import ThreadPool
 from roboreel.video.scale import scale_picture
@@ -151,8 +151,7 @@ class Images:
         self, count: int, shape: tuple[int, ...], dtype: DTypeLike, layout: Layout
     ) -> NDArray[Any]:
         height, width, channels = shape
-        axes = (channels, height, width) if layout == "chw" else shape
-        return self._buffers.empty((count, *axes), dtype)
+        return self._buffers.empty((count, *image_shape(height, width, channels, layout)), dtype)
 
     def _naming(
         self,
@@ -185,8 +184,7 @@ class Images:
         requests = self._requests(camera, rows, episodes)
         plan = self._videos.plan(requests)
         height, width = spec.image_size or self._video_size(camera, plan.image_sizes)
-        shape = (channels, height, width) if layout == "chw" else (height, width, channels)
-        out = self._buffers.empty((len(rows), *shape), dtype)
+        out = self._batch(len(rows), (height, width, channels), dtype, layout)
         self._videos.read(plan, out, layout=layout, depth=feature.depth)
         return out
 

@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
 from roboreel.errors import FeatureNotFoundError
+from roboreel.image import image_shape
 from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.sample_spec import SampleSpec, spec_of
 
@@ -242,7 +243,7 @@ def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
         return ()
     height, width, channels = blend.feature.shape
     height, width = spec.image_size or (height, width)
-    return (channels, height, width) if spec.layout == "chw" else (height, width, channels)
+    return image_shape(height, width, channels, spec.layout)
 
 
 def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:

@@ -131,7 +131,7 @@ class Reader:
         values: dict[str, Any] = {}
         for name in plan.features:
             if name in self._texts:
-                values[name] = self._tasks(plan) if name == "task" else self._subtasks(plan)
+                values[name] = self._text(name, plan)
                 continue
             rows = plan.rows(name)
             if self._manifest.features[name].is_camera:
@@ -152,7 +152,9 @@ class Reader:
 
     def _names(self, spec: SampleSpec) -> list[str]:
         known = self._manifest.features
-        asked = (*known, *self.text_names) if spec.features is None else spec.features
+        absent = self._manifest.absent_cameras
+        default = (*(name for name in known if name not in absent), *self.text_names)
+        asked = default if spec.features is None else spec.features
         names = list(dict.fromkeys((*asked, *spec.windows)))
         unknown = [name for name in names if name not in known and name not in self._texts]
         unknown += [name for name in spec.windows if name not in known]
@@ -163,18 +165,18 @@ class Reader:
             )
         return names
 
-    def _subtasks(self, plan: Plan) -> list[str]:
-        """Return each anchor's subtask; an empty text if its number is not defined."""
-        codes = self._gather("subtask_index", plan.anchors).tolist()
-        return [self._manifest.subtasks.get(code, "") for code in codes]
+    def _text(self, name: str, plan: Plan) -> list[str]:
+        """Return each anchor's task or subtask in words."""
+        numbers = self._cached_numbers(self._texts[name], plan.anchors)
+        texts = self.frames.task_texts
+        if name == "subtask":
+            return texts.subtasks(plan.anchors, numbers)
+        return texts.tasks(plan.anchors, plan.episodes, numbers)
 
-    def _tasks(self, plan: Plan) -> list[str]:
-        """Return each anchor's task; the episode's if its number is not defined."""
-        codes = self._gather("task_index", plan.anchors).tolist()
-        return [
-            self._manifest.task_text(code, episode)
-            for code, episode in zip(codes, plan.episodes.tolist(), strict=True)
-        ]
+    def _cached_numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        if self._cache is None or name not in self._cache.manifest.numbers:
+            return None
+        return np.asarray(self._gather(name, rows), np.int64)
 
 
 @lru_cache(maxsize=256)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roboreel.errors import DatasetError
 from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
+from roboreel.format.absent import find_absent_cameras
 from roboreel.format.info import read_info
 from roboreel.format.paths import info_path
 
@@ -48,9 +50,9 @@ def read_manifest(root: Path) -> Manifest:
 
 def _read(root: Path) -> Manifest:
     info = read_info(root)
-    if info.version[0] == 3:
-        return lerobot_v3.read_manifest(root, info)
-    return lerobot_v2.read_manifest(root, info)
+    read = lerobot_v3.read_manifest if info.version[0] == 3 else lerobot_v2.read_manifest
+    manifest = read(root, info)
+    return replace(manifest, problems=(*manifest.problems, *find_absent_cameras(manifest)))
 
 
 def _state(root: Path) -> tuple[object, ...]:

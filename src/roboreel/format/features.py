@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from roboreel.errors import FeatureError, MetadataError
+from roboreel.format.json_files import whole
 from roboreel.schema import Depth, Feature
 
 __all__ = ["feature_from_json", "feature_to_json"]
@@ -18,6 +20,9 @@ _CAMERA_AXES = ("height", "width", "channels")
 _DEPTH_FIELDS = {"depth_min": "min_m", "depth_max": "max_m", "shift": "shift", "use_log": "log"}
 _DEPTH_MARKERS = ("is_depth_map", "video.is_depth_map")
 _OTHER_DTYPES = ("string", "language", "image", "video")
+
+
+_ONE_WORD = re.compile(r"[<>=|]?[A-Za-z]\w*")
 
 
 def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
@@ -62,8 +67,9 @@ def _dtype(name: str, dtype: object) -> str:
     if dtype in _OTHER_DTYPES:
         return str(dtype)
     try:
-        known = np.dtype(str(dtype))
-    except TypeError:
+        # One word: NumPy parses lists such as "3f4, i8" as Python, and raises SyntaxError.
+        known = np.dtype(str(dtype)) if _ONE_WORD.fullmatch(str(dtype)) else None
+    except (TypeError, ValueError):
         known = None
     if known is None or known.kind not in "biuf" or not isinstance(dtype, str):
         raise MetadataError(f"Feature {name!r} has the unknown dtype {dtype!r}")
@@ -73,10 +79,9 @@ def _dtype(name: str, dtype: object) -> str:
 def _shape(name: str, shape: object) -> tuple[int, ...]:
     if shape is None:
         return (1,)
-    sizes = shape if isinstance(shape, list) else [shape]
-    if not all(
-        isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in sizes
-    ):
+    spelled = [whole(size) for size in (shape if isinstance(shape, list) else [shape])]
+    sizes = [size for size in spelled if size is not None and size >= 0]
+    if len(sizes) < len(spelled):
         raise MetadataError(
             f"Feature {name!r} has the shape {shape!r}, which is not a list of sizes"
         )

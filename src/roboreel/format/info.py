@@ -10,9 +10,15 @@ from roboreel.errors import MetadataError, NotADatasetError, UnsupportedVersionE
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json, feature_to_json
-from roboreel.format.json_files import read_json, write_json
+from roboreel.format.json_files import read_json, whole, write_json
 from roboreel.format.limits import FILE_SIZES_MB, FILES_PER_CHUNK
-from roboreel.format.paths import info_path
+from roboreel.format.paths import (
+    EPISODE_LINES_PATH,
+    EPISODE_STATS_PATH,
+    EPISODES_FOLDER,
+    TASKS_PATH,
+    info_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +27,12 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["Info", "read_info", "write_info"]
+__all__ = [
+    "Info",
+    "read_info",
+    "what_is_there",
+    "write_info",
+]
 
 _FILE = "meta/info.json"
 _KNOWN = {
@@ -101,15 +112,15 @@ def read_info(root: Path) -> Info:
     """
     path = info_path(root)
     if not path.is_file():
-        raise NotADatasetError(_what_is_there(root))
+        _refuse_v1(root)
+        raise NotADatasetError(what_is_there(root))
     raw = read_json(path)
     if not isinstance(raw, dict):
         raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
-    version = _version(raw.get("codebase_version"), path)
+    _check_storage(raw.get("storage_format"), path)
     features, problems = _features(raw.get("features"), path)
-    if version > (3, 0):
-        newer = f"The version {raw['codebase_version']} is newer than v3.0, and is read as v3.0."
-        problems += (finding("RR102", newer, file=_FILE),)
+    version, doubts = _recognise_version(raw.get("codebase_version"), root, path)
+    problems += doubts
     return Info(
         path=path,
         version=version,
@@ -167,7 +178,17 @@ def _own_extra(version: tuple[int, int], num_episodes: int, num_cameras: int) ->
     }
 
 
-def _what_is_there(root: Path) -> str:
+def _refuse_v1(root: Path) -> None:
+    old = root / "meta_data" / "info.json"
+    if old.is_file():
+        raise UnsupportedVersionError(
+            "The dataset has version v1, with meta_data/info.json: v2.0, v2.1 and v3.0 are "
+            f"supported. Convert it with LeRobot 0.3.3 first: {str(old)!r}."
+        )
+
+
+def what_is_there(root: Path) -> str:
+    """Return a sentence that says why there is no dataset at a path."""
     asked = f"No LeRobot dataset at {str(root)!r}: "
     if not root.exists():
         return asked + "there is no such folder."
@@ -179,6 +200,38 @@ def _what_is_there(root: Path) -> str:
         names = ", ".join(str(path.relative_to(root)) for path in inside[:5])
         return asked + f"it has no meta/info.json, but these folders inside it do: {names}."
     return asked + "it has no meta/info.json."
+
+
+def _check_storage(storage: object, path: Path) -> None:
+    if storage is not None and str(storage).lower() != "parquet":
+        raise UnsupportedVersionError(
+            f"The frames are stored as {str(storage)!r}: only Parquet can be read. Convert the "
+            f"dataset with the tool that wrote it: {str(path)!r}."
+        )
+
+
+def _recognise_version(
+    spelled: object, root: Path, path: Path
+) -> tuple[tuple[int, int], tuple[Finding, ...]]:
+    """Return the version, by the layout of the folder if info.json does not say, and any doubt."""
+    if spelled is not None:
+        version = _version(spelled, path)
+        newer = f"The version {spelled} is newer than v3.0, and is read as v3.0."
+        return version, (finding("RR102", newer, file=_FILE),) if version > (3, 0) else ()
+    if (root / EPISODES_FOLDER).is_dir() or (root / TASKS_PATH).exists():
+        version = (3, 0)
+    elif (root / EPISODE_STATS_PATH).exists():
+        version = (2, 1)
+    elif (root / EPISODE_LINES_PATH).exists():
+        version = (2, 0)
+    else:
+        raise UnsupportedVersionError(
+            "codebase_version is missing, and the folder has neither meta/episodes/ nor "
+            f"meta/episodes.jsonl to tell it by: {str(path)!r}."
+        )
+    name = f"v{version[0]}.{version[1]}"
+    unsaid = f"codebase_version is missing. By its files the dataset is read as {name}."
+    return version, (finding("RR102", unsaid, file=_FILE, fixable=True),)
 
 
 def _version(spelled: object, path: Path) -> tuple[int, int]:
@@ -230,9 +283,10 @@ def _text(raw: Mapping[str, Any], key: str, path: Path) -> str:
 
 
 def _positive(value: object, key: str, path: Path) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+    number = whole(value)
+    if number is None or not 1 <= number < 2**31:
         raise MetadataError(f"{key} is {value!r}: a positive number was expected in {str(path)!r}.")
-    return value
+    return number
 
 
 def _splits(raw: object) -> dict[str, str]:
@@ -241,4 +295,5 @@ def _splits(raw: object) -> dict[str, str]:
 
 def _totals(raw: Mapping[str, Any]) -> dict[str, int]:
     names = ("total_episodes", "total_frames", "total_tasks")
-    return {name: raw[name] for name in names if isinstance(raw.get(name), int)}
+    counts = {name: whole(raw.get(name)) for name in names}
+    return {name: count for name, count in counts.items() if count is not None}

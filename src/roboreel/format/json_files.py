@@ -5,29 +5,49 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import MetadataError
+from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import write_atomically
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["read_json", "write_json", "write_json_lines"]
+# Beyond this a float does not hold every whole number.
+_MOST = 2**53
+__all__ = ["read_json", "whole", "write_json", "write_json_lines"]
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number, also one that a writer spelled ``3.0``; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value == value // 1 and abs(value) < _MOST else None
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
     """Return what a JSON file holds.
 
     Raises:
+        MissingFileError: There is no such file.
         MetadataError: It is not JSON; the error names file and line.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        content = read_file(path, "JSON file")
+    except CorruptFileError as error:
+        raise MetadataError(str(error)) from error
+    if not content.strip(b"\0 \t\r\n"):
+        raise MetadataError(
+            "The file is empty, as after a crash or on a full disk. Restore it from a copy: "
+            f"{str(path)!r}."
+        )
+    try:
+        return json.loads(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise MetadataError(
             f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
         ) from error
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, RecursionError) as error:
         raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
 
 

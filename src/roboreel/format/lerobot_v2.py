@@ -9,8 +9,9 @@ import numpy as np
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.format.consistency import compare_metadata
 from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
+from roboreel.format.json_files import whole
 from roboreel.format.tables import arrange_episodes, sorted_once
-from roboreel.format.templates import file_set
+from roboreel.format.templates import file_set, template_fields
 from roboreel.schema import ClipTable, Manifest
 from roboreel.storage.jsonl import read_line_columns, read_lines
 
@@ -30,7 +31,11 @@ def read_manifest(root: Path, info: Info) -> Manifest:
     )
     first, problems = sorted_once(columns[EPISODE_NUMBER], "meta/episodes.jsonl")
     number, length = columns[EPISODE_NUMBER][first], columns["length"][first]
-    fields = {"episode_chunk": number // info.chunks_size, "episode_index": number}
+    chunk = number // info.chunks_size
+    fields = {"episode_chunk": chunk, "episode_index": number}
+    if "chunk_index" in template_fields(info.data_path) | template_fields(info.video_path or ""):
+        # Some writers say so, as v3.0 does, and mean the same.
+        fields["chunk_index"] = chunk
     file = np.arange(len(number), dtype=np.int64)
     clips = ClipTable(file=file, start_s=np.zeros(len(number)), stop_s=length / info.fps)
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
@@ -69,12 +74,13 @@ def _read_tasks(path: Path) -> dict[int, str]:
     tasks = {}
     try:
         for line, task in read_lines(path):
-            if not isinstance(task.get(TASK_NUMBER), int) or "task" not in task:
+            number = whole(task.get(TASK_NUMBER))
+            if number is None or "task" not in task:
                 raise CorruptFileError(
                     f"Line {line} needs {TASK_NUMBER!r} and 'task', and has "
                     f"{', '.join(task) or 'nothing'}: {str(path)!r}."
                 )
-            tasks[task[TASK_NUMBER]] = str(task["task"])
+            tasks[number] = str(task["task"])
     except MissingFileError:
         return {}
     return tasks

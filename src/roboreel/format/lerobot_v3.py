@@ -10,10 +10,10 @@ import numpy as np
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.findings import finding
 from roboreel.format.consistency import compare_metadata, compare_spans
-from roboreel.format.paths import SUBTASKS_PATH, TASKS_PATH
+from roboreel.format.files_v3 import data_files_of, video_files_of
+from roboreel.format.paths import EPISODES_FOLDER, SUBTASKS_PATH, TASKS_PATH
 from roboreel.format.tables import arrange_episodes, sorted_once
-from roboreel.format.templates import check_template, file_set
-from roboreel.schema import ClipTable, FileSet, Manifest
+from roboreel.schema import ClipTable, Manifest
 from roboreel.storage.parquet import open_parquet
 from roboreel.storage.ragged import TextLists
 
@@ -25,42 +25,52 @@ if TYPE_CHECKING:
 
     from roboreel.findings import Finding
     from roboreel.format.info import Info
+    from roboreel.schema import FileSet
 
 __all__ = ["episode_files", "read_manifest"]
 
 _CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
-_REQUIRED = ("episode_index", "length", "data/chunk_index", "data/file_index")
-_EPISODES = "meta/episodes"
+_REQUIRED = ("episode_index", "length")
 _TABLE = re.compile(r"chunk-\d+/file-\d+\.parquet")
-_MOST_FILES = 2**30
-_OPTIONAL = ("dataset_from_index", "dataset_to_index")
+_OPTIONAL = (
+    "data/chunk_index",
+    "data/file_index",
+    "dataset_from_index",
+    "dataset_to_index",
+)
 
 
 def read_manifest(root: Path, info: Info) -> Manifest:
     """Return what the metadata of a v3.0 dataset says; statistics are not read."""
     cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
     tables, ignored = _episode_tables(root)
+    if not tables and info.totals.get("total_episodes"):
+        raise MetadataError(
+            f"The episode table is missing: info.json counts {info.totals['total_episodes']} "
+            f"episodes, but there is no Parquet file in {str(root / EPISODES_FOLDER)!r}."
+        )
     listed = _read_episodes(tables, cameras)
     _check_numbers(listed.numbers, root)
     # A finding names the file, if there is only one.
-    table = tables[0].relative_to(root).as_posix() if len(tables) == 1 else _EPISODES
+    table = tables[0].relative_to(root).as_posix() if len(tables) == 1 else EPISODES_FOLDER
     first, problems = sorted_once(listed.numbers["episode_index"], table)
     columns = {name: column[first] for name, column in listed.numbers.items()}
     if (columns.get("dataset_from_index", first) < 0).any():
         unsaid = "Some episodes do not say which rows they hold; all are in number order."
         problems += (finding("RR203", unsaid, file=table),)
         del columns["dataset_from_index"]
-    data_files, data_file = _files(info.data_path, columns, "data", info.path, {})
+    data = data_files_of(root, info, columns, table)
+    problems += data.problems
     video_files, clips = {}, {}
     for camera in cameras:
-        files, clip_table, trouble = _clips(info, columns, camera)
+        files, clip_table, trouble = _clips(root, info, columns, camera)
         video_files[camera], clips[camera] = files, clip_table
         problems += trouble
     episodes = arrange_episodes(
         number=columns["episode_index"],
         length=columns["length"],
         place=columns.get("dataset_from_index", columns["episode_index"]),
-        data_file=data_file,
+        data_file=data.file,
         clips=clips,
         tasks=listed.tasks.take(first),
         path=root / "meta" / "episodes",
@@ -73,7 +83,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         features=info.features,
         tasks=tasks,
         episodes=episodes,
-        data_files=data_files,
+        data_files=data.files,
         video_files=video_files,
         robot_type=info.robot_type,
         subtasks=_read_texts(root / SUBTASKS_PATH, "subtask"),
@@ -96,7 +106,7 @@ def episode_files(root: Path) -> list[Path]:
 
 def _episode_tables(root: Path) -> tuple[list[Path], list[Path]]:
     """Return the files of the episode table, and tables that are not named as those are."""
-    folder = root / _EPISODES
+    folder = root / EPISODES_FOLDER
     # Names that begin with a dot are files that are being written.
     there = sorted(path for path in folder.glob("**/*.parquet") if not path.name.startswith("."))
     is_named = [_TABLE.fullmatch(path.relative_to(folder).as_posix()) is not None for path in there]
@@ -156,10 +166,14 @@ def _read_episodes(files: Sequence[Path], cameras: Sequence[str]) -> _Listed:
 
 
 def _joined(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
-    dtype = np.float64 if name.endswith("timestamp") else np.int64
-    if not parts:
-        return np.empty(0, dtype)
-    return np.concatenate(parts).astype(dtype)
+    values = np.concatenate([np.empty(0, np.int64), *parts])
+    if name.endswith("timestamp"):
+        return values.astype(np.float64)
+    if values.dtype.kind == "f":  # Some writers store whole numbers as doubles.
+        values = np.where(np.isnan(values), -1, values)
+        if (values != np.floor(values)).any() or (np.abs(values) > 2**53).any():
+            raise MetadataError(f"Column {name!r} of the episode table holds fractions.")
+    return values.astype(np.int64)
 
 
 def _tasks_of(table: Any) -> TextLists:  # noqa: ANN401  # a ParquetTable
@@ -186,54 +200,28 @@ def _join_tasks(parts: Sequence[TextLists]) -> TextLists:
     )
 
 
-def _files(
-    template: str,
-    columns: Mapping[str, NDArray[np.int64]],
-    prefix: str,
-    info_path: Path,
-    constants: Mapping[str, str],
-) -> tuple[FileSet, NDArray[np.int64]]:
-    """Return the distinct files of a kind, and which of them each episode is in."""
-    chunk, number = columns[f"{prefix}/chunk_index"], columns[f"{prefix}/file_index"]
-    if max(chunk.max(initial=0), number.max(initial=0)) > _MOST_FILES:
-        raise MetadataError(
-            f"The episode table counts more than {_MOST_FILES:,} files or chunks of "
-            f"{prefix!r}, in {str(info_path.parent / 'episodes')!r}."
-        )
-    # One number per file sorts ten times faster than a pair.
-    step = int(number.max(initial=0)) + 2
-    unique, file = np.unique((chunk + 1) * step + (number + 1), return_inverse=True)
-    fields = {"chunk_index": unique // step - 1, "file_index": unique % step - 1}
-    files = file_set(template, fields, constants, info_path=info_path)
-    return files, file.reshape(-1).astype(np.int64)
-
-
 def _clips(
-    info: Info, columns: Mapping[str, NDArray[Any]], camera: str
+    root: Path, info: Info, columns: Mapping[str, NDArray[Any]], camera: str
 ) -> tuple[FileSet, ClipTable, tuple[Finding, ...]]:
-    template = info.video_template(camera)
-    constants = {"video_key": camera}
-    check_template(template, ("chunk_index", "file_index"), constants, info_path=info.path)
+    found = video_files_of(root, info, columns, camera)
     prefix = f"videos/{camera}"
-    if any(f"{prefix}/{field}" not in columns for field in _CLIP_FIELDS):
-        nowhere = np.full(len(columns["episode_index"]), -1, dtype=np.int64)
-        empty = FileSet(
-            template, {"chunk_index": nowhere[:0], "file_index": nowhere[:0]}, constants
+    unknown = np.full(len(found.file), np.nan)
+    start_s = columns.get(f"{prefix}/from_timestamp", unknown)
+    stop_s = columns.get(f"{prefix}/to_timestamp", unknown)
+    # A clip that is alone in its file starts with it, if nothing else is said.
+    clips_in_file = np.bincount(found.file + 1, minlength=1)
+    alone = clips_in_file[found.file + 1] == 1
+    start_s = np.where(np.isnan(start_s) & alone, 0.0, start_s)
+    problems = found.problems
+    lost = np.flatnonzero(np.isnan(start_s) & (found.file >= 0) & (columns["length"] > 0))
+    if len(lost):
+        number = int(columns["episode_index"][lost[0]])
+        says = (
+            f"The episode table does not say where in its file the clip of episode {number} starts "
+            f"({len(lost)} such episodes in all), for {camera!r}: they cannot be read."
         )
-        unknown = np.full(len(nowhere), np.nan)
-        unsaid = f"The episode table does not say where the images of {camera!r} lie."
-        problem = finding("RR109", unsaid, file=_EPISODES, feature=camera)
-        # As long as nothing has been recorded there is no table, and no problem.
-        problems = (problem,) if len(nowhere) else ()
-        return empty, ClipTable(nowhere, unknown, unknown), problems
-    files, file = _files(template, columns, prefix, info.path, constants)
-    absent = columns[f"{prefix}/file_index"] < 0
-    clips = ClipTable(
-        file=np.where(absent, -1, file),
-        start_s=columns[f"{prefix}/from_timestamp"],
-        stop_s=columns[f"{prefix}/to_timestamp"],
-    )
-    return files, clips, ()
+        problems += (finding("RR404", says, file=EPISODES_FOLDER, episode=number, feature=camera),)
+    return found.files, ClipTable(found.file, start_s, stop_s), problems
 
 
 def _read_texts(path: Path, noun: str) -> dict[int, str]:
@@ -248,4 +236,4 @@ def _read_texts(path: Path, noun: str) -> dict[int, str]:
                 f"{', '.join(table.column_names) or 'none'}, in {str(path)!r}."
             )
         numbers = table.numbers([f"{noun}_index"])[f"{noun}_index"]
-        return dict(zip(numbers.tolist(), table.texts(texts[0]), strict=True))
+        return dict(zip(map(int, numbers.tolist()), table.texts(texts[0]), strict=True))

@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "EPISODES_FOLDER",
     "EPISODE_LINES_PATH",
     "EPISODE_STATS_PATH",
     "FOLDERS",
     "INFO_PATH",
     "METADATA_FOLDER",
+    "SMALL_NAMES",
     "STATS_PATH",
     "SUBTASKS_PATH",
     "TASKS_PATH",
@@ -29,10 +31,14 @@ INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"
 TASKS_PATH = "meta/tasks.parquet"
 SUBTASKS_PATH = "meta/subtasks.parquet"
+EPISODES_FOLDER = "meta/episodes"
+"""The episode table of v3.0."""
 EPISODE_LINES_PATH = "meta/episodes.jsonl"
 """Before v3.0, which has the episode table."""
 EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
 """Only in v2.1; v3.0 has the statistics of episodes in the episode table."""
+SMALL_NAMES = frozenset(["info.json", "tasks.parquet", "tasks.jsonl", "episodes.jsonl"])
+"""Names of the files in ``meta/`` that hold no statistics, and so are small."""
 
 
 def info_path(root: Path) -> Path:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["check_template", "file_set"]
+__all__ = ["check_template", "file_set", "leaves_folder", "template_fields"]
 
 # A width of two digits at most: `{chunk_index:09999999d}` would fill the memory.
 _NUMBER_SPEC = re.compile(r"(0?\d{1,2})?d?")
@@ -37,12 +37,20 @@ def file_set(
     """
     constants = dict(constants or {})
     check_template(template, columns, constants, info_path=info_path)
-    used = {name for _, name, _, _ in Formatter().parse(template) if name}
+    used = template_fields(template)
     return FileSet(
         template=template,
         numbers=dict(columns),
         constants={name: value for name, value in constants.items() if name in used},
     )
+
+
+def template_fields(template: str) -> set[str]:
+    """Return the names of a template's fields; none if it is not a template at all."""
+    try:
+        return {name for _, name, _, _ in Formatter().parse(template) if name}
+    except ValueError:
+        return set()
 
 
 def check_template(
@@ -70,14 +78,15 @@ def check_template(
                 f"known here are {', '.join(sorted({*numbers, *texts}))}, in {str(info_path)!r}."
             )
     example = template.format(**dict.fromkeys(numbers, 0), **texts)
-    if _leaves_folder(example):
+    if leaves_folder(example):
         raise UnsafePathError(
             f"A path template or a camera's name would lead out of the dataset: {example!r}. "
             f"Paths must stay below the dataset's folder; correct {str(info_path)!r}."
         )
 
 
-def _leaves_folder(path: str) -> bool:
+def leaves_folder(path: str) -> bool:
+    """Return whether a relative path leads out of the folder it counts from."""
     parts = re.split(r"[/\\]", path)
     absolute = path.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", path) is not None
     return absolute or ".." in parts or "\0" in path or not path.strip()

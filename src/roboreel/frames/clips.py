@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.errors import MissingFileError, MissingImageError
-from roboreel.video.clip import Clip, images_of
+from roboreel.frames.clip_spans import arrange_clips
+from roboreel.video.clip import images_of
 from roboreel.video.reader import ClipRequest, open_packets
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.frames.clip_spans import ClipSpans
+    from roboreel.frames.frame_order import FrameOrder
     from roboreel.schema import Manifest
+    from roboreel.video.clip import Clip
     from roboreel.video.packet_table import PacketTable
     from roboreel.video.reader import VideoReader
 
@@ -30,20 +34,21 @@ class EpisodeClip:
     """The packets that show an episode."""
 
     request: ClipRequest
+    """All frames that have an image, in order."""
     table: PacketTable
     """All packets of the file."""
     packets: NDArray[np.int64]
     """The packet of each frame that has an image, ``(N,)``."""
+    frames: NDArray[np.int64]
+    """The row of each such frame, counted from the first row of the episode, ``(N,)``.
+
+    Ascending, unless the rows of the episode are out of order; nearly always all.
+    """
 
     @property
     def path(self) -> Path:
         """The video file."""
         return self.request.path
-
-    @property
-    def frames(self) -> NDArray[np.int64]:
-        """Frames of the episode that have an image, ``(N,)``, ascending; nearly always all."""
-        return self.request.frames
 
     @property
     def keyframes(self) -> NDArray[np.bool_]:
@@ -72,9 +77,18 @@ class EpisodeClip:
 class Clips:
     """The clips of a dataset: for each episode and camera, the part of a video file."""
 
-    def __init__(self, manifest: Manifest, videos: VideoReader) -> None:
+    def __init__(self, manifest: Manifest, videos: VideoReader, order: FrameOrder) -> None:
         self._manifest = manifest
         self._videos = videos
+        self._order = order
+        self._spans: dict[str, ClipSpans] = {}
+
+    def clip(self, camera: str, episode: int) -> Clip:
+        """Return where the images of the episode at a position lie in its file."""
+        spans = self._spans.get(camera)
+        if spans is None:
+            spans = self._spans[camera] = arrange_clips(self._manifest, camera)
+        return spans.clip(episode)
 
     def request(
         self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]
@@ -84,11 +98,12 @@ class Clips:
         Args:
             camera: A camera that is stored as video.
             episode: The episode's position.
-            frames: Frames of the episode, ``(N,)``.
+            frames: Rows, counted from the first of the episode, ``(N,)``.
             slots: Where in a batch each image goes, ``(N,)``.
 
         Raises:
             MissingFileError: The metadata names no video file.
+            CorruptFileError: What the rows say of their order is contradictory.
         """
         manifest, episodes = self._manifest, self._manifest.episodes
         clips, number = episodes.clips[camera], int(episodes.number[episode])
@@ -98,14 +113,15 @@ class Clips:
                 f"The metadata names no video of {camera!r} for episode {number}, in "
                 f"{str(manifest.root)!r}."
             )
-        clip = Clip(
-            float(clips.start_s[episode]),
-            float(clips.stop_s[episode]),
-            int(episodes.length[episode]),
-            manifest.fps,
+        return ClipRequest(
+            _path(manifest.root, manifest.video_files[camera][file]),
+            self.clip(camera, episode),
+            self._order.frames_at(episode, frames),
+            slots,
+            episode=number,
+            camera=camera,
+            times_of=partial(self._order.times_of, episode),
         )
-        path = _path(manifest.root, manifest.video_files[camera][file])
-        return ClipRequest(path, clip, frames, slots, episode=number, camera=camera)
 
     def find(self, camera: str, episode: int) -> EpisodeClip:
         """Return the clip of the episode at a position; frames without an image are left out.
@@ -117,14 +133,15 @@ class Clips:
         every = np.arange(int(self._manifest.episodes.length[episode]))
         request = self.request(camera, episode, every, every)
         table = self._videos.table(request.path)
-        frames, images = _frames_with_images(request.clip, table)
+        frames, images = _frames_with_images(request, table)
         if not len(frames):
             raise MissingImageError(
                 f"The video has no image of episode {request.episode}, camera {camera!r}. Leave "
                 f"the episode out with select(), or restore its video {str(request.path)!r}."
             )
         request = replace(request, frames=frames, slots=frames)
-        return EpisodeClip(request, table, table.shown[images].astype(np.int64))
+        places = self._order.places_of(episode, frames)
+        return EpisodeClip(request, table, table.shown[images].astype(np.int64), places)
 
 
 @lru_cache(maxsize=4096)
@@ -134,21 +151,27 @@ def _path(root: Path, name: str) -> Path:
 
 
 def _frames_with_images(
-    clip: Clip, table: PacketTable
+    request: ClipRequest, table: PacketTable
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    frames = np.arange(clip.length)
+    frames = np.arange(request.clip.length)
     try:
-        return frames, images_of(frames, clip, table.ticks, table.time_base)
+        return frames, _images_of(frames, request, table)
     except MissingImageError:
         # Some images are missing: keep the others.
-        images = [_image_of(frame, clip, table) for frame in frames.tolist()]
+        images = [_image_of(frame, request, table) for frame in frames.tolist()]
     there = [frame for frame, image in enumerate(images) if image is not None]
     found = [image for image in images if image is not None]
     return np.array(there, dtype=np.int64), np.array(found, dtype=np.int64)
 
 
-def _image_of(frame: int, clip: Clip, table: PacketTable) -> int | None:
+def _image_of(frame: int, request: ClipRequest, table: PacketTable) -> int | None:
     try:
-        return int(images_of(np.array([frame]), clip, table.ticks, table.time_base)[0])
+        return int(_images_of(np.array([frame]), request, table)[0])
     except MissingImageError:
         return None
+
+
+def _images_of(
+    frames: NDArray[np.int64], request: ClipRequest, table: PacketTable
+) -> NDArray[np.int64]:
+    return images_of(frames, request.clip, table.ticks, table.time_base, request.times_of)

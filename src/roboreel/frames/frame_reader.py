@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from roboreel.frames.clips import Clips
 from roboreel.frames.columns import Columns
+from roboreel.frames.derived import DerivedCounters
 from roboreel.frames.frame_files import FrameFiles
+from roboreel.frames.frame_order import FrameOrder
 from roboreel.frames.picture_columns import PictureColumns
+from roboreel.frames.task_texts import TaskTexts
 from roboreel.memory.budget import process_budget
 from roboreel.video.reader import VideoReader
 
@@ -38,11 +41,14 @@ class FrameReader:
         self.manifest = manifest
         self.files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
         """Which rows lie in which data file."""
-        self.columns = Columns(self.files, manifest.features, budget)
+        derived = DerivedCounters(manifest, self.files)
+        self.columns = Columns(self.files, manifest.features, budget, derived)
         """Numbers and texts, by row."""
-        self.pictures = PictureColumns(self.files, budget)
+        self.task_texts = TaskTexts(manifest, self.columns)
+        """Tasks in words, by row."""
+        self.pictures = PictureColumns(manifest.root, self.files, budget)
         """Encoded pictures, by row."""
         self.videos = VideoReader(budget=budget, threads=decode_threads)
         """Images of video, by clip."""
-        self.clips = Clips(manifest, self.videos)
+        self.clips = Clips(manifest, self.videos, FrameOrder(manifest, self.columns))
         """The part of a video file that shows an episode."""

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import MissingValueError
+from roboreel.errors import MissingFileError, MissingValueError, UnsafePathError
+from roboreel.format.templates import leaves_folder
 from roboreel.memory.kept_open import KeptOpen
+from roboreel.spans.reading import read_file
 from roboreel.storage.extents.byte_column import ByteColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -29,7 +32,8 @@ _ROWS_AT_ONCE = 16
 class PictureColumns:
     """The cameras of a dataset whose images are pictures in its data files."""
 
-    def __init__(self, files: FrameFiles, budget: Budget) -> None:
+    def __init__(self, root: Path, files: FrameFiles, budget: Budget) -> None:
+        self._root = root
         self._files = files
         self._budget = budget
         self._open: KeptOpen[tuple[str, int], ByteColumn] = KeptOpen(
@@ -51,6 +55,8 @@ class PictureColumns:
             values = self._column(camera, file).read([file_rows[slot] for slot in places])
             for slot, value in zip(places, values, strict=True):
                 pictures[slot] = value
+                if value is None:
+                    pictures[slot] = self._beside(camera, file, file_rows[slot])
         there = [picture for picture in pictures if picture is not None]
         if len(there) < len(rows):
             empty = pictures.index(None)
@@ -73,9 +79,10 @@ class PictureColumns:
             rows = range(first, min(stop, first + _ROWS_AT_ONCE))
             views = column.view(range(rows.start + shift, rows.stop + shift))
             for row, picture in zip(rows, views, strict=True):
-                if picture is None:
+                found = self._beside(camera, file, row + shift) if picture is None else picture
+                if found is None:
                     raise self._missing(camera, file, row)
-                yield picture
+                yield found
 
     def path_of(self, row: int) -> str:
         """Return the data file of a row, for error messages."""
@@ -94,6 +101,38 @@ class PictureColumns:
         shares = [f"{rung} {count / total:.0%}" for rung, count in counts.most_common()]
         return "pictures in Parquet: " + ", ".join(shares)
 
+    def _beside(self, camera: str, file: int, file_row: int) -> bytes | None:
+        """Return the picture of a row that stores a path in place of bytes; None if it has neither."""
+        opened = self._files.open(file)
+        if not opened.has_leaf(f"{camera}.path"):
+            return None
+        group = int(np.searchsorted(opened.bounds, file_row, side="right")) - 1
+        stored = self._budget.load(
+            (self._files.token, camera, "paths", file, group),
+            lambda: opened.read_field(group, camera, "path", self._budget.limit_bytes // 16),
+            lambda paths: int(paths.nbytes),
+            owner="row groups",
+        )
+        name = stored[file_row - int(opened.bounds[group])].as_py()
+        return None if not name else self._read_beside(camera, file, str(name))
+
+    def _read_beside(self, camera: str, file: int, name: str) -> bytes:
+        """Return a picture whose path counts from the data file's folder, or from the dataset's."""
+        data_file = self._files.path(file)
+        if leaves_folder(name):
+            raise UnsafePathError(
+                f"A picture of {camera!r} would lie outside of the dataset, at {name!r}: paths must "
+                f"stay below its folder, in {str(data_file)!r}."
+            )
+        places = [data_file.parent / name, self._root / name]
+        there = next((place for place in places if place.is_file()), None)
+        if there is None:
+            raise MissingFileError(
+                f"The picture {name!r} of {camera!r} is missing: it is neither next to the data file "
+                f"nor below the dataset, in {str(data_file)!r}."
+            )
+        return read_file(there, "picture")
+
     def _missing(self, camera: str, file: int, row: int) -> MissingValueError:
         return MissingValueError(
             f"Row {row} has no picture of {camera!r} in {str(self._files.path(file))!r}."
@@ -103,9 +142,11 @@ class PictureColumns:
         return self._open.get((camera, file), lambda: self._open_column(camera, file))
 
     def _open_column(self, camera: str, file: int) -> ByteColumn:
+        # Some writers store the bytes alone, without a path beside them.
+        is_plain = self._files.open(file).has_leaf(camera)
         return ByteColumn(
             self._files.path(file),
-            (camera, "bytes"),
+            (camera,) if is_plain else (camera, "bytes"),
             budget=self._budget,
             metadata=lambda: self._files.open(file).metadata,
         )

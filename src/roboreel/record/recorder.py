@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, FrameError, RecordingError
-from roboreel.files import make_folder
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import start_dataset
 from roboreel.format.episode_metadata import check_metadata
+from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger, empty_manifest
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
@@ -32,6 +31,7 @@ from roboreel.record.totals import Totals
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from filelock import FileLock
@@ -76,7 +76,7 @@ def create_dataset(
         EncodingError: A camera's images cannot be encoded as asked.
         DatasetInUseError: Another process is making a dataset at this path.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     chosen = choose_options(options, keywords)
     check_free(root)
     check_rate(fps)
@@ -87,7 +87,6 @@ def create_dataset(
     door = Door(declared, chosen.nan_allowed)
     manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
     workshop = Workshop(root)
-    make_folder(workshop.path)
     lock = lock_folder(workshop)
     try:
         check_free(root)  # again: somebody else may have been here before the lock
@@ -120,7 +119,7 @@ def resume_dataset(
         open_episode: What becomes of an episode that was open when its recorder ended, or the
             machine. ``"keep"``: what there is of it is saved, ``recovered`` is True in its metadata,
             and a warning says how many frames it has. ``"discard"``: it is dropped. ``"raise"``: a
-            `RecordingError` says how many frames it has, and nothing is changed.
+            `RecordingError` says how many frames it has, and it stays as it is.
         options: How to record.
         **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
             ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``.
@@ -130,9 +129,10 @@ def resume_dataset(
         UnsupportedVersionError: It is not of version v3.0.
         RecordingError: It has another rate or other features, or an option is out of range; or
             there is an open episode and ``open_episode="raise"``.
-        DatasetInUseError: Another process records into it.
+        DatasetInUseError: Another process changes it.
+        UnsafePathError: One of its files or folders is a symbolic link.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     chosen = choose_options(options, keywords)
     check_choice(open_episode)
     read_manifest(root)  # before the lock, which makes a folder

@@ -6,14 +6,21 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from roboreel.commit import Workshop, finish_commit, has_commit, locked
+from roboreel.commit import (
+    Workshop,
+    damaged_commit,
+    finish_commit,
+    has_commit,
+    locked,
+    set_aside_commit,
+)
 from roboreel.errors import DatasetError, RecordingError
 from roboreel.files import make_folder, remove_leftovers, sync_directory
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
+from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
 from roboreel.record.episode import drop_folder
@@ -24,6 +31,7 @@ from roboreel.record.totals import Totals
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
+    from pathlib import Path
 
     from roboreel.record.remains import Remains
     from roboreel.schema import Manifest
@@ -71,7 +79,11 @@ class Recovery:
 
 
 def recover_dataset(
-    path: str | os.PathLike[str], *, discard: bool = False, dry_run: bool = False
+    path: str | os.PathLike[str],
+    *,
+    discard: bool = False,
+    dry_run: bool = False,
+    any_owner: bool = False,
 ) -> Recovery:
     """Save what a crash left of a recording; nothing else is deleted that is not saved.
 
@@ -79,19 +91,27 @@ def recover_dataset(
         path: The dataset's folder.
         discard: Whether to drop the open episode instead.
         dry_run: Whether only to say what would be done.
+        any_owner: Whether to finish a change that another user of this machine had decided.
 
     Raises:
-        DatasetInUseError: Another process records into the dataset.
+        DatasetInUseError: Another process changes the dataset.
+        ForeignChangeError: Another user had decided the change that was interrupted.
+        UnsafePathError: A file or folder of the dataset is a symbolic link.
         NotADatasetError: There is no dataset at this path.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     read_manifest(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
-        return recover(root, open_episode="discard" if discard else "keep", dry_run=dry_run)
+        choice: OpenEpisodeChoice = "discard" if discard else "keep"
+        return recover(root, open_episode=choice, dry_run=dry_run, any_owner=any_owner)
 
 
 def recover(
-    root: Path, *, open_episode: OpenEpisodeChoice = "keep", dry_run: bool = False
+    root: Path,
+    *,
+    open_episode: OpenEpisodeChoice = "keep",
+    dry_run: bool = False,
+    any_owner: bool = False,
 ) -> Recovery:
     """Do what `recover_dataset` does, under a lock that the caller holds.
 
@@ -99,7 +119,8 @@ def recover(
         RecordingError: There is an open episode, and ``open_episode`` is ``"raise"``.
     """
     workshop = Workshop(root)
-    finished = has_commit(workshop) if dry_run else finish_commit(workshop)
+    damaged = damaged_commit(workshop)
+    finished = _finish_change(workshop, dry_run=dry_run, any_owner=any_owner)
     manifest = read_manifest(root)
     check_appendable(manifest)
     # Files of a commit that is not finished yet are not strays.
@@ -116,7 +137,7 @@ def recover(
             if not discard:
                 kept, problems = _save(remains, manifest)
             drop_folder(remains.folder)
-    aside = [*strays, *([_name(remains)] if problems else [])]
+    aside = [*([damaged] if damaged else []), *strays, *([_name(remains)] if problems else [])]
     return Recovery(
         len(manifest.episodes),
         finished,
@@ -126,6 +147,16 @@ def recover(
         discarded=discard and len(remains.rows) > 0,
         problems=problems,
     )
+
+
+def _finish_change(workshop: Workshop, *, dry_run: bool, any_owner: bool) -> bool:
+    """Finish a change that was decided, if there is one; return whether there was."""
+    damaged = damaged_commit(workshop) is not None
+    if dry_run:
+        return not damaged and has_commit(workshop)
+    if damaged:
+        set_aside_commit(workshop)
+    return finish_commit(workshop, any_owner=any_owner)
 
 
 def check_choice(open_episode: str) -> None:

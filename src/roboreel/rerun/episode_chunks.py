@@ -35,7 +35,8 @@ class EpisodeChunks:
 
     Args:
         frames: Reads the dataset.
-        on_problem: Called with a sentence for each camera that lacks images of an episode.
+        on_problem: Called with a sentence for each camera that lacks its files, or images of an
+            episode.
     """
 
     def __init__(
@@ -43,11 +44,13 @@ class EpisodeChunks:
     ) -> None:
         self._frames, self._manifest, self._on_problem = frames, frames.manifest, on_problem
         shown = shown_features(self._manifest.features)
-        self._cameras = [name for name, f in shown.items() if f.is_camera]
+        absent = self._manifest.absent_cameras
+        self._cameras = [n for n, f in shown.items() if f.is_camera and n not in absent]
+        for camera in sorted(absent):
+            on_problem(f"Camera {camera!r} has no video file, and is left out.")
         self._values = {name: f for name, f in shown.items() if not f.is_camera}
         self._texts = {entity_path(name) for name, f in shown.items() if f.is_text}
-        subtasks = ["subtask_index"] if "subtask_index" in self._manifest.features else []
-        self._read = ["frame_index", "timestamp", "task_index", *subtasks, *self._values]
+        self._read = ["frame_index", "timestamp", *self._values]
         self.name = self._manifest.root.resolve().name or "dataset"
         """What the recordings have in common, so that the viewer gives them one layout."""
 
@@ -61,7 +64,8 @@ class EpisodeChunks:
         size_bytes = sum(read[name].nbytes for name in self._values)
         for part in _parts(episode.length, size_bytes):
             values, moments = {name: array[part] for name, array in read.items()}, times.at(part)
-            for path, columns in self._columns(episode, values):
+            rows = episode.start + np.arange(episode.length)[part]
+            for path, columns in self._columns(episode, rows, values):
                 yield Chunk.from_columns(path, moments, columns)
         yield from chain.from_iterable(cameras)
 
@@ -93,7 +97,7 @@ class EpisodeChunks:
         yield Chunk.from_property("episode", about)
 
     def _columns(
-        self, episode: Episode, read: Mapping[str, NDArray[Any]]
+        self, episode: Episode, rows: NDArray[np.int64], read: Mapping[str, NDArray[Any]]
     ) -> Iterator[tuple[str, rr.ComponentColumnList]]:
         """Yield values, then the task and the subtask in words, each with its entity."""
         manifest = self._manifest
@@ -101,11 +105,11 @@ class EpisodeChunks:
             if read[name].size:
                 yield entity_path(name), _value_columns(feature, read[name])
         if "/task" not in self._texts:
-            numbers = read["task_index"].tolist()
-            tasks = [manifest.task_text(number, episode.position) for number in numbers]
+            tasks = self._frames.task_texts.tasks(rows, np.full(len(rows), episode.position))
             yield "/task", rr.TextDocument.columns(text=tasks)
-        if "subtask_index" in read and manifest.subtasks and "/subtask" not in self._texts:
-            texts = [manifest.subtasks.get(number, "") for number in read["subtask_index"].tolist()]
+        has_subtasks = "subtask_index" in manifest.features and bool(manifest.subtasks)
+        if has_subtasks and "/subtask" not in self._texts:
+            texts = self._frames.task_texts.subtasks(rows)
             yield "/subtask", rr.TextDocument.columns(text=texts)
 
 

@@ -55,13 +55,21 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
         )
     if count and _without_ones(shape) != _without_ones(feature.value_shape):
         raise CorruptFileError(_describe_shape(name, tuple(shape), feature, place))
-    if pa.types.is_floating(array.type) and feature.numpy_dtype.kind != "f":
+    numbers = plain_numbers(array)
+    if numbers.dtype.kind == "f" and feature.numpy_dtype.kind != "f":
+        _check_whole(name, numbers, feature, place)
+    values: NDArray[Any] = np.asarray(numbers, feature.numpy_dtype)
+    return values.reshape(count, *feature.value_shape)
+
+
+def _check_whole(name: str, numbers: NDArray[Any], feature: Feature, place: str) -> None:
+    """Raise if floats cannot be the integers or booleans that are declared."""
+    # Beyond 2**53 a double does not hold every whole number.
+    if not ((numbers == np.floor(numbers)) & (np.abs(numbers) <= 2**53)).all():
         raise CorruptFileError(
-            f"{name!r} holds {array.type} values, which would lose their fractions as "
+            f"{name!r} holds {numbers.dtype} values, which would lose their fractions as "
             f"{feature.dtype}, the dtype that meta/info.json declares, in {place}."
         )
-    values: NDArray[Any] = np.asarray(plain_numbers(array), feature.numpy_dtype)
-    return values.reshape(count, *feature.value_shape)
 
 
 def _without_ones(shape: Sequence[int]) -> list[int]:

@@ -1,17 +1,22 @@
 """Frames of an episode → packets of its video file → runs to decode. Pure: no file is opened here.
 
-Which image belongs to a frame is decided once per clip, never by comparing seconds:
+Which image belongs to a frame is decided once per clip:
 
 1. The clip starts at the image nearest to its start time, which must be less than half a frame
-   away. It ends before the image nearest to its stop time: that one belongs to the next episode.
-   The exception is a camera that is slower than declared: if the stop is merely
-   ``start + length / fps``, the clip is the last of its file and no image is missing, images after
-   the stop belong to the clip too.
-2. If the clip has exactly as many images as the episode has frames, frame ``i`` is image ``i`` of
-   the clip, however the camera's clock drifted.
-3. Otherwise images were lost or added, and counting would shift all later ones. Then the clock
-   decides: frame ``i`` is the image nearest to ``start + i / fps``, inside the clip and at most half
-   a frame away. A frame without such an image is missing; it never gets its neighbour's.
+   away. It never reaches the image at which the next clip of the file starts.
+2. It ends before the image nearest to its stop time. A stop that leaves less time than the frames
+   take is not believed, since writers store the time of the last image there, or 0, or nothing:
+   then the clip lasts ``length / fps``.
+3. If the clip has exactly as many images as the episode has frames, frame ``i`` is image ``i`` of
+   the clip, however the camera's clock drifted. The same holds if the images up to the next clip,
+   or to the end of the file, are as many as the frames, and the file as a whole has an image for
+   each frame, or no image is missing in between.
+4. Otherwise images were lost or added, and counting would shift all later ones. Then the clock
+   decides: a frame is the image nearest to its time, inside the clip and at most half a frame away.
+   A frame without such an image is missing; it never gets its neighbour's.
+5. If the video has another rate than the dataset, its times mean nothing unless they add up. Images
+   are counted if the file has as many as its clips have frames. Its clock is used if the file lasts
+   as long as its clips. Otherwise the clip is refused.
 
 If a file's first image is not at 0, clips may count from 0 or from that image. Whichever way the
 whole clip fits is taken; if it fits both ways, the clip is refused.
@@ -19,6 +24,7 @@ whole clip fits is taken; if it fits both ways, the clip is refused.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,9 +34,12 @@ import numpy as np
 from roboreel.errors import MissingImageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
+
+    TimesOf = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
 __all__ = ["Clip", "Run", "images_of", "plan_runs", "split_runs"]
 
@@ -42,10 +51,16 @@ class Clip:
     start_s: float
     """Time of the first image in the file."""
     stop_s: float
-    """Time right after the last image; ``math.inf`` for the rest of the file."""
+    """Time right after the last image, as stored; ``math.inf`` for the rest of the file."""
     length: int
     """Frames of the episode."""
     fps: float
+    limit_s: float = math.inf
+    """Time at which the next clip of the file starts."""
+    before: int = 0
+    """Frames of all clips before this one in the file."""
+    total: int | None = None
+    """Frames of all clips of the file; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +76,11 @@ class Run:
 
 
 def images_of(
-    frames: NDArray[np.int64], clip: Clip, ticks: NDArray[np.int64], time_base: Fraction
+    frames: NDArray[np.int64],
+    clip: Clip,
+    ticks: NDArray[np.int64],
+    time_base: Fraction,
+    times_of: TimesOf | None = None,
 ) -> NDArray[np.int64]:
     """Return which image of a file belongs to each frame of an episode.
 
@@ -70,6 +89,8 @@ def images_of(
         clip: Where the episode lies in the file.
         ticks: Tick of each image of the file, ``(M,)``, ascending.
         time_base: Seconds per tick.
+        times_of: Returns when frames are, in seconds from the start of the episode; asked only if
+            the clock decides. By default frames are ``1 / fps`` apart.
 
     Returns:
         Positions in ``ticks``, ``(N,)``.
@@ -83,10 +104,12 @@ def images_of(
         raise MissingImageError(
             f"Frame {outside[0]} does not exist: the episode has {clip.length} frames."
         )
-    located = _locate(clip, ticks, 1 / float(time_base))
+    rate = 1 / float(time_base)
+    located = _locate(clip, ticks, rate)
     if located.stop - located.start == clip.length:
         return located.start + frames
-    return _images_by_clock(frames, located, ticks)
+    times_s = frames / clip.fps if times_of is None else times_of(frames)
+    return _images_by_clock(frames, times_s * rate, located, ticks, clip, rate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +118,25 @@ class _Located:
 
     start: int
     stop: int
-    frame_ticks: float
-    """Ticks from one frame to the next."""
 
 
 def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
     if len(ticks) == 0:
         raise MissingImageError("The video has no images.")
-    frame_ticks = rate / clip.fps
+    if math.isnan(clip.start_s):
+        raise MissingImageError("The metadata does not say where in the video the episode starts.")
+    if clip.total is not None and _differs_in_rate(clip, ticks, rate):
+        return _locate_at_another_rate(clip, ticks, rate)
+    return _locate_by_time(clip, ticks, rate)
+
+
+def _locate_by_time(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
     absolute = _span(clip, ticks, rate, origin=0.0)
     origin = float(ticks[0])
-    if abs(origin) < frame_ticks / 2:
+    if abs(origin) < rate / clip.fps / 2:
         if absolute is None:
             raise MissingImageError(_describe_no_start(clip, ticks, rate))
-        return _Located(*absolute, frame_ticks)
+        return _Located(*absolute)
     # The file's clock does not start at 0: see the module's docstring.
     relative = _span(clip, ticks, rate, origin=origin)
     fitting = {span for span in (absolute, relative) if span and span[1] - span[0] >= clip.length}
@@ -118,7 +146,32 @@ def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
             f"The video's first image is at {origin / rate:.3f} s instead of 0, and the episode's "
             f"start at {clip.start_s:.3f} s, which may count from either, {problem}."
         )
-    return _Located(*fitting.pop(), frame_ticks)
+    return _Located(*fitting.pop())
+
+
+def _differs_in_rate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> bool:
+    """Whether images follow one another much faster or slower than frames do."""
+    return not 0.8 < _frames_per_image(clip, ticks, rate) < 1.25
+
+
+def _frames_per_image(clip: Clip, ticks: NDArray[np.int64], rate: float) -> float:
+    if len(ticks) < 2:
+        return 1.0
+    return float(np.median(np.diff(ticks))) * clip.fps / rate
+
+
+def _locate_at_another_rate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
+    assert clip.total is not None
+    if clip.total == len(ticks):
+        return _Located(clip.before, clip.before + clip.length)
+    step = _frames_per_image(clip, ticks, rate)
+    if abs(len(ticks) * step - clip.total) <= max(2.0, step):
+        return _locate_by_time(clip, ticks, rate)
+    raise MissingImageError(
+        f"The video has {clip.fps / step:.6g} images per second, and info.json says {clip.fps:g} "
+        f"frames per second. It has {len(ticks)} images for {clip.total} frames, so that neither "
+        "counting nor its clock tells which image belongs to a frame."
+    )
 
 
 def _span(
@@ -132,31 +185,60 @@ def _span(
         first -= 1
     if abs(float(ticks[first]) - wanted) >= half:
         return None
-    # From half a frame before the stop on, images belong to the next episode.
-    stop = int(ticks.searchsorted(origin + clip.stop_s * rate - half))
-    if len(ticks) - first == clip.length and stop < len(ticks):
-        # There is one image per frame up to the end of the file. If the stop was only calculated
-        # from the number of frames, a slow camera's last images lie beyond it.
-        is_calculated = abs(clip.start_s + clip.length / clip.fps - clip.stop_s) * rate < half
-        if is_calculated and np.diff(ticks[first:]).max(initial=0) < 3 * half:
-            stop = len(ticks)
-    return first, max(stop, first)
+    limit = _place(ticks, origin + clip.limit_s * rate - half)
+    # From half a frame before a moment on, images belong to what starts there.
+    stored = min(_place(ticks, origin + clip.stop_s * rate - half), limit)
+    if clip.stop_s > clip.start_s and stored - first == clip.length:
+        return first, stored
+    if limit - first == clip.length and _has_all(clip, ticks, first, limit, half):
+        return first, limit
+    lasts_s = clip.length / clip.fps
+    if (clip.stop_s - clip.start_s - lasts_s) * rate > -half:
+        return first, max(stored, first)
+    return first, max(min(_place(ticks, wanted + lasts_s * rate - half), limit), first)
+
+
+def _place(ticks: NDArray[np.int64], moment: float) -> int:
+    """Return the first image at a moment or after it; the end if the moment is not known."""
+    return int(ticks.searchsorted(moment))
+
+
+def _has_all(clip: Clip, ticks: NDArray[np.int64], first: int, limit: int, half: float) -> bool:
+    """Whether no image is missing up to the next clip: there is one per frame of the file, or no gap.
+
+    Otherwise as many may have been lost inside the clip as are left over behind it.
+    """
+    if clip.total == len(ticks):
+        return True
+    return bool(np.diff(ticks[first:limit]).max(initial=0) < 3 * half)
 
 
 def _images_by_clock(
-    frames: NDArray[np.int64], located: _Located, ticks: NDArray[np.int64]
+    frames: NDArray[np.int64],
+    moments: NDArray[np.float64],
+    located: _Located,
+    ticks: NDArray[np.int64],
+    clip: Clip,
+    rate: float,
 ) -> NDArray[np.int64]:
-    wanted = ticks[located.start] + frames * located.frame_ticks
+    wanted = ticks[located.start] + moments
     images = _nearest(ticks, wanted)
-    missing = np.abs(ticks[images] - wanted) > located.frame_ticks / 2
+    missing = ~(np.abs(ticks[images] - wanted) <= rate / clip.fps / 2)
     missing |= (images < located.start) | (images >= located.stop)
     if missing.any():
         count = located.stop - located.start
         raise MissingImageError(
             f"No image for frame {int(frames[missing].min())}: the clip has {count} images, "
-            "none of them at this frame's time."
+            f"none of them at this frame's time{_describe_rates(clip, ticks, rate)}."
         )
     return images
+
+
+def _describe_rates(clip: Clip, ticks: NDArray[np.int64], rate: float) -> str:
+    if not _differs_in_rate(clip, ticks, rate):
+        return ""
+    images = clip.fps / _frames_per_image(clip, ticks, rate)
+    return f"; the video has {images:.6g} images per second, info.json says {clip.fps:g}"
 
 
 def _nearest(ticks: NDArray[np.int64], wanted: NDArray[np.float64]) -> NDArray[np.int64]:

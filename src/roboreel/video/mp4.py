@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_PACKETS", "fragmented_track", "read_packet_table"]
+__all__ = ["MAX_PACKETS", "fragmented_track", "handler", "read_packet_table"]
 
 MAX_PACKETS = 2**22
 """A file that declares more images, 38 hours at 30 per second, is taken to be damaged."""
@@ -117,12 +117,13 @@ def _find_movie(file: SpanReader) -> tuple[boxes.FileBox | None, bool]:
 
 def _video_track(movie: memoryview) -> memoryview:
     for kind, track in boxes.children(movie):
-        if kind == b"trak" and _handler(track) == b"vide":
+        if kind == b"trak" and handler(track) == b"vide":
             return track
     raise UnsupportedVideoError("The file has no video track.")
 
 
-def _handler(track: memoryview) -> bytes:
+def handler(track: memoryview) -> bytes:
+    """Return what a track holds: ``b"vide"`` for video."""
     return bytes(boxes.require(track, b"mdia", b"hdlr")[8:12])
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
 __all__ = ["ClipRequest", "Job", "Plan", "packets_of", "plan_batch"]
@@ -40,6 +41,8 @@ class ClipRequest:
     """For error messages."""
     camera: str
     """For error messages."""
+    times_of: TimesOf | None = None
+    """Returns the stored times of frames, in seconds; see `images_of`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +106,9 @@ def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
         MissingImageError: The episode has no image for a frame.
     """
     try:
-        images = images_of(request.frames, request.clip, table.ticks, table.time_base)
+        images = images_of(
+            request.frames, request.clip, table.ticks, table.time_base, request.times_of
+        )
     except MissingImageError as error:
         raise MissingImageError(
             f"{error} Episode {request.episode}, camera {request.camera!r}. Leave the "

@@ -1,4 +1,4 @@
-"""Unsigned integers in seven-bit groups, as Thrift, Snappy and Parquet's levels write them."""
+"""Unsigned integers in seven-bit groups, as Parquet, Snappy and AV1 write them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from roboreel.errors import CorruptFileError
 __all__ = ["decode_varint", "encode_varint"]
 
 
-def decode_varint(data: bytes, position: int) -> tuple[int, int]:
+def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Return the number at a position, and the position after it.
 
     Raises:
