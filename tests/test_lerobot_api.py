@@ -194,7 +194,13 @@ class TestVersion21:
         assert dataset.episode_data_index["to"].tolist() == [3, 4, 11, 13, 18]
         assert list(meta.episodes_stats) == [0, 1, 2, 3, 4]
         assert meta.episodes_stats[2]["action"]["mean"].shape == (2,)
-        assert meta.episodes_stats[2]["action"]["count"].tolist() == [7]
+        assert meta.episodes_stats[2]["action"]["count"].tolist() == [18]  # of the whole: no other
+
+    @needs_shared
+    def test_episodes_have_their_own_statistics(self):
+        meta = LeRobotDatasetMetadata("shared/data", SHARED / "unitree_g1_v21")
+        counts = {n: int(stats["action"]["count"][0]) for n, stats in meta.episodes_stats.items()}
+        assert counts == {n: episode["length"] for n, episode in meta.episodes.items()}
 
     def test_episodes_come_in_the_order_given(self, root_v2):
         dataset = LeRobotDataset("ours/test", root_v2, episodes=[3, 0])

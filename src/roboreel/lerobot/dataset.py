@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 from torch.utils.data import Dataset as TorchDataset
@@ -309,6 +309,12 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
 
     def __len__(self) -> int:
         return self.num_frames
+
+    @overload
+    def __getitem__(self, idx: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, idx: slice) -> list[dict[str, Any]]: ...
 
     def __getitem__(self, idx: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(idx, slice):

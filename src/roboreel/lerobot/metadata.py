@@ -76,7 +76,9 @@ class LeRobotDatasetMetadata:
             )
         self.repo_id = repo_id
         self.revision = revision or CODEBASE_VERSION
-        self._dataset = _dataset or open_dataset(locate(repo_id, root, revision))
+        if _dataset is None:
+            _dataset = open_dataset(locate(repo_id, root, revision))
+        self._dataset = _dataset
         self.root = self._dataset.path
         self.info: Info = load_info(self.root)
         self.api = choose_api(api, self._dataset.version)
@@ -98,7 +100,7 @@ class LeRobotDatasetMetadata:
         """Do nothing: metadata is read when it is asked for."""
 
     @cached_property
-    def episodes(self) -> EpisodeRecords | dict[int, dict[str, Any]]:
+    def episodes(self) -> Any:  # noqa: ANN401  # EpisodeRecords, or a dict
         """What is known about each episode: a table, or with the API of v2.1 a dict."""
         if self.api == API_V21:
             return episodes_by_number(self._dataset.manifest)
