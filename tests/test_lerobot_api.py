@@ -132,7 +132,7 @@ def test_image_transforms_can_be_set_and_cleared(root):
     dataset.clear_image_transforms()
     assert dataset[0][FRONT].ndim == 3
     with pytest.raises(TypeError, match="give a function"):
-        dataset.set_image_transforms("flip")
+        dataset.set_image_transforms("flip")  # type: ignore[arg-type]
 
 
 def test_rows_of_the_hf_dataset_are_tensors(root):

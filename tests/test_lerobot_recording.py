@@ -1,6 +1,7 @@
 """Recording through LeRobot's names."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from roboreel.lerobot import LeRobotDataset
 
 SIZE = (32, 48)
 FRONT = "observation.images.front"
-FEATURES = {
+FEATURES: dict[str, dict[str, Any]] = {
     "observation.state": {"dtype": "float32", "shape": (2,), "names": ["x", "y"]},
     "next.done": {"dtype": "bool", "shape": (1,), "names": None},
     "note": {"dtype": "string", "shape": (1,), "names": None},
@@ -161,7 +162,7 @@ def test_encoder_settings_of_lerobot_become_ours():
     }
     assert encodings_of(features) is None
     assert encodings_of(features, vcodec="h264") == {"front": reel.Encoding("h264")}
-    chosen = encodings_of(features, rgb_encoder=CONFIG, encoder_threads=3)
+    chosen = encodings_of(features, rgb_encoder=CONFIG, encoder_threads=3) or {}
     assert chosen["front"] == reel.Encoding(
         "h264", 5, 20, "fast", threads=3, options={"a": "1", "tune": "fastdecode"}
     )
@@ -172,6 +173,6 @@ def test_encoder_settings_of_lerobot_become_ours():
     )  # fmt: skip
     deep.extra_options = {"x265-params": "lossless=1"}
     depth = choose_depth(features["depth"], deep)
-    assert (depth.depth.min_m, depth.depth.max_m) == (0.2, 4.0)
-    encoding = encodings_of({"depth": depth}, depth_encoder=deep)["depth"]
+    assert depth.depth == Depth(min_m=0.2, max_m=4.0, shift=1.0)
+    encoding = (encodings_of({"depth": depth}, depth_encoder=deep) or {})["depth"]
     assert (encoding.codec, encoding.crf, encoding.depth) == ("hevc", None, depth.depth)

@@ -68,10 +68,11 @@ class MultiLeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyp
             )
             for repo_id in self.repo_ids
         ]
-        named = [set(dataset.features) for dataset in self._datasets]
-        if not set.intersection(*named):
+        first, *others = (set(dataset.features) for dataset in self._datasets)
+        shared = first.intersection(*others)
+        if not shared:
             raise FeatureNotFoundError(f"{', '.join(self.repo_ids)} share no feature.")
-        self.disabled_features = set.union(*named) - set.intersection(*named)
+        self.disabled_features = first.union(*others) - shared
 
     @property
     def repo_id_to_index(self) -> dict[str, int]:
