@@ -149,7 +149,7 @@ class LoaderContract:
         loader = self.loader(samples, 4, on_error=loading.Skip(limit=2))
         with (
             pytest.warns(RuntimeWarning, match="left out"),
-            pytest.raises(SampleError, match="More than 2 samples cannot be read.*Sample 9"),
+            pytest.raises(SampleError, match=r"More than 2 samples cannot be read.*Sample 9"),
         ):
             list(loader)
 
@@ -196,7 +196,7 @@ class TestNumPyLoader(LoaderContract):
             f"next(iter(Loader(roboreel.open_dataset({str(dataset.path)!r}), 2))); "
             "sys.exit('torch' in sys.modules)"
         )
-        assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 class TestTorchLoader(LoaderContract):

@@ -95,7 +95,9 @@ class Epochs:
         self.transform = transform
         self.skip = skip
         self._split = split
-        self._transform = None if transform is None else Transform(transform, samples.make_generator)
+        self._transform = (
+            None if transform is None else Transform(transform, samples.make_generator)
+        )
         self._skipped = Skipped()
         self._epoch = 0
         self._consumed = 0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from roboreel.loading.epochs import Epochs, ReadAhead
 from roboreel.loading.ranks import check_share, launched_share
-from roboreel.loading.sampling import make_order
 from roboreel.loading.samples import Samples
+from roboreel.loading.sampling import make_order
 from roboreel.loading.skipping import skip_of
 from roboreel.order.split import Split
 

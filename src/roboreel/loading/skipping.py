@@ -6,14 +6,13 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import numpy as np
-
 from roboreel.errors import DatasetError, SampleError
 from roboreel.numbers import check_at_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["OnError", "Skip", "Skipped", "find_failing", "skip_of"]
