@@ -262,6 +262,31 @@ class Dataset(Described):
         parts = split_positions(self, shares, by=by, stratify=stratify, seed=seed)
         return {name: self._view(positions) for name, positions in parts.items()}
 
+    def to_arrow(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
+        """Return numbers and texts as a `pyarrow.Table`, a row for each sample, in memory.
+
+        A feature of several values is a list of fixed size. ``"task"`` is a column of texts.
+
+        Args:
+            features: Names of columns. Default: all features but cameras, and ``"task"``.
+
+        Raises:
+            FeatureNotFoundError: A feature does not exist, or is a camera.
+        """
+        from roboreel.dataset.tables import table_of
+
+        return table_of(self, features)
+
+    def to_pandas(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
+        """Return numbers and texts as a `pandas.DataFrame`; see `to_arrow`. Needs pandas."""
+        return self.to_arrow(features).to_pandas()
+
+    def to_polars(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
+        """Return numbers and texts as a `polars.DataFrame`; see `to_arrow`. Needs polars."""
+        from importlib import import_module
+
+        return import_module("polars").from_arrow(self.to_arrow(features))
+
     def materialize(
         self,
         path: str | os.PathLike[str],

@@ -96,7 +96,7 @@ def read_view(dataset: Dataset, name: str) -> NDArray[np.int64]:
 
 
 def _checked(name: str) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         raise ViewError(
             f"{name!r} is not a name for a view: use letters, digits, '.', '-' and '_', at most 100."
         )
