@@ -131,6 +131,7 @@ faulthandler.dump_traceback_later(50, exit=True)
 main, stop = threading.get_native_id(), False
 struck = 0
 begun = False
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
 
 def strike():
     while not begun:  # Starting a thread waits for it, which is not what is tested.
