@@ -71,6 +71,11 @@ class BoundedFile:
         """Where the footer describes each leaf, by row group."""
         self._bounds: dict[tuple[int, str], Bound] = {}
         self._leaves_of: dict[str, list[int]] = {}
+        self.names: list[str] = file.schema_arrow.names
+        """Names of the columns."""
+        self._schema = [file.schema.column(leaf) for leaf in range(len(file.schema))]
+        self.leaves: list[str] = [column.path for column in self._schema]
+        """Paths of the leaves, such as ``"camera.bytes"``."""
 
     def bound(self, group: int, name: str) -> Bound:
         """Return the most memory that a column of a row group can take.
@@ -192,18 +197,13 @@ class BoundedFile:
             f"{str(self._path)!r}."
         )
 
-    @cached_property
-    def _schema(self) -> list[Any]:
-        schema = self._file.metadata.schema
-        return [schema.column(i) for i in range(self._file.metadata.num_columns)]
-
     def _leaves(self, name: str) -> list[int]:
         leaves = self._leaves_of.get(name)
         if leaves is None:
             leaves = self._leaves_of[name] = [
                 leaf
-                for leaf, column in enumerate(self._schema)
-                if column.path == name or column.path.startswith(f"{name}.")
+                for leaf, path in enumerate(self.leaves)
+                if path == name or path.startswith(f"{name}.")
             ]
         return leaves
 
@@ -218,23 +218,18 @@ class BoundedFile:
     def _span(self, group: int, leaf: int) -> ChunkSpan:
         places = self._places.get(leaf)
         if places is None:
-            names = self._names(self._schema[leaf].path)
-            places = self._places[leaf] = find_chunks_in(self._footer, names)
-        if len(places) != self._file.metadata.num_row_groups:
-            raise CorruptFileError("The footer does not say where a column lies")
+            names, count = self._names(self.leaves[leaf]), self._file.metadata.num_row_groups
+            places = self._places[leaf] = find_chunks_in(self._footer, names, count)
         # One at a time: a file may have thousands of row groups, of which few are read.
         return read_span(self._footer, places[group], self._source.size_bytes)
 
     def _names(self, path: str) -> list[str]:
         """Return the names of a leaf's path; those of features have dots themselves."""
-        names = self._column_names
-        top = max((n for n in names if path == n or path.startswith(f"{n}.")), key=len, default="")
+        top = max(
+            (n for n in self.names if path == n or path.startswith(f"{n}.")), key=len, default=""
+        )
         rest = path[len(top) + 1 :] if top else path
         return [top, *rest.split(".")] if top and rest else [top or path]
-
-    @cached_property
-    def _column_names(self) -> list[str]:
-        return list(self._file.schema_arrow.names)
 
     @cached_property
     def _footer(self) -> bytes:

@@ -24,6 +24,7 @@ __all__ = ["ChunkSize", "ChunkSpan", "find_chunks_in", "measure_chunk", "read_sp
 # Fields of Parquet's ColumnMetaData, by the numbers of its specification.
 _PATH, _CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 3, 4, 5, 7, 9, 11
 _WANTED = dict.fromkeys((_CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE), INT)
+_NEEDED = {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}
 # Encodings by which a value can be longer than what the page stores of it.
 _PLAIN, _DELTA_LENGTH = 0, 6
 
@@ -54,7 +55,7 @@ class ChunkSize:
     """Whether byte strings may be longer, all together, than the pages are."""
 
 
-def find_chunks_in(footer: bytes, column: Sequence[str]) -> list[int]:
+def find_chunks_in(footer: bytes, column: Sequence[str], count: int) -> list[int]:
     """Return where a footer describes a leaf column, for each row group: see `read_span`.
 
     Not from pyarrow: asked for a chunk of a damaged footer, it ends the process.
@@ -62,12 +63,27 @@ def find_chunks_in(footer: bytes, column: Sequence[str]) -> list[int]:
     Args:
         footer: The footer, as it is in the file.
         column: Names from the top of the schema down to the leaf.
+        count: How many row groups there are.
+
+    Raises:
+        CorruptFileError: There are more or fewer descriptions.
     """
     needle, position, places = spelled_path(column), 0, []
     while (found := footer.find(needle, position)) >= 0:
         position = found + len(needle)
         places.append(position)
+    if len(places) > count:  # A text in the statistics may look like the name.
+        places = [place for place in places if _is_description(footer, place)]
+    if len(places) != count:
+        raise CorruptFileError("The footer does not say where a column lies")
     return places
+
+
+def _is_description(footer: bytes, place: int) -> bool:
+    try:
+        return read_struct(footer, place, _WANTED, after=_PATH)[0].keys() >= _NEEDED
+    except CorruptFileError:
+        return False
 
 
 def read_span(footer: bytes, place: int, file_bytes: int) -> ChunkSpan:
@@ -77,7 +93,7 @@ def read_span(footer: bytes, place: int, file_bytes: int) -> ChunkSpan:
         CorruptFileError: The footer is damaged.
     """
     fields, _ = read_struct(footer, place, _WANTED, after=_PATH)
-    if not fields.keys() >= {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}:
+    if not fields.keys() >= _NEEDED:
         raise CorruptFileError("The footer does not say where a column lies")
     start = min(fields[_DATA_PAGE], fields.get(_DICTIONARY_PAGE) or fields[_DATA_PAGE])
     stop = start + fields[_PACKED_BYTES]
