@@ -26,12 +26,16 @@
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
+    ├── QueryError              (ValueError)         a condition on episodes that cannot be answered
+    ├── ViewError               (ValueError)         a saved view that is not there or does not fit
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
+    ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
@@ -55,17 +59,21 @@ __all__ = [
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
+    "QueryError",
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
     "StaleDatasetError",
     "TaskNotFoundError",
+    "TooLargeError",
+    "TooManyFilesError",
     "TooSlowError",
     "UndoError",
     "UnsafePathError",
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
     "UnsupportedVideoError",
+    "ViewError",
     "WindowError",
 ]
 
@@ -170,6 +178,14 @@ class ExampleError(DatasetError, ValueError):
     """An example does not fit the features it was declared to have."""
 
 
+class QueryError(DatasetError, ValueError):
+    """A condition on episodes cannot be understood, or names what does not exist."""
+
+
+class ViewError(DatasetError, ValueError):
+    """A saved view is not there, or was saved from another state of its dataset."""
+
+
 class CacheError(DatasetError, ValueError):
     """A training cache is not there, or was made from another state of its dataset."""
 
@@ -192,6 +208,14 @@ class StaleDatasetError(DatasetError, RuntimeError):
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class TooLargeError(DatasetError, ValueError):
+    """Values do not fit in the memory budget."""
+
+
+class TooManyFilesError(DatasetError, OSError):
+    """The process, or the system, may not open another file."""
 
 
 class TooSlowError(DatasetError, TimeoutError):
