@@ -71,6 +71,7 @@ def make_policy(kind: str, batch: dict[str, Any]) -> Any:
         "device": "cpu",
     }
     steps = batch[ACTION].shape[1]
+    small: dict[str, Any]
     if kind == "act":
         from lerobot.policies.act.configuration_act import ACTConfig
         from lerobot.policies.act.modeling_act import ACTPolicy
