@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from benchmarks.peers import peers_python
-from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 from .factory import SHARED, needs_shared
 from .lerobot_scripts import run_all
@@ -119,35 +118,3 @@ def test_lerobot_reads_what_is_recorded_through_its_own_names(tmp_path, version)
         if depth:
             assert images[DEPTH] == pytest.approx(1000 + 100 * (i % 4), abs=2)
     np.testing.assert_allclose(mean, ours.meta.stats["observation.state"]["mean"], rtol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", ["0.4.4", "0.6.1"])
-@pytest.mark.parametrize("kind", ["act", "diffusion"])
-def test_policies_have_the_same_losses_on_the_drop_in(tmp_path, kind, version):
-    root = make_demo_dataset(
-        tmp_path / "arm", DemoSpec(episodes=3, frames=30, size=(64, 64), cameras=1, codec="h264")
-    )
-    plain = LeRobotDataset("interop/test", root)
-    (camera,) = plain.meta.camera_keys
-    past = [-1, 0] if kind == "diffusion" else None
-    frames = {"action": list(range(8))}
-    if past is not None:
-        frames |= {"observation.state": past, camera: past}
-    deltas = {name: [i / plain.fps for i in when] for name, when in frames.items()}
-    dataset = LeRobotDataset("interop/test", root, delta_timestamps=deltas)
-    rows = np.random.default_rng(0).integers(0, len(dataset), (20, 4)).tolist()
-    names = ["action", "action_is_pad", "observation.state", camera]
-    batches = [torch.utils.data.default_collate(dataset.__getitems__(some)) for some in rows]
-    arrays = {f"{i}/{name}": b[name].numpy() for i, b in enumerate(batches) for name in names}
-    np.savez(tmp_path / "batches.npz", **arrays)
-    told = {"deltas": deltas, "rows": rows, "names": names}
-    (tmp_path / "told.json").write_text(json.dumps(told))
-    printed = beside(
-        version, tmp_path, "-m", "tests.lerobot_losses", kind, str(root),
-        str(tmp_path / "batches.npz"), str(tmp_path / "told.json"),
-    )  # fmt: skip
-    theirs, ours = json.loads(printed.splitlines()[-1])
-    assert len(ours) == 20
-    assert ours == theirs
-    assert len(set(ours)) > 10
