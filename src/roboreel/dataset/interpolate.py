@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["check_linear", "interpolate", "rotation_elements"]
 
 _ROTATIONS = frozenset(
-    "roll pitch yaw euler angle angles theta phi quat quaternion orientation rot rotation rpy rotvec "
-    "axisangle qw qx qy qz rx ry rz".split()
+    ["roll", "pitch", "yaw", "euler", "angle", "angles", "theta", "phi", "quat", "quaternion", "orientation", "rot", "rotation", "rpy", "rotvec", "axisangle", "qw", "qx", "qy", "qz", "rx", "ry", "rz"]
 )
 
 
