@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from roboreel.huggingface.arrow import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from roboreel.dataset import Dataset
 
@@ -72,7 +71,11 @@ def to_datasets(
     else:
         path = _write(view, names, Path(folder).expanduser())
         converted = datasets.Dataset.from_file(str(path))
-    return converted.with_transform(_batch_to_tensors) if tensors else converted
+    if not tensors:
+        return converted
+    from roboreel.huggingface.tensors import batch_to_tensors
+
+    return converted.with_transform(batch_to_tensors)
 
 
 def to_iterable(
@@ -101,7 +104,11 @@ def to_iterable(
         features=to_hf_features(view, names),
         gen_kwargs={"view": view, "names": tuple(names), "episodes": numbers},
     )
-    return streamed.map(_to_tensors) if tensors else streamed
+    if not tensors:
+        return streamed
+    from roboreel.huggingface.tensors import example_to_tensors
+
+    return streamed.map(example_to_tensors)
 
 
 def _write(view: Dataset, names: Sequence[str], folder: Path) -> Path:
@@ -141,23 +148,3 @@ def _examples(
                 else part[name][row]
                 for name in names
             }
-
-
-def _batch_to_tensors(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    return {name: [_to_tensor(value) for value in values] for name, values in batch.items()}
-
-
-def _to_tensors(example: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _to_tensor(value) for name, value in example.items()}
-
-
-def _to_tensor(value: Any) -> Any:  # noqa: ANN401  # a value of any feature
-    torch, np = import_module("torch"), import_module("numpy")
-    if value is None or isinstance(value, str):
-        return value
-    if not hasattr(value, "getbands"):  # not a picture of Pillow
-        return torch.tensor(value)
-    pixels = np.asarray(value)
-    image = torch.from_numpy(pixels.copy())
-    image = image[None] if image.ndim == 2 else image.permute(2, 0, 1).contiguous()
-    return image.float() / 255 if pixels.dtype == np.uint8 else image
