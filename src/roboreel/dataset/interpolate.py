@@ -17,7 +17,31 @@ if TYPE_CHECKING:
 __all__ = ["check_linear", "interpolate", "rotation_elements"]
 
 _ROTATIONS = frozenset(
-    ["roll", "pitch", "yaw", "euler", "angle", "angles", "theta", "phi", "quat", "quaternion", "orientation", "rot", "rotation", "rpy", "rotvec", "axisangle", "qw", "qx", "qy", "qz", "rx", "ry", "rz"]
+    [
+        "roll",
+        "pitch",
+        "yaw",
+        "euler",
+        "angle",
+        "angles",
+        "theta",
+        "phi",
+        "quat",
+        "quaternion",
+        "orientation",
+        "rot",
+        "rotation",
+        "rpy",
+        "rotvec",
+        "axisangle",
+        "qw",
+        "qx",
+        "qy",
+        "qz",
+        "rx",
+        "ry",
+        "rz",
+    ]
 )
 
 

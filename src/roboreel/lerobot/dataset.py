@@ -12,7 +12,6 @@ from roboreel.dataset import open_dataset
 from roboreel.errors import EpisodeNotFoundError, UnsupportedArgumentError
 from roboreel.lerobot.arguments import check_reading, check_recording, refuse_sync
 from roboreel.lerobot.depth import check_unit
-from roboreel.lerobot.hf_rows import rows_as_tensors
 from roboreel.lerobot.items import ItemOptions, read_items
 from roboreel.lerobot.metadata import CODEBASE_VERSION, LeRobotDatasetMetadata, locate
 from roboreel.lerobot.recording import RecordingMethods
@@ -277,8 +276,10 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
 
         It is held in memory, for code that inspects it; items are read without it.
         """
+        from roboreel.huggingface import to_datasets
+
         self._check_finalized("hf_dataset")
-        rows = rows_as_tensors(self.dataset)
+        rows = to_datasets(self.dataset, tensors=True)
         return rows if self._order is None else rows.select(self._order)
 
     @property
