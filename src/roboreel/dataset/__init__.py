@@ -1,9 +1,10 @@
-"""Reading: a Dataset, its views and episodes, mixtures of several, and normalization of arrays."""
+"""Reading: a Dataset, its views and episodes, mixtures of several, normalization and relative actions."""
 
 from roboreel.dataset.dataset import Dataset, open_dataset
 from roboreel.dataset.episodes import Episode, Episodes
 from roboreel.dataset.mixture import Mixture
 from roboreel.dataset.normalize import Normalize, Unnormalize
+from roboreel.dataset.relative import Relative
 
 __all__ = [
     "Dataset",
@@ -11,6 +12,7 @@ __all__ = [
     "Episodes",
     "Mixture",
     "Normalize",
+    "Relative",
     "Unnormalize",
     "open_dataset",
 ]

@@ -112,9 +112,7 @@ def plan_read(
     """
     starts = table.start[episodes]
     stops = starts + table.length[episodes]
-    windows = {
-        name: _plan_window(anchors, place, starts, stops) for name, place in places.items()
-    }
+    windows = {name: _plan_window(anchors, place, starts, stops) for name, place in places.items()}
     return Plan(anchors, episodes, features, windows)
 
 
