@@ -40,8 +40,9 @@ def rotation_elements(name: str, feature: Feature) -> NDArray[np.bool_]:
     whole = np.full(shape, _says_rotation(name))
     if feature.names is None or len(feature.names) != whole.size:
         return whole
-    named: NDArray[np.bool_] = np.array([_says_rotation(one) for one in feature.names], bool)
-    return named.reshape(shape) | whole
+    named = np.array([_says_rotation(one) for one in feature.names], bool).reshape(shape)
+    either: NDArray[np.bool_] = named | whole
+    return either
 
 
 def interpolate(
