@@ -54,10 +54,14 @@ def test_the_contents_in_the_docstring_are_complete():
     [
         ("roboreel.shards", ["Array", "ClassLabel", "Image", "Sequence", "Store", "Struct"]),
         ("roboreel.shards", ["Value", "VideoPath", "validate_shards"]),
-        ("roboreel.dataset", ["Normalize", "Unnormalize"]),
         ("roboreel.lerobot", ["LeRobotDataset", "LeRobotDatasetMetadata"]),
         ("roboreel.lerobot", ["MultiLeRobotDataset", "StreamingLeRobotDataset"]),
-        ("roboreel.torch", ["Loader", "Local", "Normalize", "SampleDataset", "Unnormalize"]),
+        ("roboreel.dataset", ["Normalize", "Relative", "Unnormalize"]),
+        ("roboreel.loading", ["Loader", "Local", "Samples", "Skip"]),
+        (
+            "roboreel.torch",
+            ["Loader", "Local", "Normalize", "SampleDataset", "Skip", "Unnormalize"],
+        ),
     ],
 )
 def test_further_names_are_in_their_own_modules_alone(module, names):

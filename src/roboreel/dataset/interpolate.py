@@ -16,32 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["check_linear", "interpolate", "rotation_elements"]
 
-_ROTATIONS = frozenset(
-    [
-        "roll",
-        "pitch",
-        "yaw",
-        "euler",
-        "angle",
-        "angles",
-        "theta",
-        "phi",
-        "quat",
-        "quaternion",
-        "orientation",
-        "rot",
-        "rotation",
-        "rpy",
-        "rotvec",
-        "axisangle",
-        "qw",
-        "qx",
-        "qy",
-        "qz",
-        "rx",
-        "ry",
-        "rz",
-    ]
+_ROTATIONS = re.compile(
+    r"(?<![a-z])(roll|pitch|yaw|rpy|euler|angles?|theta|phi|quat|quaternion|orientation|rot|rotation"
+    r"|rotvec|axisangle|q[wxyz]|r[xyz])(?![a-z])"
 )
 
 
@@ -63,7 +40,9 @@ def rotation_elements(name: str, feature: Feature) -> NDArray[np.bool_]:
     whole = np.full(shape, _says_rotation(name))
     if feature.names is None or len(feature.names) != whole.size:
         return whole
-    return whole | np.array([_says_rotation(one) for one in feature.names]).reshape(shape)
+    named = np.array([_says_rotation(one) for one in feature.names], bool).reshape(shape)
+    either: NDArray[np.bool_] = named | whole
+    return either
 
 
 def interpolate(
@@ -88,4 +67,4 @@ def interpolate(
 
 
 def _says_rotation(name: str) -> bool:
-    return not _ROTATIONS.isdisjoint(re.split(r"[^a-z]+", name.lower()))
+    return _ROTATIONS.search(name.lower()) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed
@@ -95,7 +95,7 @@ class Loader(numpy_loader.Loader):
             drop_last=drop_last,
             weights=weights,
             transform=transform,
-            **options,
+            **cast("LoaderOptions", options),
         )
         self.pin_memory = pin_memory and torch.cuda.is_available()
 
