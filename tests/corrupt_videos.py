@@ -103,7 +103,7 @@ def clips_overlap(folder: Folder) -> Place:
     return Place((folder.episode_table, folder.video(WRIST, 3)), (2, 3), WRIST)
 
 
-@corruption("RR406")
+@corruption("RR406", restores="bytes")
 def size_differs_from_info(folder: Folder) -> Place:
     info = {**folder.info["features"][FRONT]["info"], "video.height": 96, "video.width": 128}
     folder.edit_feature(FRONT, shape=[96, 128, 3], info=info)

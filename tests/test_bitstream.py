@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roboreel.errors import CorruptFileError
-from roboreel.video.bitstream import stream_packer
+from roboreel.video.bitstream import obus, stream_packer
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packet_table import Coding
 from tests.video_factory import write_video
@@ -57,3 +57,10 @@ def test_an_av1_keyframe_without_its_header_gets_it():
     assert pack(b"\x12\x00" + frame, True) == header + frame
     assert pack(b"\x12\x00" + frame, False) == frame
     assert pack(header + frame, True) == header + frame
+
+
+def test_av1_units_are_listed_up_to_the_first_damaged_length():
+    packet = bytes([0x12, 0x00, 0x32, 0x02, 7, 7])  # a temporal delimiter, a frame of two bytes
+    assert list(obus(packet)) == [(2, 2), (6, 4)]
+    assert list(obus(packet + b"\x0a")) == [(2, 2), (6, 4)]
+    assert list(obus(packet + b"\x0a" + b"\x80" * 100_000)) == [(2, 2), (6, 4)]

@@ -17,6 +17,7 @@ import typer.main
 import roboreel
 from roboreel.cli import app, main
 from roboreel.cli.console import errors, output
+from roboreel.commit import Change, Commit, Workshop
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.schema import Feature
 from tests import factory
@@ -35,8 +36,11 @@ RUNS = {
     "view": ["view", "arm", "--episode", "1"],
     "compact": ["compact", "arm", "--dry-run"],
     "recover": ["recover", "arm", "--dry-run"],
+    "undo": ["undo", "arm", "--yes"],
+    "history": ["history", "arm"],
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
     "check": ["check", "arm"],
+    "repair": ["repair", "arm", "--yes"],
     "cache build": ["cache", "build", "arm", "--size", "4x6", "--out", "caches/arm"],
     "cache list": ["cache", "list", "--home", "caches"],
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],
@@ -121,6 +125,10 @@ def prepare(name, monkeypatch):
         pytest.importorskip("rerun")
     if name == "view":
         monkeypatch.setattr("roboreel.rerun.viewer.open_viewer", lambda files, port: None)
+    if name in ("undo", "history"):
+        commit = Commit(Workshop(Path("arm")), change=Change("repair", "new statistics"))
+        commit.add("meta/stats.json").write_text("{}")
+        commit.run()
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 
@@ -245,6 +253,13 @@ def test_a_dataset_of_the_hub_is_found_by_its_address(folder, monkeypatch):
     missing = roboreel_("info", "hf://datasets/somebody/else")
     assert missing.code == 2
     assert missing.err.startswith("Error: 'somebody/else' is not on this machine.")
+
+
+@pytest.mark.parametrize("name", ["compact", "recover"])
+def test_a_dataset_of_the_hub_is_not_changed(name, folder):
+    done = roboreel_(name, "hf://datasets/somebody/arm")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: A dataset is written to a folder on this machine")
 
 
 def test_what_the_system_refuses_is_one_sentence(folder):

@@ -32,7 +32,7 @@ def test_nothing_changes_before_the_decision(tmp_path):
 
 
 def test_any_folder_can_change_in_a_workshop_of_its_own(tmp_path):
-    workshop = Workshop(tmp_path, ".changes", folders=("pages", "contents"), index="contents")
+    workshop = Workshop(tmp_path, ".changes", folders=("pages", "contents"), suffixes=(".txt",))
     commit = Commit(workshop)
     commit.add("pages/1.txt").write_text("page")
     commit.add("contents/all.txt").write_text("1")
@@ -50,32 +50,41 @@ def decide(workshop: Workshop, steps: object) -> Path:
 
 
 def test_what_was_decided_is_finished_from_any_point(tmp_path):
-    steps = [["0", "data/a"], ["1", "data/b"], [None, "data/c"], ["2", "data/a"]]
+    targets = ["data/a.json", "data/b.json", "data/c.json", "data/a.json"]
+    steps = list(zip(["0", "1", None, "2"], targets, strict=True))
     decided = decide(Workshop(tmp_path), steps)
     assert decided == tmp_path / WORKSHOP / "commit"
     # The first file was moved already, the others were not.
     (tmp_path / "data").mkdir()
-    for path, text in [("data/a", "first"), ("data/c", "gone")]:
+    for path, text in [("data/a.json", "first"), ("data/c.json", "gone")]:
         (tmp_path / path).write_text(text)
     (decided / "1").write_text("second")
     (decided / "2").write_text("third")
     assert finish_commit(Workshop(tmp_path))
     assert {p.name: p.read_text() for p in (tmp_path / "data").iterdir()} == {
-        "a": "third",
-        "b": "second",
+        "a.json": "third",
+        "b.json": "second",
     }
     assert not finish_commit(Workshop(tmp_path))
 
 
-OUTSIDE = ["../outside", "data/../../outside", "/etc/passwd", "data\\..\\..\\outside"]
+OUTSIDE = [
+    "../outside.json",
+    "data/../../outside.json",
+    "/etc/passwd.json",
+    "data\\..\\..\\outside.json",
+    "data/.hidden.json",
+    "data/C:.json",
+    "data/a.sh",
+]
 
 
 @pytest.mark.parametrize(
     "step",
     [
         *(["0", target] for target in OUTSIDE),
-        ["../0", "data/a"],
-        [None, "README.md"],
+        ["../0", "data/a.json"],
+        [None, "readme.json"],
         [None, "data"],
         [None, ""],
     ],

@@ -140,3 +140,31 @@ def test_every_block_names_its_language():
     for blocks in BLOCKS.values():
         for block in blocks:
             assert block.language in ("python", "sh", "text", "json"), f"{block.page}:{block.line}"
+
+
+ALL_PAGES = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *PAGES[-1:]]
+
+
+def anchors(page):
+    """The names that headings of a page have in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in ALL_PAGES:
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if "://" in link or link.startswith("mailto:"):
+                continue
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{page.name}: {link}")
+    assert broken == []
+
+
+def test_no_page_has_a_gap_that_was_to_be_filled():
+    gaps = re.compile(r"\b(TODO|FIXME|TBD|XXX|TABLE|BEFORE|AFTER|FIGURES?)\b")
+    found = {page.name: gaps.findall(page.read_text(encoding="utf-8")) for page in ALL_PAGES}
+    assert {name: words for name, words in found.items() if words} == {}

@@ -13,8 +13,8 @@ from roboreel.errors import CorruptFileError
 from roboreel.spans.mapped import MappedFile
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
 from roboreel.storage.extents.snappy import scan_snappy
-from roboreel.storage.extents.varint import encode_varint
 from roboreel.storage.extents.zstd import scan_zstd
+from roboreel.varint import encode_varint
 
 EVERY_TAG = 10**9
 

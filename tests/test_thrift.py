@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.thrift import BOOL, INT, TruncatedError, read_struct
-from roboreel.storage.extents.varint import decode_varint, encode_varint
+from roboreel.varint import decode_varint, encode_varint
 
 INT_FIELDS = st.dictionaries(st.integers(1, 200), st.integers(-(2**31), 2**31 - 1))
 

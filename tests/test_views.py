@@ -114,6 +114,22 @@ class TestOpening:
         with pytest.raises(NotADatasetError, match="write 'hf://datasets/lerobot/pusht'"):
             reel.open_dataset("lerobot/pusht")
 
+    @pytest.mark.parametrize("path", ["hf://lerobot/pusht", "hf://lerobot/pusht@v3.0/"])
+    def test_an_address_without_datasets_is_told_how_to_write_it(self, path):
+        right = path.rstrip("/").replace("hf://", "hf://datasets/")
+        with pytest.raises(NotADatasetError, match=rf"at '{path}': write '{right}'"):
+            reel.open_dataset(path)
+
+    def test_addresses_elsewhere_are_not_taken_for_folders(self):
+        with pytest.raises(NotADatasetError, match="at 's3://bucket/arm': give a folder"):
+            reel.open_dataset("s3://bucket/arm")
+
+    def test_nothing_is_written_to_an_address(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(NotADatasetError, match="not 'hf://datasets/owner/name'"):
+            reel.create_dataset("hf://datasets/owner/name", fps=30, features={})
+        assert list(tmp_path.iterdir()) == []
+
     @pytest.mark.parametrize("path", ["arm", "../data/arm", "/data/arm", "./arm"])
     def test_other_paths_are_not_taken_for_one(self, path):
         with pytest.raises(NotADatasetError) as caught:

@@ -2,7 +2,7 @@
 
 ::
 
-    reading      open_dataset, Dataset, Episode, Mixture, SampleSpec, Window
+    reading      open_dataset, save_view, Dataset, Episode, Mixture, SampleSpec, Window
     caching      Jpeg, Raw: the pictures of a training cache, see Dataset.materialize
     recording    create_dataset, resume_dataset, Recorder, Feature, Depth, Encoding
     replaying    ReplayBuffer
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roboreel.dataset import Episode as Episode
     from roboreel.dataset import Mixture as Mixture
     from roboreel.dataset import open_dataset as open_dataset
+    from roboreel.dataset import save_view as save_view
     from roboreel.dataset.cache import Jpeg as Jpeg
     from roboreel.dataset.cache import Raw as Raw
     from roboreel.errors import DatasetError as DatasetError
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from roboreel.shards import write_shards as write_shards
     from roboreel.video.encoding import Encoding as Encoding
     from roboreel.window import Window as Window
+
+from roboreel.version import __version__
 
 _HOMES = {
     "Dataset": "roboreel.dataset",
@@ -57,10 +60,10 @@ _HOMES = {
     "open_dataset": "roboreel.dataset",
     "open_shards": "roboreel.shards",
     "resume_dataset": "roboreel.record.recorder",
+    "save_view": "roboreel.dataset",
     "write_shards": "roboreel.shards",
 }
 
-__version__ = "0.1.0"
 __all__ = [*_HOMES, "__version__"]  # noqa: PLE0604  # spelled once, above
 
 

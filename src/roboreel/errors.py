@@ -26,9 +26,16 @@
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
+    ├── QueryError              (ValueError)         a condition on episodes that cannot be answered
+    ├── ViewError               (ValueError)         a saved view that is not there or does not fit
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
-    ├── DatasetInUseError       (RuntimeError)       somebody else records into a dataset
+    ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
+    ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
+    ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
+    ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
+    ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
@@ -45,21 +52,28 @@ __all__ = [
     "ExampleError",
     "FeatureError",
     "FeatureNotFoundError",
+    "ForeignChangeError",
     "FrameError",
     "MetadataError",
     "MissingFileError",
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
+    "QueryError",
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
+    "StaleDatasetError",
     "TaskNotFoundError",
+    "TooLargeError",
+    "TooManyFilesError",
     "TooSlowError",
+    "UndoError",
     "UnsafePathError",
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
     "UnsupportedVideoError",
+    "ViewError",
     "WindowError",
 ]
 
@@ -81,7 +95,7 @@ class MetadataError(DatasetError, ValueError):
 
 
 class UnsafePathError(DatasetError, ValueError):
-    """A path template or a name would lead out of the dataset's folder."""
+    """A path template, a name or a symbolic link would lead out of the dataset's folder."""
 
 
 class EpisodeNotFoundError(DatasetError, IndexError):
@@ -164,16 +178,44 @@ class ExampleError(DatasetError, ValueError):
     """An example does not fit the features it was declared to have."""
 
 
+class QueryError(DatasetError, ValueError):
+    """A condition on episodes cannot be understood, or names what does not exist."""
+
+
+class ViewError(DatasetError, ValueError):
+    """A saved view is not there, or was saved from another state of its dataset."""
+
+
 class CacheError(DatasetError, ValueError):
     """A training cache is not there, or was made from another state of its dataset."""
 
 
 class DatasetInUseError(DatasetError, RuntimeError):
-    """Somebody else records into a dataset, recovers it or compacts it."""
+    """Another process changes a dataset."""
+
+
+class ForeignChangeError(DatasetError, PermissionError):
+    """A change that another user decided was interrupted, and is not finished unasked."""
+
+
+class UndoError(DatasetError, RuntimeError):
+    """A change cannot be undone, or there is none."""
+
+
+class StaleDatasetError(DatasetError, RuntimeError):
+    """A dataset has changed since a plan for it was made."""
 
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class TooLargeError(DatasetError, ValueError):
+    """Values do not fit in the memory budget."""
+
+
+class TooManyFilesError(DatasetError, OSError):
+    """The process, or the system, may not open another file."""
 
 
 class TooSlowError(DatasetError, TimeoutError):

@@ -22,23 +22,81 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 
 __all__ = [
+    "Box",
+    "Fit",
     "ImageSize",
     "Layout",
+    "box_of",
     "decode_image",
     "decode_images",
     "encode_jpeg",
     "encode_png",
     "encode_tiff",
+    "image_shape",
     "image_size",
 ]
 
 Layout = Literal["chw", "hwc"]
 """Order of the axes of an image: channels first or channels last."""
 
+Fit = Literal["stretch", "pad"]
+"""How an image of other proportions fills a size: by changing them, or with black bars."""
+
 _MOST_PIXELS = 2**26
 """67 million, eight times 4K: more is taken for a corrupt or hostile header."""
 _PIXEL_TYPES = frozenset(["uint8", "uint16", "int32", "float32"])
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}
+
+
+def image_shape(height: int, width: int, channels: int, layout: Layout) -> tuple[int, int, int]:
+    """Return the shape of an image in a layout."""
+    return (channels, height, width) if layout == "chw" else (height, width, channels)
+
+
+class Box(NamedTuple):
+    """Where an image lies inside a larger one, between bars."""
+
+    outer: tuple[int, int]
+    """Height and width of the whole, with the bars."""
+    top: int
+    left: int
+    size: tuple[int, int]
+    """Height and width of the image itself."""
+
+    def inside(self, images: NDArray[Any], layout: Layout) -> NDArray[Any]:
+        """Return the part of images that lies in the box, as a view."""
+        rows = slice(self.top, self.top + self.size[0])
+        columns = slice(self.left, self.left + self.size[1])
+        return images[..., rows, columns] if layout == "chw" else images[..., rows, columns, :]
+
+    def padded(self, image: NDArray[Any], layout: Layout) -> NDArray[Any]:
+        """Return an image of the box's size with its bars."""
+        if self.size == self.outer:
+            return image
+        channels = image.shape[0 if layout == "chw" else 2]
+        whole = np.zeros(image_shape(*self.outer, channels, layout), image.dtype)
+        self.inside(whole, layout)[...] = image
+        return whole
+
+
+def box_of(stored: tuple[int, ...], size: tuple[int, int], fit: Fit) -> Box:
+    """Return where an image lies when it fills a size.
+
+    Args:
+        stored: Height and width of the image.
+        size: Height and width that it is brought to.
+        fit: ``"stretch"`` fills all of it. ``"pad"`` keeps the proportions, to the nearest pixel,
+            with the image in the middle.
+    """
+    if fit == "stretch":
+        return Box(size, 0, 0, size)
+    (height, width), (own_height, own_width) = size, stored
+    # Whole numbers, so that the box is the same on every machine: the side that fits first is full.
+    if own_height * width >= own_width * height:
+        inner = (height, max(1, (2 * own_width * height + own_height) // (2 * own_height)))
+    else:
+        inner = (max(1, (2 * own_height * width + own_width) // (2 * own_width)), width)
+    return Box(size, (height - inner[0]) // 2, (width - inner[1]) // 2, inner)
 
 
 class ImageSize(NamedTuple):

@@ -97,6 +97,7 @@ class ThreadPool:
     ) -> Job[Result]:
         """Have a call made, and return at once."""
         job = Job(partial(function, *arguments, **keywords))
+        self._unused = False
         self._jobs.put(job)
         if len(self._workers) < self.threads:
             unfinished = next(self._submitted) - sum(worker.finished for worker in self._workers)
@@ -118,7 +119,9 @@ class ThreadPool:
 
         An interrupt may strike here too: call it again. A later call of `submit` starts new threads.
         """
-        _dismiss(self._jobs, self._workers)
+        if self._unused:
+            return  # At the exit of the interpreter, when what follows may be gone already.
+        _dismiss(self._jobs)
         for worker in self._workers:
             worker.wait()
         self._finalizer.detach()
@@ -131,10 +134,11 @@ class ThreadPool:
         self.close()
 
     def _begin_anew(self) -> None:
+        self._unused = True
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._workers: list[_Worker] = []
         self._submitted = count(1)  # Increments in C, so that threads can share it.
-        self._finalizer = weakref.finalize(self, _dismiss, self._jobs, self._workers)
+        self._finalizer = weakref.finalize(self, _dismiss, self._jobs)
         self._finalizer.atexit = False
 
 
@@ -181,6 +185,9 @@ class _Worker:
             self.finished += 1
             job.finish()
             del job  # The next one may be long in coming.
+        # For the next thread. One sign per thread would not do: an interrupt in `submit` leaves a
+        # thread that the pool does not know, and it would take the sign of another.
+        self._jobs.put(None)
         self._running.release()
 
 
@@ -193,7 +200,7 @@ def _results(jobs: list[Job[Result]]) -> Iterator[Result]:
             job.cancel()
 
 
-def _dismiss(jobs: SimpleQueue[Job[Any] | None], workers: Sequence[_Worker]) -> None:
+def _dismiss(jobs: SimpleQueue[Job[Any] | None]) -> None:
     while True:
         try:
             job = jobs.get_nowait()
@@ -202,8 +209,7 @@ def _dismiss(jobs: SimpleQueue[Job[Any] | None], workers: Sequence[_Worker]) -> 
         if job is not None:
             job.cancel()
             job.finish()
-    for _ in workers:
-        jobs.put(None)
+    jobs.put(None)
 
 
 def _close_all() -> None:

@@ -113,7 +113,8 @@ def _wrong_ends(manifest: Manifest, camera: str, videos: Sequence[VideoFile]) ->
         f"fps: for episode {episodes.number[first]} it is {clips.stop_s[first]:.3f} s instead of "
         f"{end_s:.3f} s."
     )
-    yield finding("RR404", what, severity="note", feature=camera)
+    is_v3 = manifest.version.startswith("v3")
+    yield finding("RR404", what, severity="note", feature=camera, fixable=is_v3)
 
 
 def _differences_from_info(

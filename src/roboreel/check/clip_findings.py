@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.check.clip_places import FileClips, find_misfits
+from roboreel.check.clip_places import FileClips, find_misfits, mended_places
 from roboreel.check.clip_times import far_images
 from roboreel.check.words import counted, name_episodes
 from roboreel.errors import DatasetError, MissingImageError
@@ -91,7 +91,8 @@ class _Report:
         self._file = file
         self._clips = placed.clips
         # In v2.x the metadata holds no times that could be mended.
-        self._is_fixable = context.manifest.version.startswith("v3")
+        is_v3 = context.manifest.version.startswith("v3")
+        self._is_fixable = is_v3 and mended_places(placed) is not None
 
     def shifted(self, misfit: Misfit) -> Iterator[Finding]:
         """Yield clips that start at the wrong image: all of the file in one, or each of them."""

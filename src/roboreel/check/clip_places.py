@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["FileClips", "Misfit", "PlacedClips", "find_misfits", "place_clips", "video_fps"]
+__all__ = [
+    "FileClips",
+    "Misfit",
+    "PlacedClips",
+    "find_misfits",
+    "mended_places",
+    "place_clips",
+    "video_fps",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,6 +168,26 @@ def _claims_overlap(placed: PlacedClips, at: int) -> bool:
         return False
     overlap_s = placed.clips.stop_s[at - 1] - placed.clips.start_s[at]
     return bool(np.isfinite(overlap_s) and overlap_s >= 0.5 / placed.clips.fps)
+
+
+def mended_places(placed: PlacedClips) -> NDArray[np.int64] | None:
+    """Return the image that each clip should start at, ``(K,)``; None if that cannot be told.
+
+    If there is an image for each frame, the clips follow one another. Otherwise only those move that
+    take the images of a neighbour and leave as many of their own.
+    """
+    length = placed.clips.length
+    if placed.num_images == placed.clips.num_frames:
+        return np.cumsum(length) - length
+    if (np.abs(placed.off_s) >= 0.5 / placed.clips.fps).any():
+        return None
+    first = placed.first.copy()
+    for misfit in find_misfits(placed):
+        if misfit.kind == "shifted":
+            first[misfit.start : misfit.stop] -= misfit.images
+    bounds = np.append(first, placed.num_images)
+    fits = len(first) > 0 and first[0] >= 0 and (first + length <= bounds[1:]).all()
+    return first if fits else None
 
 
 def video_fps(table: PacketTable) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.check.checks import NotChecked
+from roboreel.check.fixable import settle_fixable
 from roboreel.check.result import Findings
 from roboreel.errors import DatasetError
 from roboreel.findings import RULES, TIERS, Finding, Tier, finding
@@ -91,7 +92,7 @@ class Ledger:
         return Findings(
             root=root,
             tier=self._tier,
-            found=tuple(dict.fromkeys(found)),
+            found=tuple(settle_fixable(dict.fromkeys(found))),
             checked=tuple(code for code in RULES if code in self._checked - self._missed.keys()),
             not_checked={code: self._missed[code] for code in RULES if code in self._missed},
         )

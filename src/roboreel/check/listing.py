@@ -1,4 +1,4 @@
-"""Which files a dataset's folder has. They are listed, not opened."""
+"""Which files a dataset's folder has."""
 
 from __future__ import annotations
 

@@ -86,7 +86,12 @@ def _scan(context: Context, ledger: Ledger) -> None:
     scans = [scan for scan in SCANS if ledger.wants(scan.codes)]
     codes = [*PASS_CODES, *(code for scan in scans for code in scan.codes)]
     if ledger.wants(codes):
-        ledger.run(codes, lambda: scan_rows(context, [scan(context) for scan in scans]))
+        # Whether a part cannot be read is seen by reading it.
+        reads = ledger.wants(("RR213",))
+        ledger.run(
+            codes,
+            lambda: scan_rows(context, [scan(context) for scan in scans], reads_values=reads),
+        )
 
 
 def _unopenable(error: DatasetError, root: Path) -> Finding:

@@ -12,6 +12,7 @@ from roboreel.check.words import enumerated, name_episodes
 from roboreel.errors import DatasetError, MissingFileError
 from roboreel.findings import finding
 from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.storage.parquet import starts_as_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,10 +27,17 @@ PASS_CODES = ("RR201", "RR213")
 """What the pass itself finds: files and row groups that cannot be read."""
 
 
-def scan_rows(context: Context, scans: Sequence[Scan]) -> Iterator[Outcome]:
+def scan_rows(
+    context: Context, scans: Sequence[Scan], *, reads_values: bool = False
+) -> Iterator[Outcome]:
     """Let scans look at every row of the wanted episodes' files, and yield what they say.
 
     Memory holds one block of one file at a time, with the counters of that file.
+
+    Args:
+        context: The dataset under check.
+        scans: What to look for.
+        reads_values: Whether to read all values, also if no scan looks at them.
     """
     episodes = context.manifest.episodes
     files = [
@@ -37,7 +45,7 @@ def scan_rows(context: Context, scans: Sequence[Scan]) -> Iterator[Outcome]:
         for number, positions in enumerate(context.positions_by_data_file)
         if context.wanted[positions].any()
     ]
-    reads_values = any(scan.reads_values() for scan in scans)
+    reads_values = reads_values or any(scan.reads_values() for scan in scans)
     for done, (_, number) in enumerate(sorted(files)):
         context.report_progress("Data files", done, len(files))
         yield from _scan_file(context, number, scans, reads_values=reads_values)
@@ -86,7 +94,8 @@ def _unreadable(context: Context, number: int, error: Exception) -> Iterator[Fin
         f"The data file of {name_episodes(numbers)} is not a readable Parquet file. {reason}",
         file=path,
         episode=int(numbers[0]) if len(numbers) == 1 else None,
-        fixable=size_bytes > 0,
+        # The columns of another file tell what the pages of this one are.
+        fixable=len(context.manifest.data_files) > 1 and starts_as_parquet(context.root / path),
     )
 
 

@@ -45,7 +45,8 @@ class EpisodeRows(Scan):
         strangers = {n: runs for n, runs in file.runs.items() if n not in listed}
         for position in file.positions[self.context.wanted[file.positions]].tolist():
             number, length = int(episodes.number[position]), int(episodes.length[position])
-            stored = sum(stop - start for start, stop in file.runs.get(number, []))
+            runs = file.runs.get(number, [])
+            stored = sum(stop - start for start, stop in runs)
             if stored == length:
                 continue
             if not stored and strangers:
@@ -64,6 +65,7 @@ class EpisodeRows(Scan):
                 file=file.path,
                 episode=number,
                 rows=file.dataset_rows(position, 0, length),
+                fixable=len(runs) == 1,
             )
         if strangers and listed & file.runs.keys():
             rows = sum(stop - start for runs in strangers.values() for start, stop in runs)
@@ -107,6 +109,7 @@ class EpisodeRows(Scan):
             f"the metadata, the file has {counted(file.num_rows, 'row')}.",
             file=file.path,
             episode=int(numbers[0]) if len(numbers) == 1 else None,
+            fixable=len(numbers) == 1 and file.num_rows > 0,
         )
 
 
@@ -202,6 +205,8 @@ class FrameCount(Scan):
                 episode=number,
                 feature=_FRAME,
                 rows=file.dataset_rows(position, first, stop - start),
+                # Rows that are only out of order can be sorted.
+                fixable=np.array_equal(np.sort(found), np.arange(stop - start)),
             )
 
 
@@ -230,6 +235,8 @@ class Tasks(Scan):
         tasks = self.context.manifest.tasks
         values = column.values
         nulls = np.zeros(len(values), bool) if column.nulls is None else column.nulls
+        if values.dtype.kind == "f":  # NaN is no task either.
+            nulls = nulls | ~np.isfinite(values)
         there = np.unique(values[~nulls])
         self._used.update(int(task) for task in there)
         # Without any task, RR111 says that the table is missing.
@@ -277,6 +284,8 @@ class Tasks(Scan):
                 episode=number,
                 feature=TASK_NUMBER,
                 rows=file.dataset_rows(position, int(rows[0]), int(rows[-1]) + 1),
+                # Then all of its rows have it.
+                fixable=len(self.context.manifest.episodes.tasks_of(position)) == 1,
             )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.video.packet_table import Coding, PacketTable
 
-__all__ = ["VideoFile", "read_video", "survey"]
+__all__ = ["VideoFile", "codec_name", "read_video", "survey"]
 
 # So many packets tell whether a file without a keyframe table has keyframes only.
 _PACKETS_LOOKED_AT = 64
@@ -113,7 +113,7 @@ def survey(
     return VideoFile(
         file=file,
         positions=positions,
-        codec=_CODEC_NAMES.get(table.coding.codec, table.coding.codec),
+        codec=codec_name(table.coding),
         size=table.coding.image_size,
         bits=_bits(table.coding),
         num_images=len(table.ticks),
@@ -128,6 +128,11 @@ def survey(
 
 # FFmpeg's names of decoders that are not those of codecs.
 _CODEC_NAMES = {"libdav1d": "av1", "libaom-av1": "av1", "libvpx-vp9": "vp9"}
+
+
+def codec_name(coding: Coding) -> str:
+    """Return FFmpeg's name of a video's codec."""
+    return _CODEC_NAMES.get(coding.codec, coding.codec)
 
 
 def _has_false_keyframes(path: Path, table: PacketTable) -> bool:

@@ -14,10 +14,13 @@ from roboreel.cli.compact import compact
 from roboreel.cli.console import print_error
 from roboreel.cli.demo import demo
 from roboreel.cli.export import export
+from roboreel.cli.history import history
 from roboreel.cli.info import info
 from roboreel.cli.recover import recover
+from roboreel.cli.repair import repair
 from roboreel.cli.report import report
 from roboreel.cli.stats import stats
+from roboreel.cli.undo import undo
 from roboreel.cli.view import view
 from roboreel.errors import DatasetError
 
@@ -35,12 +38,15 @@ app = typer.Typer(
 app.command()(info)
 app.command()(stats)
 app.command(cls=CheckCommand)(check)
+app.command()(repair)
 app.command()(report)
 app.command()(view)
 app.command()(export)
 app.add_typer(cache, name="cache")
 app.command()(compact)
 app.command()(recover)
+app.command()(undo)
+app.command()(history)
 app.command()(demo)
 app.command("sample", hidden=True)(demo)  # its name until 0.1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roboreel.check.selection import select_codes
 from roboreel.dataset.episode_numbers import parse_episodes
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ __all__ = [
     "EpisodesOption",
     "FolderArgument",
     "JsonOption",
+    "YesOption",
+    "parse_codes_option",
     "parse_episodes_option",
     "select_episodes",
 ]
@@ -32,7 +34,7 @@ DatasetArgument = Annotated[
     ),
 ]
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
+    str, typer.Argument(metavar="FOLDER", help="The dataset's folder.", show_default=False)
 ]
 EpisodesOption = Annotated[
     str | None,
@@ -42,6 +44,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done, and change nothing.")
 ]
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
@@ -55,7 +59,7 @@ def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
     return dataset if numbers is None else dataset.select(numbers)
 
 
-def parse_episodes_option(episodes: str | None) -> list[int] | None:
+def parse_episodes_option(episodes: str | None, option: str = "--episodes") -> list[int] | None:
     """Return the numbers of the episodes that were asked for; None for all.
 
     Raises:
@@ -66,4 +70,18 @@ def parse_episodes_option(episodes: str | None) -> list[int] | None:
     try:
         return parse_episodes(episodes)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--episodes'") from error
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
+
+
+def parse_codes_option(text: str, option: str) -> list[str]:
+    """Return the codes of rules, or beginnings of codes, that were asked for.
+
+    Raises:
+        typer.BadParameter: No rule has such a code.
+    """
+    codes = [code for code in text.replace(" ", ",").split(",") if code]
+    try:
+        select_codes(codes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
+    return codes

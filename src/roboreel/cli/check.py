@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -15,43 +14,44 @@ from roboreel.check import Findings, check_dataset
 from roboreel.check.baseline import read_baseline, without_known, write_baseline
 from roboreel.check.github import format_github
 from roboreel.check.sarif import to_sarif
-from roboreel.check.selection import select_codes
 from roboreel.check.text import format_text
-from roboreel.cli.arguments import DatasetArgument, EpisodesOption, parse_episodes_option
-from roboreel.cli.console import literal, output, print_json, print_line, progress_bar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from roboreel.cli.arguments import (
+    DatasetArgument,
+    EpisodesOption,
+    parse_codes_option,
+    parse_episodes_option,
+)
+from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
 
 __all__ = ["CheckCommand", "check"]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-class TierName(Enum):
+class TierName(str, Enum):
     """The values of --tier."""
 
-    metadata = "metadata"
-    numbers = "numbers"
-    index = "index"
-    deep = "deep"
+    METADATA = "metadata"
+    NUMBERS = "numbers"
+    INDEX = "index"
+    DEEP = "deep"
 
 
-class SeverityName(Enum):
+class SeverityName(str, Enum):
     """The values of --fail-on."""
 
-    error = "error"
-    warning = "warning"
-    note = "note"
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
 
 
-class FormatName(Enum):
+class FormatName(str, Enum):
     """The values of --format."""
 
-    text = "text"
-    json = "json"
-    sarif = "sarif"
-    github = "github"
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 class CheckCommand(TyperCommand):
@@ -78,7 +78,7 @@ def check(
     episodes: EpisodesOption = None,
     form: Annotated[
         FormatName, typer.Option("--format", help="How to print the findings.")
-    ] = FormatName.text,
+    ] = FormatName.TEXT,
     baseline: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Leave out the findings that this file lists."),
@@ -89,7 +89,7 @@ def check(
     ] = False,
     fail_on: Annotated[
         SeverityName, typer.Option(help="Exit with 1 if there are findings as severe as this.")
-    ] = SeverityName.error,
+    ] = SeverityName.ERROR,
 ) -> None:
     """Find what is wrong with a dataset. Nothing is changed.
 
@@ -98,14 +98,14 @@ def check(
     if update and baseline is None:
         raise typer.BadParameter("Name the file with --baseline.", param_hint="'--write-baseline'")
     known = {} if baseline is None or update else read_baseline(baseline)
-    with _progress() as on_progress:
+    with ProgressReport() as progress:
         findings = check_dataset(
             path,
             tier=None if tier is None else tier.value,
-            only=_codes(only, "--only"),
-            ignore=_codes(ignore, "--ignore"),
+            only=parse_codes_option(only, "--only"),
+            ignore=parse_codes_option(ignore, "--ignore"),
             episodes=parse_episodes_option(episodes),
-            on_progress=on_progress,
+            on_progress=progress.show,
         )
     if update and baseline is not None:
         write_baseline(baseline, findings)
@@ -116,36 +116,14 @@ def check(
     raise typer.Exit(findings.exit_code(fail_on.value))
 
 
-def _codes(text: str, option: str) -> list[str]:
-    codes = [code for code in text.replace(" ", ",").split(",") if code]
-    try:
-        select_codes(codes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
-    return codes
-
-
 def _print(findings: Findings, form: FormatName) -> None:
-    if form is FormatName.json:
+    if form is FormatName.JSON:
         print_json(findings.to_json())
-    elif form is FormatName.sarif:
+    elif form is FormatName.SARIF:
         print_json(to_sarif(findings, version=__version__))
-    elif form is FormatName.github:
+    elif form is FormatName.GITHUB:
         print(format_github(findings))
     else:
         for line in format_text(findings, width=min(output.width, 100)).splitlines():
             style = _STYLES.get(line.split(" ", 1)[0])
             output.print(literal(line), style=style, soft_wrap=True)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    with progress_bar() as progress:
-        bars: dict[str, Any] = {}
-
-        def show(what: str, done: int, total: int) -> None:
-            if what not in bars:
-                bars[what] = progress.add_task(what, total=total)
-            progress.update(bars[what], completed=done)
-
-        yield show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -10,7 +11,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from roboreel.text import readable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
 __all__ = [
+    "ProgressReport",
     "errors",
     "literal",
     "output",
@@ -32,7 +39,7 @@ def literal(text: str) -> str:
 
     A task may hold anything: an escape sequence in it must not reach the terminal.
     """
-    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+    return escape(readable(text))
 
 
 def print_line(text: str) -> None:
@@ -79,3 +86,37 @@ def progress_bar() -> Progress:
         TimeRemainingColumn(),
         console=errors if errors.is_terminal else Console(quiet=True),
     )
+
+
+class ProgressReport:
+    """Bars for work that says by itself how far it is, one for each kind of work."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+        self._bars: dict[str, Any] = {}
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Show how much of something is done."""
+        if self._progress is None:
+            self._progress = progress_bar()
+            self._progress.start()
+        if what not in self._bars:
+            self._bars[what] = self._progress.add_task(literal(what), total=total)
+        self._progress.update(self._bars[what], completed=done)
+
+    def pause(self) -> None:
+        """Leave the terminal to others, until there is more to show."""
+        if self._progress is not None:
+            self._progress.stop()
+        self._progress, self._bars = None, {}
+
+    def __enter__(self) -> ProgressReport:  # noqa: PYI034  # Self is in Python 3.11
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.pause()

@@ -1,21 +1,47 @@
-"""Several files of a folder change at once, or not at all: lock, prepare, decide, carry out.
+"""Several files of a folder change at once, or not at all: lock, prepare, decide, carry out, undo.
 
 A `Workshop` says which folder changes and which of its files may. Under `locked`, a `Commit` prepares
-files and decides; `finish_commit` carries out what a process that died had decided.
+files and decides; `finish_commit` carries out what a process that died had decided. A commit that is
+given a `Change` keeps the old files, and `undo_change` brings them back.
 """
 
+from roboreel.commit.carry_out import (
+    damaged_commit,
+    drop_commit,
+    finish_commit,
+    has_commit,
+    set_aside_commit,
+)
+from roboreel.commit.change import Change, FileChange, PastChange
 from roboreel.commit.lock import lock_folder, locked
 from roboreel.commit.prepare import Commit
-from roboreel.commit.steps import drop_commit, finish_commit, has_commit
-from roboreel.commit.workshop import WORKSHOP, Workshop
+from roboreel.commit.undo import (
+    check_undoable,
+    list_changes,
+    newest_change,
+    purge_changes,
+    undo_change,
+)
+from roboreel.commit.workshop import STORE, WORKSHOP, Workshop
 
 __all__ = [
+    "STORE",
     "WORKSHOP",
+    "Change",
     "Commit",
+    "FileChange",
+    "PastChange",
     "Workshop",
+    "check_undoable",
+    "damaged_commit",
     "drop_commit",
     "finish_commit",
     "has_commit",
+    "list_changes",
     "lock_folder",
     "locked",
+    "newest_change",
+    "purge_changes",
+    "set_aside_commit",
+    "undo_change",
 ]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
+from roboreel.commit.links import check_no_links
 from roboreel.errors import DatasetInUseError
+from roboreel.files import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +24,18 @@ def lock_folder(workshop: Workshop) -> FileLock:
 
     Raises:
         DatasetInUseError: Another process holds it, or another recorder of this one.
+        UnsafePathError: A file or folder that may change is a symbolic link.
     """
-    workshop.path.mkdir(parents=True, exist_ok=True)
+    # First of all: the lock itself would be made through a link.
+    check_no_links(workshop)
+    make_folder(workshop.path)
     lock = FileLock(workshop.path / "lock", timeout=0, thread_local=False)
     try:
         lock.acquire()
     except Timeout:
         raise DatasetInUseError(
-            "Another process records into this dataset, recovers it or compacts it: close that "
-            f"recorder first, or wait for it, {str(workshop.root)!r}."
+            "Another process changes this dataset (it records, recovers, compacts, repairs or "
+            f"edits): close that recorder first, or wait for it, {str(workshop.root)!r}."
         ) from None
     return lock
 
@@ -41,6 +46,7 @@ def locked(workshop: Workshop) -> Iterator[None]:
 
     Raises:
         DatasetInUseError: Another process holds it, or another recorder of this one.
+        UnsafePathError: A file or folder that may change is a symbolic link.
     """
     lock = lock_folder(workshop)
     try:

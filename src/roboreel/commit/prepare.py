@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from roboreel.commit.steps import Step, finish_commit, in_parallel, write_steps
+from roboreel.commit.carry_out import finish_commit, in_parallel
+from roboreel.commit.real_folder import RealFolder
+from roboreel.commit.steps import Decision, Step, is_allowed, write_decision
+from roboreel.commit.store import describe_change, next_number
 from roboreel.errors import UnsafePathError
-from roboreel.files import sync_directory, sync_file
+from roboreel.files import make_folder, sync_directory, sync_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from roboreel.commit.change import Change
     from roboreel.commit.workshop import Workshop
 
 __all__ = ["Commit"]
 
 
 class Commit:
-    """Files that will appear in a folder, or leave it, in the order given.
+    """Files that will appear in a folder, move in it, or leave it, in the order given.
 
     The files are prepared in the workshop. `run` waits until they are on the disk, decides by
     renaming the folder they are in, and then moves them one by one. A process that dies before the
@@ -27,14 +33,19 @@ class Commit:
     does. Choose the order so that readers find a whole dataset between any two steps.
 
     Args:
-        workshop: The folder that changes. The caller holds its lock.
+        workshop: The folder that changes. The caller holds its lock, and has finished what an
+            earlier process had decided.
+        change: What the change is. If given, old files are moved to the undo store, from where
+            `undo_change` brings them back; if not, they are gone.
     """
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: Workshop, *, change: Change | None = None) -> None:
         self._workshop = workshop
+        self._change = change
+        self._folder = RealFolder(workshop.root)
         # What an earlier process prepared and did not decide can be made again.
         shutil.rmtree(workshop.staged, ignore_errors=True)
-        workshop.staged.mkdir(parents=True)
+        make_folder(workshop.staged)
         self._steps: list[Step] = []
 
     def add(self, target: str) -> Path:
@@ -42,11 +53,13 @@ class Commit:
 
         Raises:
             UnsafePathError: The workshop does not allow changes there.
+            ValueError: The file there was removed or moved by an earlier step.
         """
-        # The ending stays, since writers choose a container format by it.
-        name = f"{len(self._steps):05d}{PurePosixPath(target).suffix}"
-        self._append(Step(name, target))
-        return self._workshop.staged / name
+        self._check_allowed(target, self._workshop.allows(target))
+        if any(target == (s.target if s.leaves else s.source) for s in self._steps):
+            # Carried out again after a crash, that step would take the new file.
+            raise ValueError(f"{target!r} was removed or moved by an earlier step.")
+        return self._stage(target)
 
     def remove(self, target: str) -> None:
         """Have a file leave the folder.
@@ -54,26 +67,99 @@ class Commit:
         Raises:
             UnsafePathError: The workshop does not allow changes there.
         """
-        self._append(Step(None, target))
+        self._check_allowed(target, self._workshop.allows(target))
+        self._steps.append(Step(target))
+
+    def move(self, source: str, target: str) -> None:
+        """Give a file of the folder another place in it. Its bytes are neither read nor copied.
+
+        Raises:
+            UnsafePathError: The workshop does not allow changes at one of the paths.
+            ValueError: There is no such file, the new place is taken, or another step has to do
+                with one of the two.
+        """
+        for path in (source, target):
+            allowed = self._workshop.allows_move(path) or self._workshop.allows_store(path)
+            self._check_allowed(path, allowed)
+            if any(path in (step.target, step.source) for step in self._steps):
+                raise ValueError(f"{path!r} is part of two steps: a move must be the only one.")
+        if not self._folder.stat(source) or self._folder.stat(target):
+            raise ValueError(
+                f"{source!r} cannot move to {target!r}: there is no such file, or the place is taken."
+            )
+        self._steps.append(Step(target, source=source))
 
     def run(self) -> None:
         """Carry out all steps; when this returns, they are on the disk."""
+        self._check_same_disk()
+        decision = self._decide()
         staged = self._workshop.staged
-        listed = write_steps(staged, self._steps)
-        names = [step.staged for step in self._steps if step.staged is not None]
+        listed = write_decision(staged, decision)
+        names = [step.staged for step in decision.steps if step.staged is not None]
         in_parallel(_sync, [listed, *(staged / name for name in names), staged])
         staged.rename(self._workshop.decided)
         sync_directory(self._workshop.path)
         finish_commit(self._workshop)
 
-    def _append(self, step: Step) -> None:
+    def extend(self, steps: Iterable[Step]) -> None:
+        """Add steps that bring old files back.
+
+        Raises:
+            UnsafePathError: The workshop does not allow one of them.
+        """
+        for step in steps:
+            self._check_allowed(step.target, is_allowed(step, self._workshop))
+            self._steps.append(step)
+
+    def _decide(self) -> Decision:
+        change = self._change
+        if change is None or not change.undoable or not self._steps:
+            return Decision(self._steps, purge=change is not None and not change.undoable)
+        number = next_number(self._workshop)
+        steps = self._kept()
+        described = describe_change(self._workshop, number, change, steps)
+        # The last step: a change is part of the history once it is made.
+        self._stage(self._workshop.change_path(number)).write_text(
+            described.to_json(), encoding="utf-8"
+        )
+        return Decision([*steps, self._steps[-1]], number)
+
+    def _kept(self) -> list[Step]:
+        """Return the steps; the first that touches an old file keeps it."""
+        seen: set[str] = set()
+        steps = []
+        for step in self._steps:
+            old = step.target not in seen and self._folder.stat(step.target) is not None
+            steps.append(replace(step, keep=old))
+            seen.add(step.target)
+        return steps
+
+    def _stage(self, target: str) -> Path:
+        # The ending stays, since writers choose a container format by it.
+        name = f"{len(self._steps):05d}{PurePosixPath(target).suffix}"
+        self._steps.append(Step(target, name))
+        return self._workshop.staged / name
+
+    def _check_same_disk(self) -> None:
+        # Files are renamed, which no system does from one disk to another.
+        root, ours = self._workshop.root, self._workshop.staged.stat().st_dev
+        for folder in {(root / step.target).parent for step in self._steps}:
+            there = next(path for path in (folder, *folder.parents) if path.exists())
+            if there.stat().st_dev != ours:
+                raise UnsafePathError(
+                    f"{str(there)!r} is on another disk than the dataset's folder, so its files "
+                    f"cannot change together with the others. Copy the dataset to one disk: "
+                    f"{str(root)!r}."
+                )
+
+    def _check_allowed(self, path: str, allowed: bool) -> None:
         # Here too: a step that is refused only after the decision could never be finished.
-        if not self._workshop.allows(step.target):
+        if not allowed:
             raise UnsafePathError(
-                f"A commit may not change {step.target!r}: it changes files below "
-                f"{', '.join(self._workshop.folders)}, in {str(self._workshop.root)!r}."
+                f"A commit may not change {path!r}: it changes files that end in "
+                f"{', '.join(self._workshop.suffixes)} below {', '.join(self._workshop.folders)}, "
+                f"in {str(self._workshop.root)!r}."
             )
-        self._steps.append(step)
 
 
 def _sync(path: Path) -> None:

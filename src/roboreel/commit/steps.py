@@ -1,125 +1,138 @@
-"""The steps of a decided commit: listed on disk, and carried out from any point."""
+"""The steps of a decided commit, as a list on disk."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
-from roboreel.files import sync_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
     from roboreel.commit.workshop import Workshop
 
-__all__ = ["Step", "drop_commit", "finish_commit", "has_commit", "in_parallel", "write_steps"]
+__all__ = [
+    "STEPS",
+    "Decision",
+    "Step",
+    "UnreadableStepsError",
+    "is_allowed",
+    "read_decision",
+    "write_decision",
+]
 
-_STEPS = "steps.json"
+STEPS = "steps.json"
+
+
+class UnreadableStepsError(CorruptFileError):
+    """The list of steps is damaged, so what was decided is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One file appears, replaces another, or leaves."""
+    """One file appears, replaces another, moves, or leaves. Paths are below the folder that changes."""
 
-    staged: str | None
-    """Name of the prepared file; None if the target leaves."""
     target: str
-    """Path below the folder that changes, with slashes."""
+    """Where the file appears, or which one leaves."""
+    staged: str | None = None
+    """Name of the prepared file that appears."""
+    source: str | None = None
+    """Path of the file that moves."""
+    keep: bool = False
+    """Whether the old file at the target is kept, so that the change can be undone."""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the target leaves."""
+        return self.staged is None and self.source is None
 
 
-def write_steps(folder: Path, steps: Sequence[Step]) -> Path:
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """All that a commit does, once it is decided."""
+
+    steps: Sequence[Step]
+    number: int | None = None
+    """Number of the change that keeps old files; None if it keeps none."""
+    purge: bool = False
+    """Whether all old files that were ever kept are deleted."""
+
+
+def write_decision(folder: Path, decision: Decision) -> Path:
     """Write the list of steps beside the prepared files, and return its path; nothing is synced."""
-    path = folder / _STEPS
-    path.write_text(json.dumps([(step.staged, step.target) for step in steps]), encoding="utf-8")
+    path = folder / STEPS
+    listed = {
+        "steps": [[step.staged, step.target, step.source, step.keep] for step in decision.steps],
+        "number": decision.number,
+        "purge": decision.purge,
+    }
+    path.write_text(json.dumps(listed), encoding="utf-8")
     return path
 
 
-def finish_commit(workshop: Workshop) -> bool:
-    """Carry out what was decided and not done; return whether there was anything.
+def read_decision(workshop: Workshop) -> Decision:
+    """Return what was decided.
 
     Raises:
-        CorruptFileError: The list of steps is not one, or names files that may not change.
+        UnreadableStepsError: The list cannot be read.
+        CorruptFileError: A step leads out of the dataset.
     """
-    folder = workshop.decided
-    if not folder.is_dir():
-        return False
-    steps = folder / _STEPS
-    if steps.exists():
-        _carry_out(workshop, _read_steps(steps, workshop))
-        # Before the rest of the folder: without the list there is nothing to do again.
-        steps.unlink()
-    shutil.rmtree(folder)
-    return True
-
-
-def drop_commit(workshop: Workshop) -> None:
-    """Forget what was decided, where there is no dataset that it could belong to."""
-    shutil.rmtree(workshop.decided, ignore_errors=True)
-
-
-def has_commit(workshop: Workshop) -> bool:
-    """Whether something was decided and not finished."""
-    return (workshop.decided / _STEPS).exists()
-
-
-def _carry_out(workshop: Workshop, steps: Iterable[Step]) -> None:
-    touched: set[Path] = set()
-    removing = False
-    for step in steps:
-        leaves = step.staged is None
-        if step.target.startswith(f"{workshop.index}/") or removing != leaves:
-            # The index describes files whose names must be on the disk before it is. What it no
-            # longer describes leaves only once the new index is on the disk.
-            in_parallel(sync_directory, touched)
-            touched.clear()
-        removing = leaves
-        _do(step, workshop)
-        touched.add((workshop.root / step.target).parent)
-    in_parallel(sync_directory, [parent for parent in touched if parent.exists()])
-
-
-def _do(step: Step, workshop: Workshop) -> None:
-    """Do one step; nothing happens if that is done already.
-
-    Only here does an old file go: a commit that can be undone would move it aside instead.
-    """
-    target = workshop.root / step.target
-    if step.staged is None:
-        target.unlink(missing_ok=True)
-        return
-    prepared = workshop.decided / step.staged
-    if prepared.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        prepared.replace(target)
-
-
-def _read_steps(path: Path, workshop: Workshop) -> list[Step]:
+    path = workshop.decided / STEPS
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
-        steps = [Step(name, str(target)) for name, target in listed]
-    except (ValueError, TypeError) as error:
-        raise CorruptFileError(f"Not a list of steps: {str(path)!r}.") from error
-    for step in steps:
+        decision = _parse(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UnreadableStepsError(
+            "A change was interrupted, and its list of steps cannot be read, so it cannot be "
+            "finished. Run `roboreel recover`, which sets it aside, then `roboreel check`; or move "
+            f"the folder of the list away: {str(path)!r}."
+        ) from error
+    for step in decision.steps:
         # A dataset may come from anywhere: nothing in it may reach beyond its folder.
-        named = step.staged is None or Path(str(step.staged)).name == step.staged
-        if not named or not workshop.allows(step.target):
+        if not is_allowed(step, workshop):
             raise CorruptFileError(
-                f"A step leads out of the dataset, to {step.target!r}: {str(path)!r}."
+                f"A step of an interrupted change leads out of the dataset, to {step.target!r}, so "
+                "none was carried out. If the dataset came from elsewhere, do not trust it; remove "
+                f"the folder of the list to use it all the same: {str(path)!r}."
             )
-    return steps
+    return decision
 
 
-def in_parallel(work: Callable[[Path], None], paths: Iterable[Path]) -> None:
-    """Do the same to all paths at once: a disk syncs many files in little more time than one."""
-    several = list(paths)
-    if len(several) < 2:
-        for path in several:
-            work(path)
-        return
-    with ThreadPoolExecutor(min(8, len(several))) as pool:
-        list(pool.map(work, several))
+def _parse(listed: Any) -> Decision:  # noqa: ANN401  # JSON
+    if isinstance(listed, list):  # until 0.1
+        return Decision([Step(_text(target), _name(staged)) for staged, target in listed])
+    steps = [
+        Step(_text(target), _name(staged), _name(source), keep is True)
+        for staged, target, source, keep in listed["steps"]
+    ]
+    number = listed["number"]
+    if number is not None and (type(number) is not int or not 0 < number < 10**9):
+        raise ValueError(number)
+    if any(step.keep for step in steps) and number is None:
+        raise ValueError(listed)
+    return Decision(steps, number, listed["purge"] is True)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _name(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def is_allowed(step: Step, workshop: Workshop) -> bool:
+    """Whether a step touches files of a dataset's shapes alone, and the undo store."""
+    if step.source is not None:
+        ends = (step.source, step.target)
+        return step.staged is None and all(
+            workshop.allows_move(end) or workshop.allows_store(end) for end in ends
+        )
+    named = step.staged is None or (Path(step.staged).name == step.staged != STEPS)
+    return named and (
+        workshop.allows(step.target) or (workshop.is_change(step.target) and not step.keep)
+    )

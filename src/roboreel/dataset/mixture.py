@@ -10,7 +10,9 @@ import numpy as np
 
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
+from roboreel.dataset.sharing import check_normalize_by, share_stats
 from roboreel.errors import FeatureNotFoundError
+from roboreel.image import image_shape
 from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.sample_spec import SampleSpec, spec_of
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.dataset.mixing import Blend
     from roboreel.dataset.normalize import Affine, Mode
+    from roboreel.dataset.sharing import NormalizeBy
     from roboreel.image import Layout
     from roboreel.sample_spec import Windows
     from roboreel.schema import Feature
@@ -45,7 +48,12 @@ class Mixture:
         features: Names in the mixture, each with the name that it has in all datasets, or with one
             name per dataset, None where a dataset lacks it. By default, the features that all
             datasets have.
-        normalize: How features are normalized, each dataset by its own statistics.
+        normalize: How features are normalized.
+        normalize_by: Whose statistics are used: those of each ``"dataset"`` (the default); of all
+            datasets of one ``"robot"`` in which the feature has the same element names, as it has
+            in one control mode; or of those that are given the same word,
+            ``{arm: "joints", hand: "poses"}``. Quantiles of a group are averages, as in
+            `roboreel.stats.merge_stats`.
 
     Examples:
         ``Mixture({arm: 0.7, humanoid: 0.3}, features={"action": "action",
@@ -63,6 +71,7 @@ class Mixture:
         *,
         features: Mapping[str, str | Sequence[str | None]] | None = None,
         normalize: Mapping[str, Mode] | None = None,
+        normalize_by: NormalizeBy = "dataset",
     ) -> None:
         if not isinstance(weights, Mapping):
             raise TypeError(
@@ -75,6 +84,8 @@ class Mixture:
         self._blends = blend_features(self.datasets, features)
         self._modes = dict(normalize or {})
         self._check_names(self._modes)
+        check_normalize_by(normalize_by, self.datasets)
+        self._normalize_by = normalize_by
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -83,15 +94,16 @@ class Mixture:
 
     @cached_property
     def stats(self) -> tuple[Mapping[str, FeatureStats], ...]:
-        """Statistics of each dataset, under the names of the mixture."""
-        return tuple(
+        """Statistics that each dataset is normalized by, under the names of the mixture."""
+        own_stats = [
             {
                 name: dataset.stats[own]
                 for name, blend in self._blends.items()
                 if (own := blend.owns[place]) in dataset.stats and own is not None
             }
             for place, dataset in enumerate(self.datasets)
-        )
+        ]
+        return share_stats(own_stats, self.datasets, self._blends, self._normalize_by)
 
     @cached_property
     def episode_bounds(self) -> NDArray[np.int64]:
@@ -233,7 +245,7 @@ def _own_spec(spec: SampleSpec, own: Mapping[str, str], texts: Sequence[str]) ->
     """Return a spec in the names that one dataset has for the features."""
     names = [*own.values(), *texts]
     windows = {own[name]: window for name, window in spec.windows.items() if name in own}
-    return SampleSpec(names, windows, spec.image_size, spec.layout)
+    return SampleSpec(names, windows, spec.image_size, spec.layout, spec.fit)
 
 
 def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
@@ -242,7 +254,7 @@ def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
         return ()
     height, width, channels = blend.feature.shape
     height, width = spec.image_size or (height, width)
-    return (channels, height, width) if spec.layout == "chw" else (height, width, channels)
+    return image_shape(height, width, channels, spec.layout)
 
 
 def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:

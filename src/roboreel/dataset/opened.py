@@ -25,7 +25,7 @@ __all__ = ["Opened", "find_manifest"]
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """An open dataset: what it says of itself, and what is read of it on demand."""
+    """An open dataset: its manifest, and what is read on demand."""
 
     manifest: Manifest
     decode_threads: int | None

@@ -35,7 +35,9 @@ def compare_metadata(
     missing: tuple[Finding, ...] = ()
     if not tasks and len(episodes) and not (root / file).exists():
         says = "The table of tasks is missing. Tasks come from the episodes."
-        missing = (finding("RR111", says, severity="warning", file=file, fixable=True),)
+        # A task is known where an episode has only one.
+        known = bool((np.diff(episodes.task_bounds) == 1).any())
+        missing = (finding("RR111", says, severity="warning", file=file, fixable=known),)
         totals.pop("total_tasks", None)
     return (
         *compare_totals(totals, episodes, len(tasks)),
@@ -91,5 +93,7 @@ def _compare_splits(splits: Mapping[str, str], num_episodes: int) -> tuple[Findi
                 f"The split {name!r} is {spelled!r}, but there are {num_episodes} episodes: "
                 f"{f'0:{num_episodes}'!r} would be all."
             )
-            problems.append(finding("RR113", says, file=INFO_PATH))
+            # What a reversed one means cannot be told; a single one means all.
+            fixable = start <= stop or len(splits) == 1
+            problems.append(finding("RR113", says, file=INFO_PATH, fixable=fixable))
     return tuple(problems)

@@ -6,12 +6,22 @@ import os
 import re
 from pathlib import Path
 
-from roboreel.errors import NotADatasetError
+from roboreel.errors import DatasetError, NotADatasetError
+from roboreel.spans.reading import read_file
 
-__all__ = ["SCHEME", "dataset_folder", "find_dataset", "hub_folder", "is_repo_id", "parse_hub_url"]
+__all__ = [
+    "SCHEME",
+    "dataset_folder",
+    "find_dataset",
+    "hub_folder",
+    "is_repo_id",
+    "parse_hub_url",
+    "writable_folder",
+]
 
 SCHEME = "hf://datasets/"
 
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # Datasets on the Hub have a tag for each version that they are available in.
 _TAGS = ("main", "v3.0", "v2.1", "v2.0")
@@ -21,10 +31,25 @@ def dataset_folder(path: str | os.PathLike[str]) -> Path:
     """Return the folder of a dataset that is given by its path or by its address on the Hub.
 
     Raises:
-        NotADatasetError: The address is of a dataset that is not on this machine.
+        NotADatasetError: The address is of a dataset that is not on this machine, or it is not one
+            of a dataset on the Hub.
     """
     if isinstance(path, str) and path.startswith(SCHEME):
         return find_dataset(*parse_hub_url(path))
+    if isinstance(path, str) and _ADDRESS.match(path):
+        # As a Path it would be a folder "hf:" with one slash less.
+        raise NotADatasetError(_no_address(path))
+    return Path(path).expanduser()
+
+
+def writable_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the folder of a dataset that is to be written.
+
+    Raises:
+        NotADatasetError: It is an address.
+    """
+    if isinstance(path, str) and _ADDRESS.match(path):
+        raise NotADatasetError(f"A dataset is written to a folder on this machine: not {path!r}.")
     return Path(path).expanduser()
 
 
@@ -97,8 +122,8 @@ def _read_ref(folder: Path, name: str) -> str | None:
     if ".." in name.split("/"):
         return None
     try:
-        commit = (folder / "refs" / name).read_text().strip()
-    except (OSError, UnicodeDecodeError):
+        commit = read_file(folder / "refs" / name, "reference", most_bytes=4096).decode().strip()
+    except (DatasetError, UnicodeDecodeError):
         return None
     return commit if _is_plain(commit) else None
 
@@ -110,6 +135,13 @@ def _is_plain(name: str) -> bool:
 def is_repo_id(text: str) -> bool:
     """Whether a text has the form of a dataset's id on the Hub, ``owner/name``."""
     return _REPO_ID.fullmatch(text) is not None and not {".", ".."} & set(text.split("/"))
+
+
+def _no_address(address: str) -> str:
+    repo_id = address.removeprefix("hf://").rstrip("/")
+    if address.startswith("hf://") and is_repo_id(repo_id.partition("@")[0]):
+        return f"No dataset at {address!r}: write '{SCHEME}{repo_id}'."
+    return f"No dataset at {address!r}: give a folder, or '{SCHEME}owner/name'."
 
 
 def _check_id(repo_id: str) -> None:

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["Info", "read_info", "write_info"]
+__all__ = [
+    "Info",
+    "read_info",
+    "what_is_there",
+    "write_info",
+]
 
 _FILE = "meta/info.json"
 _KNOWN = {
@@ -108,7 +113,7 @@ def read_info(root: Path) -> Info:
     path = info_path(root)
     if not path.is_file():
         _refuse_v1(root)
-        raise NotADatasetError(_what_is_there(root))
+        raise NotADatasetError(what_is_there(root))
     raw = read_json(path)
     if not isinstance(raw, dict):
         raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
@@ -182,7 +187,8 @@ def _refuse_v1(root: Path) -> None:
         )
 
 
-def _what_is_there(root: Path) -> str:
+def what_is_there(root: Path) -> str:
+    """Return a sentence that says why there is no dataset at a path."""
     asked = f"No LeRobot dataset at {str(root)!r}: "
     if not root.exists():
         return asked + "there is no such folder."
@@ -225,7 +231,7 @@ def _recognise_version(
         )
     name = f"v{version[0]}.{version[1]}"
     unsaid = f"codebase_version is missing. By its files the dataset is read as {name}."
-    return version, (finding("RR102", unsaid, file=_FILE),)
+    return version, (finding("RR102", unsaid, file=_FILE, fixable=True),)
 
 
 def _version(spelled: object, path: Path) -> tuple[int, int]:

@@ -14,6 +14,7 @@ __all__ = [
     "FOLDERS",
     "INFO_PATH",
     "METADATA_FOLDER",
+    "SMALL_NAMES",
     "STATS_PATH",
     "SUBTASKS_PATH",
     "TASKS_PATH",
@@ -36,6 +37,8 @@ EPISODE_LINES_PATH = "meta/episodes.jsonl"
 """Before v3.0, which has the episode table."""
 EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
 """Only in v2.1; v3.0 has the statistics of episodes in the episode table."""
+SMALL_NAMES = frozenset(["info.json", "tasks.parquet", "tasks.jsonl", "episodes.jsonl"])
+"""Names of the files in ``meta/`` that hold no statistics, and so are small."""
 
 
 def info_path(root: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_FRAMES = 2**40
 
-__all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once"]
+__all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once", "with_lengths"]
 
 
 def sorted_once(
@@ -88,6 +89,31 @@ def arrange_episodes(
         task_bounds=tasks.bounds,
         task_codes=tasks.codes,
         task_texts=tasks.texts,
+    )
+
+
+def with_lengths(episodes: EpisodeTable, length: NDArray[np.int64], *, fps: float) -> EpisodeTable:
+    """Return a table with other lengths: rows are counted anew, and clips end with their frames.
+
+    Args:
+        episodes: The table.
+        length: Frames of each episode, ``(E,)``.
+        fps: Frames per second.
+    """
+    order = np.lexsort((episodes.number, episodes.start))
+    start = np.empty_like(length)
+    start[order] = np.cumsum(length[order]) - length[order]
+    changed = length != episodes.length
+    clips = {
+        camera: replace(table, stop_s=np.where(changed, table.start_s + length / fps, table.stop_s))
+        for camera, table in episodes.clips.items()
+    }
+    return replace(
+        episodes,
+        start=start,
+        length=length,
+        data_row=rows_within_files(episodes.data_file, start, length),
+        clips=clips,
     )
 
 

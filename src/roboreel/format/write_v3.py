@@ -29,7 +29,14 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64] | NDArray[np.float64]
 
-__all__ = ["place_columns", "write_episodes", "write_manifest", "write_stats", "write_tasks"]
+__all__ = [
+    "located_columns",
+    "place_columns",
+    "write_episodes",
+    "write_manifest",
+    "write_stats",
+    "write_tasks",
+]
 
 _NUMBERS = ("chunk_index", "file_index")
 
@@ -131,6 +138,27 @@ def place_columns(manifest: Manifest, place: Place, part: slice) -> dict[str, Co
         **_clip_columns(manifest, part),
         **_table_columns(place, len(episodes.number[part])),
     }
+
+
+def located_columns(manifest: Manifest) -> dict[str, dict[str, Column]]:
+    """Return the columns of the episode table that say what each episode has.
+
+    Returns:
+        Columns by kind: ``rows``, ``files`` (of rows) and ``clips``.
+    """
+    episodes = manifest.episodes
+    rows: dict[str, Column] = {
+        "length": episodes.length,
+        "dataset_from_index": episodes.start,
+        "dataset_to_index": episodes.start + episodes.length,
+    }
+    clips: dict[str, Column] = {}
+    for camera, table in episodes.clips.items():
+        if len(manifest.video_files[camera]):
+            clips[f"videos/{camera}/from_timestamp"] = table.start_s
+            clips[f"videos/{camera}/to_timestamp"] = table.stop_s
+    files = _file_columns("data", manifest.data_files, episodes.data_file)
+    return {"rows": rows, "files": files, "clips": clips}
 
 
 def _clip_columns(manifest: Manifest, part: slice) -> dict[str, Column]:

@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.commit import Commit, Workshop, finish_commit, locked
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
+from roboreel.format.hub import writable_folder
 from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
@@ -71,7 +72,7 @@ def compact_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> C
     Raises:
         DatasetInUseError: Another process records into the dataset.
     """
-    root = Path(path).expanduser()
+    root = writable_folder(path)
     if dry_run:
         return plan_compaction(read_manifest(root))
     read_manifest(root)  # before the lock, which makes a folder
@@ -257,11 +258,12 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
         place = place_of(PurePosixPath(plan.episodes[0]))
         replaced = place_columns(_moved(manifest, plan, starts), place, listed)
         join_tables(parts, commit.add(plan.episodes[0]), replaced)
+    # The old table first: as long as it is there, its episodes are looked for in the old files.
+    for path in plan.episodes[1:]:
+        commit.remove(path)
     for group in [*plan.data, *(g for several in plan.videos.values() for g in several)]:
         for path in group[1:]:
             commit.remove(path)
-    for path in plan.episodes[1:]:
-        commit.remove(path)
     if len(plan.data) > 1:
         join_parquet([root / path for path in plan.data[0]], commit.add(plan.data[0][0]))
     commit.run()

@@ -12,6 +12,7 @@ import numpy as np
 
 from roboreel.errors import FeatureNotFoundError, FrameError
 from roboreel.format.counters import TASK_NUMBER
+from roboreel.format.hub import writable_folder
 from roboreel.record.options import RecordingOptions
 from roboreel.record.values import check_episode, check_frame
 from roboreel.replay.convert import Export, chosen_values, stored_features, write_dataset
@@ -302,7 +303,7 @@ class ReplayBuffer:
         """
         options = RecordingOptions(encoding=encoding, nan_allowed=nan_allowed)
         export = Export(fps, task, robot_type, store, options)
-        return write_dataset(self._ring, Path(path).expanduser(), export)
+        return write_dataset(self._ring, writable_folder(path), export)
 
     def flush(self) -> None:
         """Wait until complete episodes, and changes made in place, are on the disk."""

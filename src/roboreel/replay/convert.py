@@ -38,9 +38,7 @@ _MAX_WAIT_S = 60.0
 class ReadableEpisode(Protocol):
     """An episode whose values can be read at once."""
 
-    def read(
-        self, features: Sequence[str] | None = None, *, layout: Layout = "chw"
-    ) -> Mapping[str, Any]:
+    def read(self, features: Sequence[str] | None = None, *, layout: Layout) -> Mapping[str, Any]:
         """Return features as arrays ``(T, …)``, images in the given layout."""
 
 

@@ -33,9 +33,8 @@ The modules::
     folder     publish    which files are current        manifest   what they hold
                validate   what is wrong with them
     reading    readers    files to record batches        buffers    Arrow arrays to values
-               batches    all batches as one table       disk       whether reads wait for it
-               origin     where a store can be reopened  decode     encoded images to arrays
-               store      what a user sees               numbers    checks row numbers
+               batches    all batches as one table       decode     encoded images to arrays
+               origin     where a store can be reopened  store      what a user sees
 """
 
 from roboreel.shards.features import (

@@ -215,8 +215,11 @@ def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
     but keep the old metadata.
 
     Raises:
-        MetadataError: Two columns have the same name, or a type is not supported.
+        MetadataError: Two columns have the same name, a type is not supported, or there are no
+            columns.
     """
+    if not schema.names:
+        raise MetadataError("The table has no columns.")
     if len(set(schema.names)) != len(schema.names):
         raise MetadataError(f"Two columns have the same name: {', '.join(schema.names)}.")
     described = _described_features(schema)

@@ -12,8 +12,11 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
+from roboreel.memory.budget import process_budget
+from roboreel.spans.reading import SpanReader
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
+from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
 
@@ -30,12 +33,18 @@ __all__ = [
     "join_parquet",
     "join_tables",
     "open_parquet",
+    "opened_parquet",
+    "plain_leaves",
     "plain_types",
+    "starts_as_parquet",
     "write_columns",
     "write_parquet",
 ]
 
 _ARROW_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+# Metadata may take this part of the budget as Arrow values, and as Python's, which are larger.
+_ARROW_SHARE, _PYTHON_SHARE = 4, 32
+_LEAST_LIMIT_BYTES = 2**21
 _GROUP_ROWS = 1000
 """Rows per row group in tables of metadata."""
 
@@ -49,9 +58,11 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
         CorruptFileError: It is not a readable Parquet file.
     """
     with parquet_errors(path):
-        file = pq.ParquetFile(arrow_file(path))
+        source = arrow_file(path)
+        file = pq.ParquetFile(source)
+        bounded = BoundedFile(path, file, source)
     try:
-        yield ParquetTable(path, file)
+        yield ParquetTable(path, file, bounded)
     finally:
         file.close(force=True)
 
@@ -59,10 +70,11 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
 class ParquetTable:
     """An open Parquet file, whose columns are read on demand."""
 
-    def __init__(self, path: Path, file: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
+    def __init__(self, path: Path, file: Any, bounded: BoundedFile) -> None:  # noqa: ANN401  # pyarrow is untyped
         self._path = path
         self._file = file
-        self.column_names: list[str] = file.schema_arrow.names
+        self._bounded = bounded
+        self.column_names = bounded.names
         self.num_rows: int = file.metadata.num_rows
         self._held: dict[str, Any] = {}
 
@@ -90,16 +102,17 @@ class ParquetTable:
 
     def arrays(self, names: Iterable[str]) -> dict[str, list[Any]]:
         """Return columns of lists as nested Python lists; slow, for metadata only."""
-        table = self._read(list(names))
-        return {name: table.column(name).to_pylist() for name in table.column_names}
+        table = self._read(list(names), _PYTHON_SHARE)
+        with parquet_errors(self._path):
+            return {name: table.column(name).to_pylist() for name in table.column_names}
 
     def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
         """Return columns of one row as plain Python values; only its row group is read."""
         metadata, group = self._file.metadata, 0
         while place >= (rows := metadata.row_group(group).num_rows):
             place, group = place - rows, group + 1
+        table = self._read(list(names), _PYTHON_SHARE, groups=[group])
         with parquet_errors(self._path):
-            table = self._file.read_row_group(group, columns=list(names), use_threads=False)
             return {name: table.column(name)[place].as_py() for name in table.column_names}
 
     def prefetch(self, names: Iterable[str]) -> None:
@@ -108,7 +121,9 @@ class ParquetTable:
         table = self._read(wanted)
         self._held = {name: table.select([name]) for name in wanted}
 
-    def _read(self, names: list[str]) -> Any:  # noqa: ANN401  # pyarrow is untyped
+    def _read(
+        self, names: list[str], share: int = _ARROW_SHARE, *, groups: Sequence[int] | None = None
+    ) -> Any:  # noqa: ANN401  # pyarrow is untyped
         if names and all(name in self._held for name in names):
             columns = [self._held[name].column(0) for name in names]
             return pa.table(columns, names=names)
@@ -118,8 +133,12 @@ class ParquetTable:
                 f"Column {missing[0]!r} does not exist: there are {len(self.column_names)} "
                 f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
             )
-        with parquet_errors(self._path):
-            return self._file.read(columns=names, use_threads=False)
+        twice = [name for name in names if self.column_names.count(name) > 1]
+        if twice:
+            raise CorruptFileError(f"There are two columns {twice[0]!r}: {str(self._path)!r}.")
+        every = range(self._file.metadata.num_row_groups)
+        limit_bytes = max(process_budget().limit_bytes // share, _LEAST_LIMIT_BYTES)
+        return self._bounded.read(every if groups is None else groups, names, limit_bytes)
 
 
 def write_parquet(
@@ -202,14 +221,14 @@ def join_parquet(paths: Sequence[Path], out: Path) -> int:
         How many rows were written.
     """
     with ExitStack() as stack:
-        files = [stack.enter_context(_opened(path)) for path in paths]
+        files = [stack.enter_context(opened_parquet(path)) for path in paths]
         schema = files[0].schema_arrow
         tables = (
             file.read_row_group(group).select(schema.names).cast(schema)
             for file in files
             for group in range(file.metadata.num_row_groups)
         )
-        return write_parquet(out, tables, schema, plain=_plain_leaves(files[0]), sync=False)
+        return write_parquet(out, tables, schema, plain=plain_leaves(files[0]), sync=False)
 
 
 def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray[Any]]) -> None:
@@ -222,7 +241,7 @@ def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray
     """
     tables = []
     for path in paths:
-        with _opened(path) as file:
+        with opened_parquet(path) as file:
             tables.append(file.read())
     schema = tables[0].schema
     table = pa.concat_tables([part.select(schema.names).cast(schema) for part in tables])
@@ -259,7 +278,7 @@ def add_null_columns(path: Path, out: Path, types: Mapping[str, type]) -> None:
         types: By column, the Python type that it will hold: bool, int, float or str. A column that
             is there and has no type yet gets this one.
     """
-    with _opened(path) as file:
+    with opened_parquet(path) as file:
         table = file.read()
     for name, kind in types.items():
         nulls = pa.nulls(table.num_rows, _ARROW_TYPES[kind])
@@ -268,6 +287,15 @@ def add_null_columns(path: Path, out: Path, types: Mapping[str, type]) -> None:
         else:
             table = table.append_column(name, nulls)
     write_parquet(out, _row_groups(table), table.schema, sync=False)
+
+
+def starts_as_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet files do, whatever becomes of it."""
+    try:
+        with SpanReader(path) as file:
+            return bytes(file.read(0, min(4, file.size_bytes))) == b"PAR1"
+    except (CorruptFileError, OSError):
+        return False
 
 
 def _plain_type(arrow_type: Any) -> type:  # noqa: ANN401  # pyarrow is untyped
@@ -283,7 +311,8 @@ def _plain_type(arrow_type: Any) -> type:  # noqa: ANN401  # pyarrow is untyped
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """Yield pyarrow's own view of a file, for copies of it; its errors become ours."""
     with parquet_errors(path), pq.ParquetFile(arrow_file(path)) as file:
         yield file
 
@@ -293,7 +322,7 @@ def _row_groups(table: pa.Table) -> Iterator[pa.Table]:
     return (table.slice(start, _GROUP_ROWS) for start in starts)
 
 
-def _plain_leaves(file: Any) -> list[str]:  # noqa: ANN401  # pyarrow is untyped
+def plain_leaves(file: Any) -> list[str]:  # noqa: ANN401  # pyarrow is untyped
     """Return the columns that a file stores uncompressed, so that a copy does too."""
     metadata = file.metadata
     if metadata.num_row_groups == 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
+from roboreel.varint import decode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,13 +74,10 @@ def obus(packet: bytes | memoryview) -> Iterator[tuple[int, int]]:
         if not head & 2:  # No length: it extends to the end.
             yield head >> 3 & 15, position
             return
-        length, shift = 0, 0
-        while position < len(packet):
-            byte = packet[position]
-            length |= (byte & 127) << shift
-            position, shift = position + 1, shift + 7
-            if not byte & 128:
-                break
+        try:
+            length, position = decode_varint(packet, position)
+        except (IndexError, CorruptFileError):
+            return  # What follows cannot be found; the decoder reports the damage.
         yield head >> 3 & 15, position
         position += length
 

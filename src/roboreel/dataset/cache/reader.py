@@ -12,7 +12,7 @@ from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.manifest import CacheManifest, differences
 from roboreel.dataset.cache.pictures import Raw
 from roboreel.errors import CacheError, CorruptFileError
-from roboreel.image import decode_images, image_size
+from roboreel.image import decode_images, image_shape, image_size
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.shards import open_shards
 
@@ -72,7 +72,7 @@ class Cache:
         """Return the images of some rows, as `Images.read` does, in the cache's size."""
         if not len(rows):
             if not self.manifest.num_rows:
-                return np.empty((0, 3, 0, 0) if layout == "chw" else (0, 0, 0, 3), np.uint8)
+                return np.empty((0, *image_shape(0, 0, 3, layout)), np.uint8)
             # The shape of no images is that of any image here.
             return self.images(camera, np.zeros(1, np.int64), layout=layout, pool=pool)[:0]
         if isinstance(self.manifest.cameras[camera], Raw):
@@ -95,8 +95,7 @@ class Cache:
             for slot, picture in zip(slots.tolist(), stored[camera], strict=True):
                 pictures[slot] = picture
         height, width, _ = image_size(pictures[0])
-        shape = (3, height, width) if layout == "chw" else (height, width, 3)
-        out = np.empty((len(rows), *shape), np.uint8)
+        out = np.empty((len(rows), *image_shape(height, width, 3, layout)), np.uint8)
         try:
             decode_images(pictures, out, layout=layout, pool=pool)
         except CorruptFileError as error:

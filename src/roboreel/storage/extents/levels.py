@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.extents.varint import decode_varint
+from roboreel.varint import decode_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,8 @@ from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
 from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED, ZSTD, unpack_bytes
 from roboreel.storage.extents.snappy import scan_snappy
-from roboreel.storage.extents.varint import encode_varint
 from roboreel.storage.extents.zstd import scan_zstd
+from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable

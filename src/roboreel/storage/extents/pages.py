@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError, TooLargeError
 from roboreel.storage.extents.thrift import BOOL, INT, TruncatedError, read_struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from roboreel.spans.mapped import MappedFile
     from roboreel.storage.extents.chunks import Chunk
 
 __all__ = [
+    "CODECS",
+    "PAGE_HEADER",
     "SNAPPY",
     "UNCOMPRESSED",
     "ZSTD",
+    "ByteSource",
     "Page",
     "UnfamiliarError",
+    "read_header",
     "read_pages",
     "unpack",
     "unpack_bytes",
 ]
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
+CODECS = (UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW)
+"""The compressions that `unpack` knows."""
 _CODEC_NAMES = {SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd", LZ4_RAW: "lz4_raw"}
 _HIGHEST_RATIO = {UNCOMPRESSED: 1, SNAPPY: 22, GZIP: 1040, LZ4_RAW: 256}
 """The most unpacked bytes per packed byte; Brotli and Zstandard have no such limit."""
@@ -39,7 +45,7 @@ _FIRST_HEADER_BYTES = 256
 _LAST_HEADER_BYTES = 16 * 1024**2
 
 # What we read of Parquet's PageHeader, by the field numbers of its specification.
-_PAGE_HEADER = {
+PAGE_HEADER = {
     1: INT,
     2: INT,
     3: INT,
@@ -47,6 +53,13 @@ _PAGE_HEADER = {
     7: {1: INT, 2: INT},
     8: {1: INT, 4: INT, 5: INT, 6: INT, 7: BOOL},
 }
+
+
+class ByteSource(Protocol):
+    """A file that is read by offset."""
+
+    def read(self, offset: int, length: int, /) -> bytes:
+        """Return bytes of the file."""
 
 
 class UnfamiliarError(Exception):
@@ -84,7 +97,7 @@ def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
         CorruptFileError: A header is damaged.
         UnfamiliarError: A page has an encoding or a compression that we leave to pyarrow.
     """
-    if chunk.codec not in _CODEC_NAMES and chunk.codec != UNCOMPRESSED:
+    if chunk.codec not in CODECS:
         raise UnfamiliarError
     offset = chunk.start
     values_left = chunk.num_rows
@@ -93,7 +106,7 @@ def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
         pages_left -= 1
         if offset >= chunk.stop or pages_left < 0:
             raise CorruptFileError(f"The pages of a chunk lack {values_left} values.")
-        header, body = _read_header(file, offset, chunk.stop)
+        header, body = read_header(file, offset, chunk.stop, PAGE_HEADER)
         packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
         offset = body + packed_bytes
         if packed_bytes < 0 or not 0 <= unpacked_bytes < 2**31 or offset > chunk.stop:
@@ -120,7 +133,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
 
     Raises:
         CorruptFileError: The page is damaged, or its header is wrong.
-        DatasetError: They do not fit in the memory budget.
+        TooLargeError: They do not fit in the memory budget.
     """
     if page.unpacked_bytes == 0:
         return b""
@@ -130,7 +143,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
             f"A page of {page.packed_bytes} bytes cannot unpack to {page.unpacked_bytes} bytes."
         )
     if page.unpacked_bytes > limit_bytes:
-        raise DatasetError(
+        raise TooLargeError(
             f"A page unpacks to {page.unpacked_bytes} bytes, but the memory budget is "
             f"{limit_bytes} bytes. Open the dataset with a larger memory=."
         )
@@ -173,13 +186,26 @@ def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
     return True
 
 
-def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, Any], int]:
+def read_header(
+    file: ByteSource, offset: int, stop: int, wanted: Mapping[int, Any]
+) -> tuple[dict[int, Any], int]:
+    """Return the wanted fields of a page header, and where the page's bytes start.
+
+    Args:
+        file: The file.
+        offset: Where the header starts.
+        stop: Where it ends at the latest.
+        wanted: Fields as `read_struct` takes them.
+
+    Raises:
+        CorruptFileError: There is no header here, or it goes past ``stop``.
+    """
     # Statistics can make a header long, but they rarely do.
     size = _FIRST_HEADER_BYTES
     while True:
         size = min(size, stop - offset)
         try:
-            header, length = read_struct(file.read(offset, size), 0, _PAGE_HEADER)
+            header, length = read_struct(file.read(offset, size), 0, wanted)
         except TruncatedError:
             if size in (stop - offset, _LAST_HEADER_BYTES):
                 raise

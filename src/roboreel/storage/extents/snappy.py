@@ -9,7 +9,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
-from roboreel.storage.extents.varint import encode_varint
+from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
     from roboreel.spans.mapped import MappedFile

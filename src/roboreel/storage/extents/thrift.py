@@ -6,15 +6,29 @@ work and memory stay in proportion to the input.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from roboreel.errors import CorruptFileError
-from roboreel.storage.extents.varint import decode_varint
+from roboreel.varint import decode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BOOL", "INT", "TruncatedError", "read_struct"]
+__all__ = [
+    "BINARY",
+    "BOOL",
+    "I16",
+    "I32",
+    "I64",
+    "INT",
+    "LIST",
+    "STRUCT",
+    "Field",
+    "TruncatedError",
+    "list_items",
+    "read_struct",
+    "struct_fields",
+]
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _DEEPEST = 24
@@ -22,6 +36,15 @@ _DEEPEST = 24
 
 INT: Final = (_BYTE, _I16, _I32, _I64)
 BOOL: Final = (_TRUE, _FALSE)
+I16, I32, I64, BINARY, LIST, STRUCT = _I16, _I32, _I64, _BINARY, _LIST, _STRUCT
+
+
+class Field(NamedTuple):
+    """Where a field's value lies in the bytes of its struct."""
+
+    field_type: int
+    start: int
+    stop: int
 
 
 class TruncatedError(CorruptFileError):
@@ -47,6 +70,50 @@ def read_struct(
         return _read_struct(data, position, wanted, after)
     except IndexError as error:
         raise TruncatedError("A struct goes past the end of its bytes.") from error
+
+
+def struct_fields(data: bytes, position: int) -> dict[int, Field]:
+    """Return where the fields of a struct lie, by field number.
+
+    Raises:
+        TruncatedError: The struct goes past the end of the data.
+        CorruptFileError: The data cannot be Thrift.
+    """
+    fields: dict[int, Field] = {}
+    number = 0
+    try:
+        while header := data[position]:
+            position += 1
+            if header > 15:
+                number += header >> 4
+            else:
+                number, position = _zigzag(data, position)
+            start = position
+            position = _skip(data, position, header & 15, 0)
+            fields[number] = Field(header & 15, start, position)
+    except IndexError as error:
+        raise TruncatedError("A struct goes past the end of its bytes.") from error
+    return fields
+
+
+def list_items(data: bytes, field: Field) -> list[Field]:
+    """Return where the items of a list lie.
+
+    Raises:
+        TruncatedError: The list goes past the end of the data.
+        CorruptFileError: The field is no list, or one of truth values.
+    """
+    _expect(field.field_type, (_LIST,))
+    items: list[Field] = []
+    try:
+        count, item_type, position = _list_header(data, field.start)
+        _expect(item_type, (*INT, _BINARY, _STRUCT))
+        for _ in range(count):
+            start, position = position, _skip(data, position, item_type, 0)
+            items.append(Field(item_type, start, position))
+    except IndexError as error:
+        raise TruncatedError("A list goes past the end of its bytes.") from error
+    return items
 
 
 def _read_struct(
@@ -81,22 +148,26 @@ def _value(data: bytes, position: int, field_type: int) -> tuple[int | bool, int
 
 
 def _zigzag(data: bytes, position: int) -> tuple[int, int]:
-    value, position = decode_varint(data, position)
+    value = data[position]
+    position += 1
+    if value > 127:  # Most are small.
+        value, position = decode_varint(data, position - 1)
     return (value >> 1) ^ -(value & 1), position
 
 
 def _skip(data: bytes, position: int, field_type: int, depth: int) -> int:
+    # In the order of how frequent they are.
+    if field_type == _BINARY:
+        length, position = decode_varint(data, position)
+        return _advance(data, position, length)
+    if field_type in (_I16, _I32, _I64):
+        return decode_varint(data, position)[1]
+    if field_type in BOOL:
+        return position
     if field_type == _STRUCT:
         return _skip_struct(data, position, depth)
     if field_type in (_LIST, _SET):
         return _skip_list(data, position, depth)
-    if field_type in BOOL:
-        return position
-    if field_type in (_I16, _I32, _I64):
-        return decode_varint(data, position)[1]
-    if field_type == _BINARY:
-        length, position = decode_varint(data, position)
-        return _advance(data, position, length)
     if field_type == _BYTE:
         return position + 1
     if field_type == _DOUBLE:
@@ -115,12 +186,17 @@ def _skip_struct(data: bytes, position: int, depth: int) -> int:
     return position + 1
 
 
-def _skip_list(data: bytes, position: int, depth: int) -> int:
+def _list_header(data: bytes, position: int) -> tuple[int, int, int]:
     header = data[position]
     position += 1
     count, item = header >> 4, header & 15
     if count == 15:
         count, position = decode_varint(data, position)
+    return count, item, position
+
+
+def _skip_list(data: bytes, position: int, depth: int) -> int:
+    count, item, position = _list_header(data, position)
     past = _advance(data, position, count)  # every item takes at least one byte
     if item in BOOL:
         return past

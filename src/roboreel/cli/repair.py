@@ -1,0 +1,117 @@
+"""roboreel repair: what is wrong with a dataset, made right."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roboreel.check.text import format_text
+from roboreel.check.words import counted, enumerated
+from roboreel.cli.arguments import (
+    DatasetArgument,
+    DryRunOption,
+    EpisodesOption,
+    JsonOption,
+    YesOption,
+    parse_codes_option,
+    parse_episodes_option,
+)
+from roboreel.cli.confirm import confirm
+from roboreel.cli.console import ProgressReport, output, print_json, print_line
+from roboreel.repair import repair_dataset
+from roboreel.repair.planning import ON_REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from roboreel.findings import Finding
+    from roboreel.repair import Repaired, RepairPlan
+
+__all__ = ["repair"]
+
+
+def repair(
+    path: DatasetArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write a repaired copy here; the dataset stays as it is."),
+    ] = None,
+    only: Annotated[str, typer.Option(metavar="CODES", help="Repair these only: RR101,RR5.")] = "",
+    ignore: Annotated[str, typer.Option(metavar="CODES", help="Leave these alone.")] = "",
+    episodes: EpisodesOption = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Decode every image: for the statistics of cameras.")
+    ] = False,
+    drop: Annotated[
+        str | None,
+        typer.Option(
+            "--drop-episodes", metavar="LIST", help="Episodes that leave the dataset first."
+        ),
+    ] = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Repair what `roboreel check` finds. Replaced files can be restored with `roboreel undo`.
+
+    Exit codes: 0 all is repaired; 1 something remains; 2 it could not be done.
+    """
+    with ProgressReport() as progress:
+
+        def agree(plan: RepairPlan) -> bool:
+            progress.pause()
+            return confirm(plan.lines(), yes=yes, dry_run=dry_run, as_json=as_json)
+
+        done = repair_dataset(
+            path,
+            out=out,
+            drop=parse_episodes_option(drop, "--drop-episodes") or (),
+            agree=agree,
+            only=parse_codes_option(only, "--only"),
+            ignore=parse_codes_option(ignore, "--ignore"),
+            episodes=parse_episodes_option(episodes),
+            deep=deep,
+            on_progress=progress.show,
+        )
+    left = done.last.remaining if dry_run else done.remaining
+    if as_json:
+        print_json({**_as_json(done, left), "dry_run": dry_run})
+    else:
+        _print_result(done, left, dry_run=dry_run)
+    raise typer.Exit(1 if _serious(left) else 0)
+
+
+def _serious(left: Iterable[Finding]) -> list[Finding]:
+    """Return the errors and warnings: a note is no damage."""
+    return [one for one in left if one.severity != "note"]
+
+
+def _print_result(done: Repaired, left: Iterable[Finding], *, dry_run: bool) -> None:
+    if not done.plans and not done.last:
+        print_line("There is nothing to repair.")
+    if done.plans:
+        print_line(f"Repaired {counted(len(done.cured), 'finding')}.")
+    serious = _serious(left)
+    if serious:
+        print_line("These cannot be repaired:" if dry_run else "These remain:")
+        findings = replace(done.last.findings, found=tuple(serious))
+        for line in format_text(findings, width=min(output.width, 100)).splitlines():
+            print_line(line)
+    later = sorted({one.code for one in left if one.fixable and one.code in ON_REQUEST})
+    if later:
+        print_line(f"Only when asked for: --only {','.join(later)}.")
+    images = sorted({one.code for one in left if one.fixable} - {*ON_REQUEST})
+    if images:
+        print_line(f"{enumerated(images)}: images must be decoded, use --deep.")
+
+
+def _as_json(done: Repaired, left: Iterable[Finding]) -> dict[str, object]:
+    plans = [*done.plans, *([done.last] if done.last and not done.plans else [])]
+    return {
+        "path": str(done.last.root),
+        "rounds": [plan.to_json() for plan in plans],
+        "remaining": [asdict(one) for one in left],
+    }

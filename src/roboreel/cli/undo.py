@@ -1,0 +1,70 @@
+"""roboreel undo: the dataset as it was before the newest change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption, YesOption
+from roboreel.cli.confirm import confirm
+from roboreel.cli.console import print_json, print_line
+from roboreel.commit import Workshop, check_undoable, has_commit, newest_change, undo_change
+from roboreel.format.hub import writable_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from roboreel.commit import FileChange, PastChange
+
+__all__ = ["undo"]
+
+
+def undo(
+    path: FolderArgument,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo the newest change: the old files return.
+
+    Every file is again what it was, byte by byte. It is refused if the dataset has changed since.
+    """
+    folder = writable_folder(path)
+    change = newest_change(folder)
+    if not has_commit(Workshop(folder)):  # which would be finished first
+        check_undoable(folder, change)
+    done = confirm(_plan(folder, change), yes=yes, dry_run=dry_run, as_json=as_json)
+    if done:
+        change = undo_change(folder)
+    if as_json:
+        print_json(_facts(change, done=done))
+    elif done:
+        print_line(f"Undone: {change.command} of {change.time}.")
+
+
+def _plan(path: Path, change: PastChange) -> list[str]:
+    first = f"Change {change.number}, {change.command} of {change.time}: {change.summary}"
+    lines = [first, *(f"  {_fate(file)}" for file in change.files)]
+    if has_commit(Workshop(path)):
+        lines.append("A change was interrupted; it is finished first, and may be the one to undo.")
+    return lines
+
+
+def _fate(file: FileChange) -> str:
+    if file.moved_from is not None:
+        return f"{file.path} moves back to {file.moved_from}"
+    if file.before is None:
+        return f"{file.path} goes"
+    return f"{file.path} {'returns' if file.after is None else 'is what it was before'}"
+
+
+def _facts(change: PastChange, *, done: bool) -> dict[str, Any]:
+    return {
+        "number": change.number,
+        "command": change.command,
+        "summary": change.summary,
+        "time": change.time,
+        "returned": [file.path for file in change.files if file.before is not None],
+        "removed": [f.path for f in change.files if f.before is None and f.moved_from is None],
+        "moved_back": {f.path: f.moved_from for f in change.files if f.moved_from is not None},
+        "done": done,
+    }

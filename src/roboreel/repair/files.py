@@ -1,0 +1,72 @@
+"""Repairs of whole files: moved to their places, set aside, or rebuilt."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from roboreel.check.places import find_misplaced
+from roboreel.errors import DatasetError
+from roboreel.format.edits import Difference, FileEdit
+from roboreel.repair.changes import aside, move, written
+from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from roboreel.repair.draft import Draft
+    from roboreel.storage.rescue.rebuild import Found
+
+__all__ = ["cure_footers", "cure_places", "cure_strays"]
+
+
+def cure_footers(draft: Draft) -> None:
+    """Complete data files that lack their footer, with the columns of another data file."""
+    found = draft.asked("RR201")
+    like = next((file.path for file in draft.data_files() if file.num_rows), None)
+    for one in found:
+        if one.file is None or like is None:
+            continue
+        root = draft.context.root
+        try:
+            groups = find_row_groups(root / one.file, like=root / like)
+        except (DatasetError, OSError):
+            continue  # it stays a finding
+        if groups.rows:
+            draft.changes.append(written(_completed(one.file, groups), ("RR201",)))
+            draft.cure([one])
+
+
+def _completed(file: str, found: Found) -> FileEdit:
+    lost = f"; {found.reason}" if found.reason else ""
+    new = f"{found.rows:,} rows in {len(found.row_groups):,} row groups{lost}"
+    footer = Difference("footer", "missing", new)
+    return FileEdit(file, (footer,), partial(_complete, file, found), found.bytes_kept)
+
+
+def _complete(file: str, found: Found, root: Path, out: Path) -> None:
+    write_with_footer(root / file, found, out)
+
+
+def cure_strays(draft: Draft) -> None:
+    """Set aside what no episode uses, and what is no part of the metadata."""
+    found = draft.asked("RR105", "RR106")
+    for one in found:
+        if one.file is not None:
+            size = draft.context.listing.size_bytes(one.file)
+            draft.changes.append(aside(one.file, (one.code,), size))
+    draft.cure(found)
+
+
+def cure_places(draft: Draft) -> None:
+    """Move files to where the path templates say: LeRobot looks for data nowhere else."""
+    found = draft.asked("RR110")
+    if not found:
+        return
+    manifest = draft.context.manifest
+    sets = [manifest.data_files, *manifest.video_files.values()]
+    listing = draft.context.listing
+    missing = [path for files in sets for path in files.paths() if path not in listing]
+    for named, there in find_misplaced(draft.context, missing).items():
+        draft.changes.append(move(there, named, ("RR110",), listing.size_bytes(there)))
+    draft.cure(found)

@@ -1,0 +1,1 @@
+"""Parquet files whose footer was never written, read by their pages and completed."""

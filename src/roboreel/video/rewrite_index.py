@@ -1,0 +1,202 @@
+"""The index of an MP4 file written anew: before the images, and with its keyframes.
+
+Only the ``moov`` box changes, in two places: a table of keyframes is added where there is none, and
+the offsets of packets follow the packets. All else is copied byte by byte: packets, times, edit
+lists, other tracks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.files import atomic_file
+from roboreel.spans.reading import SpanReader
+from roboreel.video import boxes
+from roboreel.video.keyframes import find_keyframes
+from roboreel.video.mp4 import handler, read_packet_table
+from roboreel.video.packets import FilePackets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.video.boxes import FileBox
+    from roboreel.video.packet_table import PacketTable
+
+__all__ = ["IndexChange", "rewrite_index"]
+
+_BLOCK_BYTES = 1024**2
+_CONTAINERS = (b"trak", b"mdia", b"minf", b"stbl")
+_OFFSETS = {b"stco": ">u4", b"co64": ">u8"}
+# These hold offsets of the file too, or list packets elsewhere.
+_REFUSED = (b"moof", b"sidx", b"mfra", b"meta")
+_HIGHEST_SHORT = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """What differs between a file and the one that `rewrite_index` wrote."""
+
+    moved: bool
+    """Whether the index is now before the images, and was not."""
+    keyframes_listed: bool
+    """Whether the keyframes are now listed, and were not."""
+
+
+def rewrite_index(path: Path, target: Path) -> IndexChange:
+    """Write a video file whose index comes first and lists the keyframes; nothing is decoded.
+
+    The packets are compared with those of the source before the file is moved into place. If all
+    packets are keyframes, none are listed, as the standard says.
+
+    Args:
+        path: An MP4 file with H.264, HEVC, AV1 or VP9.
+        target: The file to write.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: The file is damaged: see `recovery_of`.
+        UnsupportedVideoError: The file is fragmented, or of a kind whose offsets we do not know.
+    """
+    table = read_packet_table(path)
+    keyframes = None if table.lists_keyframes else find_keyframes(path, table)
+    if not table.lists_keyframes and keyframes is None:
+        raise UnsupportedVideoError(
+            f"The keyframes of {table.coding.codec} without a codec header cannot be told from its "
+            f"packets. Encode the video again: {str(path)!r}."
+        )
+    lists = keyframes is not None and not keyframes.all()
+    with atomic_file(target) as temporary:
+        with SpanReader(path, "video file") as source, temporary.open("wb") as out:
+            for piece in _pieces(source, keyframes if lists else None):
+                out.write(piece)
+        _check_equal(path, table, temporary)
+    return IndexChange(moved=table.index_at_end, keyframes_listed=lists)
+
+
+def _pieces(source: SpanReader, keyframes: NDArray[np.bool_] | None) -> Iterator[bytes]:
+    """Yield the bytes of the new file, in order."""
+    found = list(boxes.file_boxes(source))
+    kinds = [box.kind for box in found]
+    refused = [kind.decode() for kind in _REFUSED if kind in kinds]
+    if refused or kinds.count(b"moov") != 1:
+        raise UnsupportedVideoError(
+            f"The index cannot be moved in a file with {', '.join(refused) or 'several indexes'}: "
+            f"{str(source.path)!r}."
+        )
+    moov = found.pop(kinds.index(b"moov"))
+    first = next((i for i, box in enumerate(found) if box.kind == b"mdat"), len(found))
+    content = memoryview(source.read(moov.body, moov.stop))
+    index = _place_index(content, found, first, keyframes)
+    for position, box in enumerate(found):
+        if position == first:
+            yield index
+        for start in range(box.start, box.stop, _BLOCK_BYTES):
+            yield source.read(start, min(start + _BLOCK_BYTES, box.stop))
+    if first == len(found):
+        yield index
+
+
+def _place_index(
+    moov: memoryview,
+    others: Sequence[FileBox],
+    first: int,
+    keyframes: NDArray[np.bool_] | None,
+) -> bytes:
+    """Return the new ``moov`` box, to be written before the box number ``first``."""
+    sizes = [box.stop - box.start for box in others]
+    # Written once to learn its size, which the offsets do not change: all get 64 bits or none.
+    largest = sum(sizes) + 2 * len(moov) + 8 * (0 if keyframes is None else len(keyframes))
+    edit = _Edit(keyframes, wide=largest > _HIGHEST_SHORT)
+    index_bytes = len(edit.moov(moov, lambda offsets: offsets))
+    starts = np.cumsum([0, *sizes[:-1]])
+    starts[first:] += index_bytes
+    old = np.array([box.start for box in others], dtype=np.int64)
+    shifts = starts - old
+
+    def moved(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+        box = np.maximum(np.searchsorted(old, offsets, side="right") - 1, 0)
+        return offsets + shifts[box]
+
+    return edit.moov(moov, moved)
+
+
+class _Edit:
+    """Writes an index with some tables changed."""
+
+    def __init__(self, keyframes: NDArray[np.bool_] | None, *, wide: bool) -> None:
+        self._keyframes = keyframes
+        self._wide = wide
+
+    def moov(
+        self, content: memoryview, move: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> bytes:
+        """Return the box with its offsets moved, and with the keyframes of the first video."""
+        parts, keyframes = [], self._keyframes
+        for box in boxes.children(content):
+            is_video = box.kind == b"trak" and handler(box.data) == b"vide"
+            parts.append(self._box(box.kind, box.data, move, keyframes if is_video else None))
+            keyframes = None if is_video else keyframes
+        return _box(b"moov", b"".join(parts))
+
+    def _box(
+        self,
+        kind: bytes,
+        data: memoryview,
+        move: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        keyframes: NDArray[np.bool_] | None,
+    ) -> bytes:
+        if kind == b"saio":
+            raise UnsupportedVideoError("The index of an encrypted video cannot be moved.")
+        if kind in _OFFSETS:
+            return self._offsets(kind, data, move)
+        if kind not in _CONTAINERS:
+            return _box(kind, data)
+        parts = [self._box(*box, move, keyframes) for box in boxes.children(data)]
+        if kind == b"stbl" and keyframes is not None:
+            parts.append(_keyframe_table(keyframes))
+        return _box(kind, b"".join(parts))
+
+    def _offsets(
+        self,
+        kind: bytes,
+        data: memoryview,
+        move: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    ) -> bytes:
+        count = boxes.number(data, "I", 4)
+        offsets = boxes.array(data, _OFFSETS[kind], 8, count).astype(np.int64)
+        new = b"co64" if self._wide else kind
+        return _box(new, bytes(data[:8]) + move(offsets).astype(_OFFSETS[new]).tobytes())
+
+
+def _keyframe_table(keyframes: NDArray[np.bool_]) -> bytes:
+    numbers = np.flatnonzero(keyframes) + 1
+    head = bytes(4) + len(numbers).to_bytes(4, "big")
+    return _box(b"stss", head + numbers.astype(">u4").tobytes())
+
+
+def _box(kind: bytes, content: bytes | memoryview) -> bytes:
+    return (len(content) + 8).to_bytes(4, "big") + kind + bytes(content)
+
+
+def _check_equal(path: Path, table: PacketTable, written: Path) -> None:
+    """Raise unless two files have the same packets at the same times."""
+    other = read_packet_table(written)
+    same = table.coding == other.coding and table.time_base == other.time_base
+    for name in ("size", "dts", "pts", "shown", "ticks"):
+        same = same and np.array_equal(getattr(table, name), getattr(other, name))
+    if same:
+        with FilePackets(path, table) as old, FilePackets(written, other) as new:
+            count = len(table.size)
+            pairs = zip(old.read(0, count), new.read(0, count), strict=True)
+            same = all(ours[1] == theirs[1] for ours, theirs in pairs)
+    if not same or other.index_at_end:
+        raise CorruptFileError(
+            f"The video would not be the same with a new index. It is left as it is: {str(path)!r}."
+        )
