@@ -5,7 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test lint format coverage matrix wheel bench interop setup clean
+.PHONY: help demo test lint format coverage matrix wheel bench interop crash fuzz load setup clean
 
 help:
 	@echo "make demo     make a sample dataset, look inside, read training batches"
@@ -16,6 +16,9 @@ help:
 	@echo "make wheel    build the wheel and check it"
 	@echo "make bench    run the benchmarks beside their peers"
 	@echo "make interop  check against LeRobot itself, in an environment of its own"
+	@echo "make crash    stop every writer at every call that changes a file, and check what is left"
+	@echo "make fuzz     feed hostile bytes to every parser"
+	@echo "make load     many threads, processes, files and interrupts at once"
 	@echo "make setup    the environment alone, with all extras"
 	@echo "make clean    remove what the other targets made"
 
@@ -33,7 +36,7 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not slow and not network and not interop"
+	$(BIN)/python -m pytest -n auto -m "not slow and not load and not network and not interop"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -47,7 +50,7 @@ format: $(READY)
 
 coverage: $(READY)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n auto -m "not slow and not network and not interop"
+	$(BIN)/coverage run -m pytest -n auto -m "not slow and not load and not network and not interop"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -66,6 +69,20 @@ interop: $(READY)
 	$(BIN)/python -m benchmarks.peers setup
 	$(BIN)/python -m pytest -m interop
 
+# Needs gcc, on Linux. Goes on where it was stopped; all writes of long runs: ARGS=--every
+crash: $(READY)
+	$(BIN)/python -m tests.faults --state .crash --counts docs/reliability.json $(ARGS)
+	$(BIN)/python -m tests.measured
+
+# make fuzz SECONDS=3600 ARGS='--only info.json'
+fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet --group fuzz || echo "atheris does not install here: mutations are random"
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),600) $(ARGS)
+	$(BIN)/python -m tests.measured
+
+load: $(READY)
+	$(BIN)/python -m pytest -n 0 -m load tests/test_load.py
+
 clean:
-	rm -rf $(VENV) .venv-peers* .matrix .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers* .matrix .crash .fuzz .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

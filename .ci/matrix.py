@@ -31,7 +31,7 @@ except ModuleNotFoundError:  # Python 3.10
 PROJECT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 DEFAULT = ("core-*", "lowest-3*")
-TESTS = "not slow and not network and not interop"
+TESTS = "not slow and not load and not network and not interop"
 # First and pinned, so that the ranges of other packages find it installed.
 TORCH = "torch==2.13.0"
 

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roboreel as reel
+from roboreel.commit import Commit
 from roboreel.errors import UnsupportedVersionError
 from roboreel.findings import finding
 from roboreel.format import limits, read_manifest
+from roboreel.record import compact
 from roboreel.record.compact import compact_dataset, group_tail, plan_compaction
 from tests.factory import edit_info, write_dataset_v2
 from tests.recordings import CAMERAS, FPS, check_dataset, decoded, features, frame, record
@@ -189,3 +191,19 @@ def test_a_failed_compaction_is_a_warning_and_harms_nothing(tmp_path):
     shutil.copy(tmp_path / "whole.mp4", broken)
     check_dataset(root, LENGTHS)
     assert json.loads((root / "meta" / "info.json").read_text())["total_episodes"] == 5
+
+
+def test_the_old_table_leaves_before_the_files_that_it_names(tmp_path, monkeypatch):
+    """Otherwise an error between the two removals leaves a table of files that are gone."""
+    removed = []
+
+    class Watched(Commit):
+        def remove(self, target):
+            removed.append(target.split("/")[0])
+            super().remove(target)
+
+    write(tmp_path / "d", "video", [2, 2, 1])
+    monkeypatch.setattr(compact, "Commit", Watched)
+    compact_dataset(tmp_path / "d")
+    assert removed == sorted(removed, key=("meta", "data", "videos").index)
+    assert set(removed) == {"meta", "data", "videos"}

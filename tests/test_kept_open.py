@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from roboreel.memory import kept_open
 from roboreel.memory.kept_open import KeptOpen
 
 
@@ -59,7 +60,7 @@ def test_many_threads_never_keep_more_than_the_limit():
 def test_a_forked_child_can_use_it_even_if_the_lock_was_held(survives):
     kept: KeptOpen[int, int] = KeptOpen(limit=2, survives_fork=survives)
     kept.get(1, lambda: 10)
-    with kept._lock:
+    with kept_open._process.lock:
         child = os.fork()
         if child == 0:
             os._exit(0 if kept.get(1, lambda: 20) == (10 if survives else 20) else 1)

@@ -281,7 +281,7 @@ def test_errors_name_the_file(tmp_path):
         find_row_groups(sibling, like=path)
     with pytest.raises(MissingFileError, match=r"gone\.parquet"):
         find_row_groups(tmp_path / "gone.parquet", like=sibling)
-    (tmp_path / "text.parquet").write_text("version https://git-lfs.github.com/spec/v1")
+    (tmp_path / "text.parquet").write_text("no table, but words")
     with pytest.raises(CorruptFileError, match=r"does not start as Parquet.*text\.parquet"):
         find_row_groups(tmp_path / "text.parquet", like=sibling)
 

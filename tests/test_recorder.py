@@ -26,6 +26,7 @@ from roboreel.format import write_manifest
 from roboreel.record import RecordingOptions
 from roboreel.record.cameras import Camera, Cameras, VideoFile
 from roboreel.schema import Depth, Feature
+from tests.clean import clean_dataset
 from tests.factory import write_dataset, write_dataset_v2
 from tests.recordings import (
     CAMERAS,
@@ -37,6 +38,7 @@ from tests.recordings import (
     frame,
     record,
 )
+from tests.surgery import Folder
 
 H264 = reel.Encoding("h264")
 
@@ -506,3 +508,11 @@ def test_video_of_one_colour_is_refused_before_anything_is_written(tmp_path):
             tmp_path / "d", fps=10, features={"grey": reel.Feature("video", (8, 8, 1))}
         )
     assert not (tmp_path / "d").exists()
+
+
+def test_a_dataset_without_names_for_new_files_is_not_recorded_into(tmp_path):
+    root = clean_dataset(tmp_path / "arm", "v3.0", episodes_per_file=1)
+    Folder(root).edit_info(data_path="data/chunk-000/file-{episode_index:03d}.parquet")
+    assert len(reel.open_dataset(root)) > 0
+    with pytest.raises(UnsupportedVersionError, match="no place for new files"):
+        reel.resume_dataset(root)

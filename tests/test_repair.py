@@ -75,7 +75,6 @@ REMAIN = {
     "blurred-images": "the images are lost",
 }
 """What a repair leaves as it is, and why."""
-NOT_YET = ("data-files-not-listed",)
 STILL = {"rows-missing": {"RR403"}}
 """What is found after a repair: rows that are lost leave their images behind."""
 NEED_IMAGES = ("zero-byte-statistics", "image-std-zero")
@@ -90,7 +89,7 @@ FIXABLE = [
     )
     for corruption in CORRUPTIONS
     for version in corruption.versions
-    if corruption.fixable and corruption.name not in NOT_YET
+    if corruption.fixable
 ]
 OTHERS = [(one, one.versions[-1]) for one in CORRUPTIONS if not one.fixable]
 

@@ -106,7 +106,7 @@ def test_of_a_fragmented_file_the_whole_fragments_can_be_recovered(tmp_path):
 
 def test_what_is_no_video_says_so(tmp_path):
     path = tmp_path / "video.mp4"
-    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    path.write_bytes(b"no video, but words\n")
     assert "not an MP4 file" in recovery_of(path).reason.replace("Not", "not")
 
 

@@ -201,3 +201,8 @@ def test_json_that_describes_no_features_is_refused(plain):
 def test_a_column_of_another_type_is_refused_with_its_name():
     with pytest.raises(MetadataError, match=r"Column 'price' has the Arrow type decimal"):
         features_of_schema(pa.schema([("price", pa.decimal128(5, 2))]))
+
+
+def test_a_table_without_columns_is_refused_as_damaged():
+    with pytest.raises(MetadataError, match="no columns"):
+        features_of_schema(pa.schema([]))

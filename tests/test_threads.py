@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from roboreel.threads import ThreadPool, wait_for_all
+from roboreel.threads import ThreadPool, _Worker, wait_for_all
 
 NAME = "roboreel-tested"
 
@@ -147,7 +147,10 @@ def calmly(action):
         except KeyboardInterrupt:
             pass
 
-storm.start()
+try:
+    storm.start()
+except KeyboardInterrupt:  # In the start's own wait: it has begun.
+    pass
 while calmly(lambda: time.monotonic() < end):
     running = None
     try:
@@ -181,3 +184,15 @@ def test_interrupts_at_any_moment_leave_nobody_waiting():
     assert storm.returncode == 0, storm.stderr[-3000:]
     rounds, struck = map(int, storm.stdout.split())
     assert rounds > struck > 100
+
+
+def test_a_thread_that_an_interrupt_made_the_pool_forget_takes_no_other_threads_sign_to_end():
+    pool = ThreadPool(2, NAME)
+    pool.submit(abs, -1).result()
+    forgotten = _Worker(pool._jobs, NAME)  # As if Ctrl-C struck between its start and its listing.
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(timeout=20)
+    assert not closing.is_alive()
+    forgotten.wait()
+    wait_until(lambda: running() == [])

@@ -32,6 +32,8 @@
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
+    ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
 """
 
@@ -60,6 +62,8 @@ __all__ = [
     "SampleError",
     "StaleDatasetError",
     "TaskNotFoundError",
+    "TooLargeError",
+    "TooManyFilesError",
     "TooSlowError",
     "UndoError",
     "UnsafePathError",
@@ -192,6 +196,14 @@ class StaleDatasetError(DatasetError, RuntimeError):
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class TooLargeError(DatasetError, ValueError):
+    """Values do not fit in the memory budget."""
+
+
+class TooManyFilesError(DatasetError, OSError):
+    """The process, or the system, may not open another file."""
 
 
 class TooSlowError(DatasetError, TimeoutError):

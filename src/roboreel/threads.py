@@ -118,7 +118,7 @@ class ThreadPool:
 
         An interrupt may strike here too: call it again. A later call of `submit` starts new threads.
         """
-        _dismiss(self._jobs, self._workers)
+        _dismiss(self._jobs)
         for worker in self._workers:
             worker.wait()
         self._finalizer.detach()
@@ -134,7 +134,7 @@ class ThreadPool:
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._workers: list[_Worker] = []
         self._submitted = count(1)  # Increments in C, so that threads can share it.
-        self._finalizer = weakref.finalize(self, _dismiss, self._jobs, self._workers)
+        self._finalizer = weakref.finalize(self, _dismiss, self._jobs)
         self._finalizer.atexit = False
 
 
@@ -181,6 +181,9 @@ class _Worker:
             self.finished += 1
             job.finish()
             del job  # The next one may be long in coming.
+        # For the next thread. One sign per thread would not do: an interrupt in `submit` leaves a
+        # thread that the pool does not know, and it would take the sign of another.
+        self._jobs.put(None)
         self._running.release()
 
 
@@ -193,7 +196,7 @@ def _results(jobs: list[Job[Result]]) -> Iterator[Result]:
             job.cancel()
 
 
-def _dismiss(jobs: SimpleQueue[Job[Any] | None], workers: Sequence[_Worker]) -> None:
+def _dismiss(jobs: SimpleQueue[Job[Any] | None]) -> None:
     while True:
         try:
             job = jobs.get_nowait()
@@ -202,8 +205,7 @@ def _dismiss(jobs: SimpleQueue[Job[Any] | None], workers: Sequence[_Worker]) -> 
         if job is not None:
             job.cancel()
             job.finish()
-    for _ in workers:
-        jobs.put(None)
+    jobs.put(None)
 
 
 def _close_all() -> None:

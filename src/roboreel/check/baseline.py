@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import MetadataError, MissingFileError
 from roboreel.files import write_atomically
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os
@@ -41,13 +42,13 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[str]:
         MetadataError: It is not a baseline.
     """
     try:
-        raw = json.loads(Path(path).read_bytes())
+        raw = json.loads(read_file(Path(path), "baseline"))
         return Counter(str(entry["fingerprint"]) for entry in raw["findings"])
-    except FileNotFoundError as error:
+    except MissingFileError as error:
         raise MissingFileError(
             f"There is no baseline. Write one with --write-baseline: {str(path)!r}."
         ) from error
-    except (ValueError, KeyError, TypeError, OSError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise MetadataError(f"Not a baseline of `roboreel check`: {str(path)!r}.") from error
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.findings import SEVERITIES
+from roboreel.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,7 @@ def _relative(path: Path) -> str:
 
 
 def _escaped(text: str, special: str = "") -> str:
-    for char in f"%\r\n{special}":
+    text = "\n".join(readable(line) for line in text.split("\n"))
+    for char in f"%\n{special}":
         text = text.replace(char, f"%{ord(char):02X}")
     return text

@@ -1,4 +1,4 @@
-"""Which files a dataset's folder has, and which of them are only pointers."""
+"""Which files a dataset's folder has."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ from roboreel.errors import (
 from roboreel.findings import TIERS, finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
-from roboreel.format.info_edits import lacks_version
 from roboreel.format.paths import INFO_PATH
 from roboreel.spans.lfs import is_lfs_pointer
 
@@ -103,9 +102,7 @@ def _unopenable(error: DatasetError, root: Path) -> Finding:
     if isinstance(error, UnsafePathError):
         return finding("RR108", str(error), file=INFO_PATH)
     if isinstance(error, UnsupportedVersionError):
-        return finding(
-            "RR102", str(error), severity="error", file=INFO_PATH, fixable=lacks_version(root)
-        )
+        return finding("RR102", str(error), severity="error", file=file or INFO_PATH)
     return finding("RR111", str(error), file=file)
 
 

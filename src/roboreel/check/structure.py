@@ -47,7 +47,7 @@ def listed_and_stored_files(context: Context) -> Iterator[Finding]:
         if camera in absent_cameras and len(left) == len(sets[camera]):
             yield absent_cameras[camera]
         else:
-            yield from (_missing_file(context, camera, file) for file in left)
+            yield from _missing_files(context, camera, left)
     known = {path for camera in sets for path in paths[camera]} | set(moved.values())
     tops = {files.template.split("/", 1)[0] for files in sets.values()}
     yield from _orphans(context, known, tops)
@@ -101,18 +101,27 @@ def _misplaced(moved: dict[str, str]) -> Iterator[Finding]:
         )
 
 
-def _missing_file(context: Context, camera: str | None, file: int) -> Finding:
+def _missing_files(
+    context: Context, camera: str | None, missing: Sequence[int]
+) -> Iterator[Finding]:
+    """Yield data files, or files of a camera, that are missing, with their episodes."""
     manifest = context.manifest
-    positions = np.flatnonzero(_file_of_episode(context, camera) == file)
     files = manifest.data_files if camera is None else manifest.video_files[camera]
-    numbers = manifest.episodes.number[positions]
-    return finding(
-        "RR104",
-        f"The {'data' if camera is None else 'video'} file of {name_episodes(numbers)} is missing.",
-        file=files[file],
-        episode=int(numbers[0]) if len(numbers) == 1 else None,
-        feature=camera,
-    )
+    used = _file_of_episode(context, camera)
+    # Sorted once: all files of 100,000 episodes may be missing.
+    order = np.argsort(used, kind="stable")
+    starts = np.searchsorted(used[order], np.asarray(missing))
+    stops = np.searchsorted(used[order], np.asarray(missing), side="right")
+    for file, start, stop in zip(missing, starts.tolist(), stops.tolist(), strict=True):
+        numbers = manifest.episodes.number[order[start:stop]]
+        kind = "data" if camera is None else "video"
+        yield finding(
+            "RR104",
+            f"The {kind} file of {name_episodes(numbers)} is missing.",
+            file=files[file],
+            episode=int(numbers[0]) if len(numbers) == 1 else None,
+            feature=camera,
+        )
 
 
 def _orphans(context: Context, known: set[str], tops: Collection[str]) -> Iterator[Finding]:

@@ -235,6 +235,8 @@ class Tasks(Scan):
         tasks = self.context.manifest.tasks
         values = column.values
         nulls = np.zeros(len(values), bool) if column.nulls is None else column.nulls
+        if values.dtype.kind == "f":  # NaN is no task either.
+            nulls = nulls | ~np.isfinite(values)
         there = np.unique(values[~nulls])
         self._used.update(int(task) for task in there)
         # Without any task, RR111 says that the table is missing.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from roboreel.check.ledger import NEEDS_TIER, ROUTINE
 from roboreel.check.words import counted, enumerated
 from roboreel.findings import SEVERITIES
+from roboreel.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ def _group(group: Sequence[Finding], width: int) -> Iterator[str]:
     for found in group[:_MOST_SHOWN]:
         yield from _wrapped(found.message, width, "  ")
         if found.file is not None:
-            yield f"    {found.file}"
+            yield f"    {readable(found.file)}"
     if len(group) > _MOST_SHOWN:
         yield from _wrapped(_more(group[_MOST_SHOWN:]), width, "  ")
 
@@ -91,7 +92,7 @@ def _unchecked(findings: Findings) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text,
+        readable(text),
         max(width, 40),
         initial_indent=indent,
         subsequent_indent=indent,

@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from roboreel.text import readable
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -37,7 +39,7 @@ def literal(text: str) -> str:
 
     A task may hold anything: an escape sequence in it must not reach the terminal.
     """
-    return escape("".join(char if char.isprintable() else repr(char)[1:-1] for char in text))
+    return escape(readable(text))
 
 
 def print_line(text: str) -> None:
@@ -99,7 +101,7 @@ class ProgressReport:
             self._progress = progress_bar()
             self._progress.start()
         if what not in self._bars:
-            self._bars[what] = self._progress.add_task(what, total=total)
+            self._bars[what] = self._progress.add_task(literal(what), total=total)
         self._progress.update(self._bars[what], completed=done)
 
     def pause(self) -> None:

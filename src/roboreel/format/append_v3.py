@@ -10,6 +10,7 @@ from roboreel.format.info import write_info
 from roboreel.format.ledger import RECORDED_VERSION
 from roboreel.format.paths import INFO_PATH, STATS_PATH, TASKS_PATH
 from roboreel.format.places import episodes_path, following
+from roboreel.format.templates import template_fields
 from roboreel.format.write_data import write_data_file
 from roboreel.format.write_v3 import write_episodes, write_stats, write_tasks
 
@@ -29,7 +30,7 @@ __all__ = ["append_episode", "check_appendable", "start_dataset"]
 
 
 def check_appendable(manifest: Manifest) -> None:
-    """Raise if a dataset is of a version that does not grow.
+    """Raise if a dataset is of a version that does not grow, or has no names for new files.
 
     Raises:
         UnsupportedVersionError: It is.
@@ -39,6 +40,13 @@ def check_appendable(manifest: Manifest) -> None:
             f"Only {RECORDED_VERSION} is recorded, recovered and compacted: this dataset is {manifest.version}, "
             f"{str(manifest.root)!r}."
         )
+    for files in (manifest.data_files, *manifest.video_files.values()):
+        if not {"chunk_index", "file_index"} <= template_fields(files.template):
+            raise UnsupportedVersionError(
+                f"The path template {files.template!r} has no place for new files: to be recorded, "
+                "recovered or compacted, a dataset needs {chunk_index} and {file_index} in its "
+                f"templates, {str(manifest.root)!r}."
+            )
 
 
 def start_dataset(manifest: Manifest, stage: Stage) -> None:

@@ -12,7 +12,7 @@ from roboreel.format.episode_columns import is_statistics
 from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import EPISODE_STATS_PATH
 from roboreel.format.statistics import stats_from_columns, stats_from_json
-from roboreel.storage.jsonl import index_lines
+from roboreel.storage.jsonl import index_lines, open_lines
 from roboreel.storage.parquet import open_parquet
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ class EpisodeStatsReader:
         if number not in self._lines:
             return {}
         path = self._manifest.root / EPISODE_STATS_PATH
-        with path.open("rb") as file:
+        with open_lines(path) as file:
             file.seek(self._lines[number])
-            stats: Any = json.loads(file.readline()).get("stats")
+            stats = _stats_of(file.readline(), path)
         if not isinstance(stats, dict):
             raise MetadataError(
                 f"The statistics of episode {number} are not an object: {str(path)!r}."
@@ -80,3 +80,10 @@ class EpisodeStatsReader:
         """Where the line of each episode begins; the last one counts."""
         path = self._manifest.root / EPISODE_STATS_PATH
         return index_lines(path, EPISODE_NUMBER) if path.exists() else {}
+
+
+def _stats_of(line: bytes, path: Path) -> Any:  # noqa: ANN401  # checked by the caller
+    try:
+        return json.loads(line).get("stats")
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise MetadataError(f"The file has changed since it was opened: {str(path)!r}.") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ _CAMERA_AXES = ("height", "width", "channels")
 _DEPTH_FIELDS = {"depth_min": "min_m", "depth_max": "max_m", "shift": "shift", "use_log": "log"}
 _DEPTH_MARKERS = ("is_depth_map", "video.is_depth_map")
 _OTHER_DTYPES = ("string", "language", "image", "video")
+
+
+_ONE_WORD = re.compile(r"[<>=|]?[A-Za-z]\w*")
 
 
 def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
@@ -63,8 +67,9 @@ def _dtype(name: str, dtype: object) -> str:
     if dtype in _OTHER_DTYPES:
         return str(dtype)
     try:
-        known = np.dtype(str(dtype))
-    except TypeError:
+        # One word: NumPy parses lists such as "3f4, i8" as Python, and raises SyntaxError.
+        known = np.dtype(str(dtype)) if _ONE_WORD.fullmatch(str(dtype)) else None
+    except (TypeError, ValueError):
         known = None
     if known is None or known.kind not in "biuf" or not isinstance(dtype, str):
         raise MetadataError(f"Feature {name!r} has the unknown dtype {dtype!r}")

@@ -6,7 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from roboreel.errors import NotADatasetError
+from roboreel.errors import DatasetError, NotADatasetError
+from roboreel.spans.reading import read_file
 
 __all__ = [
     "SCHEME",
@@ -121,8 +122,8 @@ def _read_ref(folder: Path, name: str) -> str | None:
     if ".." in name.split("/"):
         return None
     try:
-        commit = (folder / "refs" / name).read_text().strip()
-    except (OSError, UnicodeDecodeError):
+        commit = read_file(folder / "refs" / name, "reference", most_bytes=4096).decode().strip()
+    except (DatasetError, UnicodeDecodeError):
         return None
     return commit if _is_plain(commit) else None
 

@@ -231,7 +231,7 @@ def _recognise_version(
         )
     name = f"v{version[0]}.{version[1]}"
     unsaid = f"codebase_version is missing. By its files the dataset is read as {name}."
-    return version, (finding("RR102", unsaid, file=_FILE),)
+    return version, (finding("RR102", unsaid, file=_FILE, fixable=True),)
 
 
 def _version(spelled: object, path: Path) -> tuple[int, int]:

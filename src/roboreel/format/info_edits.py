@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.errors import MetadataError
 from roboreel.format.features import feature_from_json
 from roboreel.format.json_files import read_json
-from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH, info_path
+from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
 
 __all__ = [
-    "lacks_version",
-    "layout_version",
     "read_raw_info",
     "with_counts",
     "with_splits",
@@ -39,20 +37,6 @@ def read_raw_info(root: Path) -> Raw:
     if not isinstance(raw, dict):
         raise MetadataError(f"An object was expected: {str(info_path(root))!r}.")
     return raw
-
-
-def layout_version(root: Path) -> str | None:
-    """Return the version whose files a dataset has; None if they are of none."""
-    if (root / "meta" / "episodes").is_dir():
-        return "v3.0"
-    if not (root / EPISODE_LINES_PATH).exists():
-        return None
-    return "v2.1" if (root / EPISODE_STATS_PATH).exists() else "v2.0"
-
-
-def lacks_version(root: Path) -> bool:
-    """Return whether info.json names no version, although the files tell which it is."""
-    return read_raw_info(root).get("codebase_version") is None and layout_version(root) is not None
 
 
 def with_version(raw: Raw, version: str) -> Raw:

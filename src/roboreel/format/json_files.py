@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import MetadataError
+from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import write_atomically
-from roboreel.spans.lfs import LFS_ADVICE, is_lfs_pointer
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,22 +29,21 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
     """Return what a JSON file holds.
 
     Raises:
+        MissingFileError: There is no such file.
         MetadataError: It is not JSON; the error names file and line.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (ValueError, OSError) as error:
-        raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
-    if not text.strip("\0 \t\r\n"):
+        content = read_file(path, "JSON file")
+    except CorruptFileError as error:
+        raise MetadataError(str(error)) from error
+    if not content.strip(b"\0 \t\r\n"):
         raise MetadataError(
             "The file is empty, as after a crash or on a full disk. Restore it from a copy: "
             f"{str(path)!r}."
         )
     try:
-        return json.loads(text)
+        return json.loads(content.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
-        if is_lfs_pointer(path):
-            raise MetadataError(f"The file {LFS_ADVICE}: {str(path)!r}.") from error
         raise MetadataError(
             f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."
         ) from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError, MissingValueError
+from roboreel.frames.pieces import Pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Columns"]
 
 _DENSE = "dense columns"
-_GROUPS = "row groups"
 # Features of a row group are read together up to this size: a call costs more than its data.
 _TOGETHER_BYTES = 2**22
 # A pass over small row groups reads about this much at once.
@@ -74,7 +74,7 @@ class Columns:
         self._files = files
         self._features = features
         self._budget = budget
-        self._derived = derived
+        self._pieces = Pieces(files, features, budget, derived)
         self._run: _Run | None = None
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
@@ -106,13 +106,8 @@ class Columns:
             pass
         out = np.empty(len(rows), np.int64)
         for file, group, places in self._groups(rows):
-            values = self._budget.load(
-                (self._files.token, name, "with nulls", file, group),
-                lambda file=file, group=group: self._files.open(file).integers(group, name).copy(),  # type: ignore[misc]
-                lambda array: int(array.nbytes),
-                owner=_GROUPS,
-            )
-            out[places.slots] = values[places.rows]
+            for chosen, values in self._pieces.held(name, file, group, places.rows, nulls=True):
+                out[places.slots[chosen]] = values
         return out
 
     def is_stored(self, name: str, row: int) -> bool:
@@ -197,19 +192,8 @@ class Columns:
         return run
 
     def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
-        values = self._read_numbers(file, range(group, stop), names)
+        values = self._pieces.read(file, range(group, stop), names)
         return _Run(names, file, group, stop, values)
-
-    def _read_numbers(
-        self, file: int, groups: Sequence[int], names: Iterable[str]
-    ) -> dict[str, NDArray[Any]]:
-        """Return features in some row groups; counters that the file does not have are derived."""
-        opened = self._files.open(file)
-        missing = [n for n in names if self._derived.can_derive(n) and not opened.has_column(n)]
-        stored = {name: self._features[name] for name in names if name not in missing}
-        values = opened.read_numbers(groups, stored) if stored else {}
-        values |= {name: self._derived.derive(name, file, groups) for name in missing}
-        return {name: values[name] for name in names}
 
     def _fits(self, feature: Feature) -> bool:
         held = self._budget.held_by(_DENSE)
@@ -237,17 +221,26 @@ class Columns:
             names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
             if not names:
                 continue
-            to, source = self._files.rows_of_group(file, group)
-            episodes, counts = np.unique(self._files.episodes_of(to), return_counts=True)
-            for together in self._portions(names, len(source)):
-                for name, values in self._read_numbers(file, [group], together).items():
-                    dense = columns[name]
-                    dense.values[to] = values if len(source) == len(values) else values[source]
-                    with dense.lock:
-                        # Two threads may have filled it with the same values: count it once.
-                        if (file, group) not in dense.filled:
-                            dense.filled.add((file, group))
-                            dense.missing[episodes] -= counts
+            bounds = self._files.group_bounds(file)
+            first, stop = int(bounds[group]), int(bounds[group + 1])
+            for together in self._portions(names, stop - first):
+                for start, values in self._pieces.numbers(file, group, together):
+                    length = len(next(iter(values.values())))
+                    to, source = self._files.rows_of_span(
+                        file, first + start, first + start + length
+                    )
+                    for name, part in values.items():
+                        columns[name].values[to] = part if len(to) == length else part[source]
+                self._note_filled([columns[name] for name in together], file, group)
+
+    def _note_filled(self, columns: Iterable[_Dense], file: int, group: int) -> None:
+        episodes, counts = self._files.episodes_in_group(file, group)
+        for dense in columns:
+            with dense.lock:
+                # Two threads may have filled it with the same values: count it once.
+                if (file, group) not in dense.filled:
+                    dense.filled.add((file, group))
+                    dense.missing[episodes] -= counts
 
     def _portions(self, names: list[str], count: int) -> list[list[str]]:
         """Return which features to read together from a row group of ``count`` rows."""
@@ -259,30 +252,19 @@ class Columns:
         return sum(self._row_bytes(self._features[name]) for name in names) * count
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
-        out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
+        out: NDArray[Any] | None = None
         for file, group, places in self._groups(rows):
-            values = self._budget.load(
-                (self._files.token, name, file, group),
-                lambda file=file, group=group: self._read_numbers(  # type: ignore[misc]
-                    file, [group], [name]
-                )[name].copy(),
-                lambda array: array.nbytes,
-                owner=_GROUPS,
-            )
-            out[places.slots] = values[places.rows]
-        return out
+            for chosen, values in self._pieces.held(name, file, group, places.rows):
+                if out is None:  # Not before a value is seen: a declared shape may be anything.
+                    out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
+                out[places.slots[chosen]] = values
+        return np.empty((0, *feature.value_shape), feature.numpy_dtype) if out is None else out
 
     def _gather_objects(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty(len(rows), dtype=object)
         for file, group, places in self._groups(rows):
-            opened = self._files.open(file)
-            values = self._budget.load(
-                (self._files.token, name, file, group),
-                lambda opened=opened, group=group: opened.read([group], [name])[name],  # type: ignore[misc]
-                lambda array: int(array.nbytes),
-                owner=_GROUPS,
-            )
-            out[places.slots] = [values[row].as_py() for row in places.rows.tolist()]
+            for chosen, values in self._pieces.held(name, file, group, places.rows):
+                out[places.slots[chosen]] = values
         return out
 
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:

@@ -10,8 +10,6 @@ import numpy as np
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from roboreel.frames.frame_files import FrameFiles
@@ -31,20 +29,15 @@ class DerivedCounters:
         """Return whether a feature is a counter."""
         return name in COUNTERS
 
-    def derive(self, name: str, file: int, groups: Sequence[int]) -> NDArray[Any]:
-        """Return a counter at all rows of some row groups; 0 for rows of no episode.
+    def derive(self, name: str, file: int, start: int, stop: int) -> NDArray[Any]:
+        """Return a counter at the rows ``[start, stop)`` of a file; 0 for rows of no episode.
 
         A task is the number of the episode's first task; -1 if the table of tasks does not have it.
         """
-        parts = []
-        bounds = self._files.group_bounds(file)
-        for group in groups:
-            rows, source = self._files.rows_of_group(file, group)
-            values = np.zeros(int(bounds[group + 1] - bounds[group]), np.float64)
-            values[source] = self._values(name, rows)
-            parts.append(values)
-        dtype = self._manifest.features[name].numpy_dtype
-        return np.concatenate(parts).astype(dtype)
+        rows, places = self._files.rows_of_span(file, start, stop)
+        values = np.zeros(stop - start, self._manifest.features[name].numpy_dtype)
+        values[places] = self._values(name, rows)
+        return values
 
     def _values(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         if name == "index":

@@ -14,6 +14,7 @@ from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["FrameFiles"]
 
 _MAX_OPEN_FILES = 64
+# Episode numbers are compared this much at a time.
+_AT_ONCE_BYTES = 2**20
 _tokens = count()
 
 
@@ -90,10 +93,10 @@ class FrameFiles:
         self._refuse_wrong(position)
         return file, self._data_row.item(position) + row - self._episodes.start.item(position)
 
-    def rows_of_group(self, file: int, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the dataset's rows in a row group, and the place of each within the group."""
-        bounds = self.group_bounds(file)
-        first, last = int(bounds[group]), int(bounds[group + 1])
+    def rows_of_span(
+        self, file: int, first: int, last: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the dataset's rows in the rows ``[first, last)`` of a file, and their places."""
         episodes = self._episodes
         positions = self._positions(file)
         if self._wrong:
@@ -112,6 +115,17 @@ class FrameFiles:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         in_file = np.concatenate(spans)
         return in_file + np.concatenate(shifts), in_file - first
+
+    def episodes_in_group(
+        self, file: int, group: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of the episodes in a row group, and how many rows each has there."""
+        bounds = self.group_bounds(file)
+        positions = self._positions(file)
+        begin = np.maximum(self._data_row[positions], bounds[group])
+        stop = self._data_row[positions] + self._episodes.length[positions]
+        counts = np.minimum(stop, bounds[group + 1]) - begin
+        return positions[counts > 0], counts[counts > 0]
 
     def group_bounds(self, file: int) -> NDArray[np.int64]:
         """Return where a file's row groups start and stop; kept after the file is closed."""
@@ -179,20 +193,45 @@ class FrameFiles:
             if extremes is not None:
                 if extremes != (numbers[first], numbers[first]):
                     return False
-            else:
-                rows = np.arange(bounds[group], bounds[group + 1])
-                expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
-                if not np.array_equal(file.integers(group, EPISODE_NUMBER), expected):
-                    return False
+            elif not self._rows_agree(file, group, starts, numbers):
+                return False
         return True
 
+    def _rows_agree(
+        self, file: RowGroups, group: int, starts: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> bool:
+        row = int(file.bounds[group])
+        for stored in self._episode_numbers(file, group):
+            rows = np.arange(row, row + len(stored))
+            expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
+            if not np.array_equal(stored, expected):
+                return False
+            row += len(stored)
+        return True
+
+    def _episode_numbers(self, file: RowGroups, group: int) -> Iterator[NDArray[np.int64]]:
+        num_rows = file.piece_rows(group, EPISODE_NUMBER, _AT_ONCE_BYTES)
+        return file.integers(group, EPISODE_NUMBER, num_rows)
+
+    def _runs(self, file: RowGroups) -> dict[int, tuple[int, int]]:
+        """Return the rows of the last run of each episode number."""
+        if not file.has_values(EPISODE_NUMBER):
+            return {}
+        runs: dict[int, tuple[int, int]] = {}
+        row, last = 0, -1
+        for group in range(len(file.bounds) - 1):
+            for stored in self._episode_numbers(file, group):
+                change = (np.flatnonzero(np.diff(stored)) + 1).tolist()
+                for start, stop in pairwise([0, *change, len(stored)]):
+                    number = int(stored[start]) if start < stop else last
+                    goes_on = start == 0 and number == last
+                    runs[number] = (runs[number][0] if goes_on else row + start, row + stop)
+                    last = number
+                row += len(stored)
+        return runs
+
     def _find_by_number(self, file: RowGroups, positions: NDArray[np.int64]) -> None:
-        groups = range(len(file.bounds) - 1)
-        parts = [file.integers(group, EPISODE_NUMBER) for group in groups]
-        stored = np.concatenate([np.empty(0, np.int64), *parts])
-        change = np.flatnonzero(np.diff(stored)) + 1
-        bounds = [0, *change.tolist(), len(stored)]
-        runs = {int(stored[a]): (a, b) for a, b in pairwise(bounds) if a < b}
+        runs = self._runs(file)
         for position in positions.tolist():
             number = int(self._episodes.number[position])
             length = int(self._episodes.length[position])

@@ -109,7 +109,7 @@ class PictureColumns:
         group = int(np.searchsorted(opened.bounds, file_row, side="right")) - 1
         stored = self._budget.load(
             (self._files.token, camera, "paths", file, group),
-            lambda: opened.read([group], [camera])[camera].field("path"),
+            lambda: opened.read_field(group, camera, "path", self._budget.limit_bytes // 16),
             lambda paths: int(paths.nbytes),
             owner="row groups",
         )

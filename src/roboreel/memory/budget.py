@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict, defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roboreel.forking import after_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
 __all__ = ["DEFAULT_LIMIT_BYTES", "Budget", "parse_size", "process_budget"]
 
@@ -75,7 +76,7 @@ class Budget:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes held now."""
+        """Bytes held now, and in use by those who counted them with `lent`."""
         return self._held_bytes
 
     def held_by_owner(self) -> dict[str, int]:
@@ -145,6 +146,23 @@ class Budget:
             self._count(entry.owner, -entry.size_bytes)
             return entry.value
 
+    @contextmanager
+    def lent(self, size_bytes: int, *, owner: str) -> Iterator[None]:
+        """Count memory that is in use while the block runs; what is held makes room for it.
+
+        Args:
+            size_bytes: The memory that the block takes.
+            owner: What it is to a user: ``"decoders"``, …
+        """
+        with self._lock:
+            self._count(owner, size_bytes)
+            self._shrink()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count(owner, -size_bytes)
+
     def drop(self, key: Hashable) -> None:
         """Remove a value, if it is held."""
         self.take(key)
@@ -158,12 +176,11 @@ class Budget:
     def clear(self) -> None:
         """Remove all values."""
         with self._lock:
-            self._entries.clear()
-            self._held_by.clear()
-            self._held_bytes = 0
+            for key in list(self._entries):
+                self.drop(key)
 
     def _shrink(self) -> None:
-        while self._held_bytes > self._limit_bytes:
+        while self._held_bytes > self._limit_bytes and self._entries:
             _, entry = self._entries.popitem(last=False)
             self._count(entry.owner, -entry.size_bytes)
 

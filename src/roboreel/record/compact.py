@@ -258,11 +258,12 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
         place = place_of(PurePosixPath(plan.episodes[0]))
         replaced = place_columns(_moved(manifest, plan, starts), place, listed)
         join_tables(parts, commit.add(plan.episodes[0]), replaced)
+    # The old table first: as long as it is there, its episodes are looked for in the old files.
+    for path in plan.episodes[1:]:
+        commit.remove(path)
     for group in [*plan.data, *(g for several in plan.videos.values() for g in several)]:
         for path in group[1:]:
             commit.remove(path)
-    for path in plan.episodes[1:]:
-        commit.remove(path)
     if len(plan.data) > 1:
         join_parquet([root / path for path in plan.data[0]], commit.add(plan.data[0][0]))
     commit.run()

@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.format.edits import edit_json
-from roboreel.format.info_edits import (
-    lacks_version,
-    layout_version,
-    read_raw_info,
-    with_counts,
-    with_splits,
-    with_version,
-)
+from roboreel.format.info_edits import with_counts, with_splits, with_version
 from roboreel.format.paths import INFO_PATH
 from roboreel.repair.changes import written
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from roboreel.repair.changes import PlannedChange
     from roboreel.repair.draft import Draft
 
-__all__ = ["cure_counts", "name_version", "write_info"]
+__all__ = ["cure_counts", "cure_version", "write_info"]
+
+
+def cure_version(draft: Draft) -> None:
+    """Let info.json name the version that its files have."""
+    versions = draft.asked("RR102")
+    if versions:
+        draft.info = with_version(draft.info, draft.manifest.version)
+        draft.cure(versions)
 
 
 def cure_counts(draft: Draft) -> None:
@@ -44,15 +42,5 @@ def write_info(draft: Draft) -> None:
     """Write info.json, which comes last."""
     edit = edit_json(INFO_PATH, draft.old_info, draft.info)
     if edit is not None:
-        codes = draft.codes("RR101", "RR113", "RR202", "RR406")
+        codes = draft.codes("RR101", "RR102", "RR113", "RR202", "RR406")
         draft.changes.append(written(edit, codes))
-
-
-def name_version(root: Path) -> PlannedChange | None:
-    """Return the change that adds the version to an info.json without one; None if it has one."""
-    version = layout_version(root)
-    if version is None or not lacks_version(root):
-        return None
-    raw = read_raw_info(root)
-    edit = edit_json(INFO_PATH, raw, with_version(raw, version))
-    return None if edit is None else written(edit, ("RR102",))

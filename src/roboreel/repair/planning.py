@@ -16,7 +16,7 @@ from roboreel.repair.clips import cure_clips, cure_video_format
 from roboreel.repair.draft import Draft
 from roboreel.repair.episodes import cure_entries, cure_lengths
 from roboreel.repair.files import cure_footers, cure_places, cure_strays
-from roboreel.repair.info import cure_counts, name_version, write_info
+from roboreel.repair.info import cure_counts, cure_version, write_info
 from roboreel.repair.plan import RepairPlan
 from roboreel.repair.rows import cure_rows
 from roboreel.repair.statistics import cure_statistics, write_statistics
@@ -26,9 +26,7 @@ from roboreel.repair.videos import cure_indexes
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from roboreel.check import Findings
     from roboreel.findings import Finding
 
 __all__ = ["ON_REQUEST", "plan_repair"]
@@ -77,7 +75,8 @@ def plan_repair(
     try:
         manifest = read_manifest(root)
     except DatasetError:
-        return _plan_opening(root, findings, wanted)
+        # The findings say why it cannot be opened; the rest is found once it can be.
+        return RepairPlan.of(root, findings, [], [])
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
     draft = Draft(context, wanted)
     _fill(draft, deep=deep)
@@ -98,6 +97,7 @@ def _fill(draft: Draft, *, deep: bool) -> None:
     # Values that cannot be read yet are counted in another round.
     if not draft.codes("RR110", "RR201"):
         cure_statistics(draft, deep=deep)
+    cure_version(draft)
     cure_counts(draft)
     write_new_tasks(draft)
     if draft.episode_kinds or draft.episode_stats:
@@ -112,10 +112,3 @@ def _fill(draft: Draft, *, deep: bool) -> None:
 
 def _is_asked(found: Finding, only: Sequence[str]) -> bool:
     return found.code not in ON_REQUEST or (bool(only) and found.code in select_codes(only))
-
-
-def _plan_opening(root: Path, findings: Findings, wanted: Sequence[Finding]) -> RepairPlan:
-    """Return the plan for a dataset that cannot be opened: the rest is found once it can be."""
-    change = name_version(root) if any(one.code == "RR102" for one in wanted) else None
-    cured = [one for one in wanted if one.code == "RR102"] if change is not None else []
-    return RepairPlan.of(root, findings, cured, [] if change is None else [change])

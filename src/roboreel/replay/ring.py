@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, FeatureNotFoundError, MissingFileError
+from roboreel.errors import CorruptFileError, FeatureNotFoundError
 from roboreel.files import sync_directory, write_atomically
 from roboreel.replay.header import (
     COPY_BYTES,
@@ -21,6 +21,7 @@ from roboreel.replay.header import (
 from roboreel.replay.positions import slot_spans
 from roboreel.replay.slots import NumberSlots, Slots, open_slots
 from roboreel.replay.spec import FOLDER, RingSpec, check_free_space, write_spec
+from roboreel.spans.handles import open_to_read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,7 @@ class Ring:
                 f"Both copies of the header are damaged in {str(self.root / HEADER)!r}. "
                 "The values in the files beside it are not affected."
             )
+        self._check_header(header)
         return header if header.boot == current_boot() else self._after_power_loss(header)
 
     def array(self, name: str) -> NDArray[Any]:
@@ -150,12 +152,33 @@ class Ring:
         """Return the first row of a complete episode."""
         return int(self._starts[episode % len(self._starts)])
 
+    def _check_header(self, header: Header) -> None:
+        capacity = self.spec.capacity
+        episodes = header.next_episode - header.first_episode
+        if not (
+            header.first_episode >= 0
+            and 0 <= episodes <= capacity
+            and 0 <= header.tail <= header.open_start <= header.head <= header.tail + capacity
+            and 0 <= header.synced_episode <= header.next_episode
+            and 0 <= header.synced_row <= header.open_start
+        ):
+            raise CorruptFileError(
+                f"The header counts {episodes:,} episodes in rows {header.tail:,} to "
+                f"{header.head:,}, and the buffer has {capacity:,} slots: "
+                f"{str(self.root / HEADER)!r}."
+            )
+
     def _read_snapshot(self, header: Header) -> Snapshot:
         starts = self._read_starts(header.first_episode, header.next_episode)
         starts = np.append(starts, header.open_start)
         # If episodes left meanwhile, newer ones may have taken over their entries.
         gone = max(0, min(self.header().first_episode - header.first_episode, len(starts) - 1))
-        return Snapshot.of(header.first_episode + gone, starts[gone:], self.spec.capacity)
+        starts = starts[gone:]
+        if (np.diff(starts) < 0).any() or starts[0] < 0:
+            raise CorruptFileError(
+                f"The episodes do not lie one after another: {str(self.root / EPISODES)!r}."
+            )
+        return Snapshot.of(header.first_episode + gone, starts, self.spec.capacity)
 
     def _read_starts(self, first: int, stop: int) -> NDArray[np.int64]:
         spans = slot_spans(first, stop, len(self._starts))
@@ -203,9 +226,9 @@ def _file_sizes(spec: RingSpec) -> dict[str, int]:
 
 
 def _check_size(path: Path, wanted: int) -> None:
-    if not path.exists():
-        raise MissingFileError(f"A file of the replay buffer is missing: {str(path)!r}.")
-    size = path.stat().st_size
+    handle, status = open_to_read(path, "file of the replay buffer")
+    os.close(handle)
+    size = status.st_size
     if size != wanted:
         raise CorruptFileError(
             f"The file has {size:,} bytes, and the buffer needs {wanted:,}: {str(path)!r}."

@@ -14,6 +14,7 @@ from roboreel.errors import BufferMismatchError, FrameError, MetadataError
 from roboreel.files import write_atomically
 from roboreel.format.counters import TASK_NUMBER
 from roboreel.schema import Feature
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,7 +169,7 @@ def read_spec(path: Path) -> RingSpec:
         MetadataError: The file is not one, or is of another version.
     """
     try:
-        described = json.loads(path.read_bytes())
+        described = json.loads(read_file(path, "description"))
         known = (described["format"], described["version"]) == (_FORMAT, _VERSION)
         features = {
             name: Feature(f["dtype"], tuple(f["shape"]), f["names"] and tuple(f["names"]))
@@ -176,7 +177,7 @@ def read_spec(path: Path) -> RingSpec:
         }
         tasks = {int(number): text for number, text in described.get("tasks", {}).items()}
         spec = RingSpec(described["capacity"], features, described["fps"], tasks)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise MetadataError(f"Not a replay buffer ({error}): {str(path)!r}.") from error
     if not known:
         raise MetadataError(

@@ -43,6 +43,7 @@ __all__ = [
     "declare",
     "features_of_schema",
     "fits",
+    "is_run",
     "plain_array",
     "take_rows",
 ]
@@ -136,8 +137,11 @@ def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
     but keep the old metadata.
 
     Raises:
-        MetadataError: Two columns have the same name, or a type is not supported.
+        MetadataError: Two columns have the same name, a type is not supported, or there are no
+            columns.
     """
+    if not schema.names:
+        raise MetadataError("The table has no columns.")
     if len(set(schema.names)) != len(schema.names):
         raise MetadataError(f"Two columns have the same name: {', '.join(schema.names)}.")
     described = _described_features(schema)
@@ -232,10 +236,18 @@ def as_declared(array: pa.Array, feature: FeatureType) -> pa.Array:
             return _flat_array(array, wanted)
         case Sequence(Struct(fields)) if pa.types.is_map(array.type):
             pairs = pa.StructArray.from_arrays([array.keys, array.items], list(fields))
-            valid = array.is_valid() if array.null_count else None
-            mask = None if valid is None else pa.compute.invert(valid)
+            mask = array.is_null() if array.null_count else None
             lists = pa.ListArray.from_arrays(array.offsets, pairs, mask=mask)
             return as_declared(lists, feature)
+        case Sequence(of) if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(
+            array.type
+        ):
+            # Not by a cast, which keeps the offsets of views: they need not ascend.
+            lengths = pa.compute.list_value_length(array).fill_null(0).cast(pa.int64())
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            mask = array.is_null() if array.null_count else None
+            inner = as_declared(array.flatten(), of)
+            return pa.LargeListArray.from_arrays(plain_array(offsets), inner, mask=mask)
         case _ if pa.types.is_run_end_encoded(array.type):
             return as_declared(pa.compute.run_end_decode(array), feature)
         case _ if pa.types.is_dictionary(array.type):
@@ -244,9 +256,17 @@ def as_declared(array: pa.Array, feature: FeatureType) -> pa.Array:
             return array.cast(wanted)
 
 
-def take_rows(array: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
+def is_run(rows: NDArray[np.int64]) -> bool:
+    """Return whether rows follow one another; there is at least one of them."""
+    count = len(rows)
+    return count > 0 and bool(rows[-1] - rows[0] == count - 1 and (rows[1:] - rows[:-1] == 1).all())
+
+
+def take_rows(array: pa.Array, rows: NDArray[np.int64] | slice) -> pa.Array:
     """Return some rows of an array; a slice of it if they follow one another."""
-    if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
+    if isinstance(rows, slice):
+        return array.slice(rows.start, rows.stop - rows.start)
+    if is_run(rows):
         return array.slice(int(rows[0]), len(rows))
     return array.take(plain_array(rows))
 

@@ -17,6 +17,7 @@ from roboreel.shards.arrow import (
     concat,
     features_of_schema,
     fits,
+    is_run,
     plain_array,
     take_rows,
 )
@@ -132,7 +133,7 @@ class BatchTable:
 
     def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
         """Return columns of some rows, in their order; the caller has checked that they exist."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
+        if is_run(rows):
             return self.span(int(rows[0]), int(rows[-1]) + 1, names)
         return self._collect(self._scattered(rows), len(rows), names)
 
@@ -145,9 +146,12 @@ class BatchTable:
 
         Rows that follow one another inside a batch are not copied.
         """
-        parts = self._scattered(rows)
-        order = np.concatenate([[], *(places for _, _, places in parts)]).astype(np.int64)
-        back = np.argsort(order) if (order[1:] < order[:-1]).any() else None
+        if is_run(rows):
+            parts, back = self._consecutive(int(rows[0]), int(rows[-1]) + 1), None
+        else:
+            parts = self._scattered(rows)
+            order = np.concatenate([np.empty(0, np.int64), *(places for _, _, places in parts)])
+            back = plain_array(np.argsort(order)) if (order[1:] < order[:-1]).any() else None
         columns = []
         for name in names:
             feature = self.features[name]
@@ -156,25 +160,27 @@ class BatchTable:
                 for batch, inside, _ in parts
             ]
             joined = taken[0] if len(taken) == 1 else concat(taken, feature)
-            columns.append(joined if back is None else joined.take(plain_array(back)))
+            columns.append(joined if back is None else joined.take(back))
         return columns
 
-    def record_batches(
-        self, names: Items[str], shards: Iterable[int] | None = None
-    ) -> Iterator[list[pa.Array]]:
-        """Yield the columns of each batch as they are stored, straight from the map.
+    def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of the files, straight from the map.
 
-        Only one shard is mapped at a time, besides those in use.
+        Args:
+            names: The columns.
+            schema: Their types, and the names they get.
         """
-        for shard in range(self.num_shards) if shards is None else shards:
-            reader = self._readers[shard]
-            for batch in range(len(reader.batch_rows)):
-                found = reader.read(batch)
-                if batch == 0:
+        for shard, reader in enumerate(self._readers):
+            for number in range(len(reader.batch_rows)):
+                found = reader.read(number)
+                if number == 0:
                     self._check_schema(found.schema, shard)
-                yield [as_declared(found.column(name), self.features[name]) for name in names]
-            if shard not in self._open:
-                reader.close()
+                    self._keep_open(shard)
+                if found.schema.equals(schema):
+                    yield found
+                    continue
+                arrays = [as_declared(found.column(name), self.features[name]) for name in names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _scattered(self, rows: NDArray[np.int64]) -> list[tuple[_Batch, Any, Any]]:
         """Return the batches of some rows, with the rows in each and their places."""
@@ -239,10 +245,15 @@ class BatchTable:
             self._check_schema(record_batch.schema, shard)
         batch = _Batch(record_batch, self._columns(record_batch, shard), shard)
         self._batches[number] = batch
+        self._keep_open(shard)
+        return batch
+
+    def _keep_open(self, shard: int) -> None:
+        """Remember that a shard is mapped, and close those that were used longest ago."""
+        self._used[shard] = next(self._clock)
         self._open.add(shard)
         while len(self._open) > self._max_open and (others := self._open - {shard}):
             self._release(min(others, key=self._used.__getitem__))
-        return batch
 
     def _columns(self, batch: pa.RecordBatch, shard: int) -> dict[str, ValueReader]:
         try:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Sequence as Items
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from roboreel.shards.batches import BatchTable
@@ -87,13 +87,14 @@ class Columns:
         at = rows if self.rows is None else self.rows[rows]
         return self.table.arrow(at, self._stored(names))
 
-    def record_batches(self, names: Items[str]) -> Iterator[list[pa.Array]]:
-        """Yield the Arrow columns of all rows, batch by batch; as stored if no row is left out."""
+    def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, batch by batch; as stored if no row is left out."""
         if self.rows is None:
-            yield from self.table.record_batches(self._stored(names))
+            yield from self.table.record_batches(self._stored(names), schema)
             return
         for start in range(0, len(self.rows), _ARROW_ROWS):
-            yield self.table.arrow(self.rows[start : start + _ARROW_ROWS], self._stored(names))
+            arrays = self.table.arrow(self.rows[start : start + _ARROW_ROWS], self._stored(names))
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def shards(self) -> NDArray[np.int64]:
         """Return the shard of each row."""

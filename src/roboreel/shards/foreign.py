@@ -13,6 +13,7 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Items
@@ -67,7 +68,7 @@ def find_foreign(root: Path) -> ForeignFiles | None:
 def _listed(root: Path) -> ForeignFiles:
     meta = root / _METADATA
     try:
-        plain = json.loads(meta.read_text(encoding="utf-8"))
+        plain = json.loads(read_file(meta, "metadata"))
         version = plain["cache_format_version"]
         names = [str(name) for name in plain["shard_filenames"]]
         counts = tuple(int(count) for count in plain["shard_row_counts"])

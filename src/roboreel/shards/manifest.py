@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import (
     CorruptFileError,
+    DatasetError,
     MetadataError,
     MissingFileError,
     UnsafePathError,
@@ -17,6 +18,7 @@ from roboreel.errors import (
 )
 from roboreel.shards.features import FeatureType, features_from_json, features_to_json
 from roboreel.shards.publish import META_FILE, SHARD_NAME, Hold, hold_generation
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os
@@ -149,7 +151,7 @@ def open_manifest(root: Path) -> tuple[ShardManifest, Hold]:
 def manifest_of(hold: Hold) -> ShardManifest:
     """Return the manifest of a held generation."""
     meta = hold.generation / META_FILE
-    return parse_manifest(meta.read_text(encoding="utf-8", errors="replace"), meta)
+    return parse_manifest(read_file(meta).decode("utf-8", errors="replace"), meta)
 
 
 def parse_manifest(text: str, path: object) -> ShardManifest:
@@ -167,7 +169,7 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
     """
     try:
         plain = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFileError(
             f"Not JSON ({error}). Write the shards again: {str(path)!r}"
         ) from error
@@ -182,7 +184,9 @@ def parse_manifest(text: str, path: object) -> ShardManifest:
         features = features_from_json(plain["features"])
         manifest = ShardManifest(features, shards, str(plain["fingerprint"]), source)
         num_rows = plain["num_rows"]
-    except (KeyError, TypeError, AttributeError) as error:
+    except DatasetError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise MetadataError(
             f"Not the manifest of a shard store ({error!r}). Write the shards again: {str(path)!r}"
         ) from error

@@ -13,6 +13,7 @@ import imagecodecs
 import numpy as np
 
 from roboreel.image import encode_png
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def encoding_of(value: object) -> bytes | Pixels:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (str, Path)):
-        return Path(value).read_bytes()
+        return read_file(Path(value), "picture")
     if _is_pillow(value):
         return _pillow_encoding(value)
     if hasattr(value, "__array__"):

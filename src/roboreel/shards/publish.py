@@ -20,12 +20,15 @@ import sys
 import time
 import uuid
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from filelock import FileLock
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.files import sync_directory, write_atomically
+from roboreel.spans.handles import open_to_read
+from roboreel.spans.reading import read_file
 
 if sys.platform != "win32":
     import fcntl
@@ -63,7 +66,7 @@ class Hold:
 
     def __init__(self, generation: Path) -> None:
         self.generation = generation
-        self._handle = os.open(generation / META_FILE, os.O_RDONLY)
+        self._handle, _ = open_to_read(generation / META_FILE)
         try:
             self._lock()
         except BaseException:
@@ -100,8 +103,8 @@ def current_generation(root: Path) -> Path | None:
         CorruptFileError: ``current`` does not name a generation.
     """
     try:
-        name = _patiently((root / _CURRENT).read_text).strip()
-    except (FileNotFoundError, NotADirectoryError):
+        name = _patiently(partial(read_file, root / _CURRENT, most_bytes=4096)).decode().strip()
+    except MissingFileError:
         return None
     except UnicodeDecodeError:
         name = "not text"

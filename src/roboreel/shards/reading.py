@@ -12,6 +12,7 @@ from roboreel.errors import FeatureNotFoundError, RowNotFoundError
 from roboreel.numbers import inside, whole_numbers
 from roboreel.shards.arrow import arrow_schema
 from roboreel.shards.decode import decode_column, decode_value
+from roboreel.shards.source import StoreSource
 from roboreel.shards.visiting import permuted, shuffled_shards
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ A column with nulls is a list, with None for each null.
 class StoreReader:
     """The reading half of a `Store`: columns of one table or several, at some of their rows."""
 
-    __slots__ = ("_columns", "_decoding", "_length", "_order", "_plain")
+    __slots__ = ("_columns", "_decoding", "_length", "_order", "_plain", "_schema")
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class StoreReader:
         only = self._columns[0] if len(self._columns) == 1 else None
         self._plain = only.table if only is not None and only.is_whole else None
         """The table, if all its columns are here: its rows need no translation."""
+        self._schema: pa.Schema | None = None
 
     @property
     def features(self) -> dict[str, FeatureType]:
@@ -69,7 +71,9 @@ class StoreReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns as Arrow types; bytes, text and lists have 64-bit offsets."""
-        return arrow_schema(self.features)
+        if self._schema is None:
+            self._schema = arrow_schema(self.features)
+        return self._schema
 
     @property
     def path(self) -> Path | None:
@@ -115,11 +119,8 @@ class StoreReader:
         ones; their bytes are not copied. A view of some rows is gathered, a batch at a time.
         """
         names = self._checked_names(features)
-        of = self.features
-        schema = arrow_schema({name: of[name] for name in names})
         if len(self._columns) == 1:
-            parts = self._columns[0].record_batches(names)
-            return (pa.RecordBatch.from_arrays(arrays, schema=schema) for arrays in parts)
+            return self._columns[0].record_batches(names, self._schema_of(names))
         spans = (range(at, min(at + 1000, self._length)) for at in range(0, self._length, 1000))
         taken = (self.take_table(span, features=names) for span in spans)
         return (batch for table in taken for batch in table.to_batches())
@@ -131,12 +132,17 @@ class StoreReader:
 
         Rows that follow one another in a file are not copied.
         """
-        wanted, names, of = self._checked_rows(rows), self._checked_names(features), self.features
+        wanted, names = self._checked_rows(rows), self._checked_names(features)
         found: dict[str, pa.Array] = {}
         for part, own in self._parts(names):
             found |= zip(own, part.arrow(wanted, own), strict=True)
-        schema = arrow_schema({name: of[name] for name in names})
-        return pa.Table.from_arrays([found[name] for name in names], schema=schema)
+        return pa.Table.from_arrays([found[name] for name in names], schema=self._schema_of(names))
+
+    def _schema_of(self, names: Items[str]) -> pa.Schema:
+        if names == self._order:
+            return self.schema
+        of = self.features
+        return arrow_schema({name: of[name] for name in names})
 
     def __len__(self) -> int:
         return self._length
@@ -261,6 +267,10 @@ class StoreReader:
         """Close the files, also for all views; the next read opens them again."""
         for part in self._columns:
             part.table.close()
+
+    def as_source(self) -> StoreSource:
+        """Return the rows as samples; ``Loader`` and ``Mixture`` do this themselves."""
+        return StoreSource(self)
 
     @property
     def _place(self) -> str:

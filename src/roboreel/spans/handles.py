@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING
 
-from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.errors import CorruptFileError, MissingFileError, TooManyFilesError
 from roboreel.spans.lfs import LFS_ADVICE, MOST_POINTER_BYTES, starts_as_pointer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["open_to_read"]
+__all__ = ["open_to_read", "too_many_files"]
 
 # Opening a FIFO waits for a writer unless told not to. Regular files ignore the flag.
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -28,12 +29,17 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a regular file, cannot be opened, or is a Git LFS pointer.
+        TooManyFilesError: The limit of open files is reached.
     """
     try:
         handle = os.open(path, _FLAGS)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFileError(f"There is no {noun} {str(path)!r}.") from error
+    except ValueError as error:  # A name with a null byte, or with half of a surrogate pair.
+        raise CorruptFileError(f"No {noun} can be called {str(path)!r}.") from error
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise too_many_files(path) from error
         raise CorruptFileError(
             f"Cannot open the {noun} ({error.strerror}): {str(path)!r}."
         ) from error
@@ -45,3 +51,13 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
         os.close(handle)
         raise CorruptFileError(f"The {noun} {LFS_ADVICE}: {str(path)!r}.")
     return handle, status
+
+
+def too_many_files(path: Path) -> TooManyFilesError:
+    """Return the error for a file that cannot be opened since too many are open."""
+    return TooManyFilesError(
+        errno.EMFILE,
+        "Too many files are open in this process. Close datasets that are not needed, or raise the "
+        "limit with `ulimit -n`",
+        str(path),
+    )

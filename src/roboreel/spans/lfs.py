@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,15 +18,18 @@ _START = b"version https://git-lfs.github.com/spec/"
 
 
 def starts_as_pointer(handle: int) -> bool:
-    """Return whether an open file begins as a pointer does; its position does not matter after."""
+    """Return whether a file that was just opened begins as a pointer does; it is at its beginning then."""
+    start = os.read(handle, len(_START))
     os.lseek(handle, 0, os.SEEK_SET)
-    return os.read(handle, len(_START)) == _START
+    return start == _START
 
 
 def is_lfs_pointer(path: Path) -> bool:
     """Return whether a file is a pointer; one that cannot be opened is not."""
     try:
-        if path.stat().st_size > MOST_POINTER_BYTES:
+        status = path.stat()
+        # Only regular files: opening a FIFO would wait for a writer.
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_POINTER_BYTES:
             return False
         with path.open("rb") as file:
             return file.read(len(_START)) == _START

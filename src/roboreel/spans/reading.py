@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-__all__ = ["SpanReader", "read_file"]
+__all__ = ["MOST_METADATA_BYTES", "SpanReader", "check_small", "read_file"]
+
+MOST_METADATA_BYTES = 256 * 1024**2
+"""The largest file of metadata that is read whole: lines for a million episodes take 100 MB."""
 
 
 class SpanReader:
@@ -61,15 +64,35 @@ class SpanReader:
         os.close(self._handle)
 
 
-def read_file(path: Path, noun: str = "file") -> bytes:
+def read_file(path: Path, noun: str = "file", *, most_bytes: int = MOST_METADATA_BYTES) -> bytes:
     """Return all bytes of a small file.
+
+    Args:
+        path: The file.
+        noun: What the file is, for errors.
+        most_bytes: How large it may be.
 
     Raises:
         MissingFileError: There is no such file.
-        CorruptFileError: It is not a regular file, or cannot be read.
+        CorruptFileError: It is not a regular file, is too large, or cannot be read.
     """
     with SpanReader(path, noun) as reader:
+        check_small(reader.size_bytes, path, noun, most_bytes)
         return reader.read(0, reader.size_bytes)
+
+
+def check_small(
+    size_bytes: int, path: Path, noun: str = "file", most_bytes: int = MOST_METADATA_BYTES
+) -> None:
+    """Raise if a file that is read whole is larger than such files are.
+
+    Raises:
+        CorruptFileError: It is.
+    """
+    if size_bytes > most_bytes:
+        raise CorruptFileError(
+            f"The {noun} has {size_bytes:,} bytes: at most {most_bytes:,} are read: {str(path)!r}."
+        )
 
 
 def _read_at(handle: int, start: int, count: int) -> bytes:

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.json as pa_json
 
-from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.spans.lfs import LFS_ADVICE, is_lfs_pointer
+from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.spans.handles import open_to_read
+from roboreel.spans.reading import check_small
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
     from numpy.typing import NDArray
 
-__all__ = ["index_lines", "read_line_columns", "read_lines"]
+__all__ = ["index_lines", "open_lines", "read_line_columns", "read_lines"]
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file of lines, open for reading; it is a regular file, and not too large.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: It is not a regular file, or too large.
+    """
+    handle, status = open_to_read(path)
+    with os.fdopen(handle, "rb") as file:
+        check_small(status.st_size, path)
+        yield file
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -31,19 +49,13 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         MissingFileError: There is no such file.
         CorruptFileError: A line is not a JSON object; the error names the line.
     """
-    try:
-        file = path.open("rb")
-    except FileNotFoundError as error:
-        raise MissingFileError(f"There is no file {str(path)!r}.") from error
-    with file:
+    with open_lines(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
-                if is_lfs_pointer(path):
-                    raise CorruptFileError(f"The file {LFS_ADVICE}: {str(path)!r}.") from error
                 raise CorruptFileError(
                     f"Line {number} is not JSON ({error}): {str(path)!r}."
                 ) from error
@@ -64,7 +76,7 @@ def index_lines(path: Path, key: str) -> dict[int, int]:
         CorruptFileError: A line is not JSON.
     """
     starts, offset = {}, 0
-    with path.open("rb") as file:
+    with open_lines(path) as file:
         for line, content in enumerate(file, start=1):
             if content.strip():
                 try:
@@ -100,14 +112,17 @@ def read_line_columns(
         + [(key, pa.list_(pa.string())) for key in text_lists]
     )
     try:
-        table = pa_json.read_json(
-            path,
-            read_options=pa_json.ReadOptions(use_threads=False),
-            parse_options=pa_json.ParseOptions(
-                explicit_schema=schema, unexpected_field_behavior="ignore"
-            ),
-        )
+        with open_lines(path) as file:
+            table = pa_json.read_json(
+                file,
+                read_options=pa_json.ReadOptions(use_threads=False),
+                parse_options=pa_json.ParseOptions(
+                    explicit_schema=schema, unexpected_field_behavior="ignore"
+                ),
+            )
         texts = {key: TextLists.from_arrow(table.column(key)) for key in text_lists}
+    except DatasetError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError):
         # Arrow is 20 times faster, but accepts less and does not name lines.
         return _read_slowly(path, integers, text_lists)

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
+from roboreel.memory.budget import process_budget
 from roboreel.spans.reading import SpanReader
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
+from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
 
@@ -40,6 +42,9 @@ __all__ = [
 ]
 
 _ARROW_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+# Metadata may take this part of the budget as Arrow values, and as Python's, which are larger.
+_ARROW_SHARE, _PYTHON_SHARE = 4, 32
+_LEAST_LIMIT_BYTES = 2**21
 _GROUP_ROWS = 1000
 """Rows per row group in tables of metadata."""
 
@@ -53,9 +58,10 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
         CorruptFileError: It is not a readable Parquet file.
     """
     with parquet_errors(path):
-        file = pq.ParquetFile(arrow_file(path))
+        source = arrow_file(path)
+        file = pq.ParquetFile(source)
     try:
-        yield ParquetTable(path, file)
+        yield ParquetTable(path, file, BoundedFile(path, file, source))
     finally:
         file.close(force=True)
 
@@ -63,9 +69,10 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
 class ParquetTable:
     """An open Parquet file, whose columns are read on demand."""
 
-    def __init__(self, path: Path, file: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
+    def __init__(self, path: Path, file: Any, bounded: BoundedFile) -> None:  # noqa: ANN401  # pyarrow is untyped
         self._path = path
         self._file = file
+        self._bounded = bounded
         self.column_names: list[str] = file.schema_arrow.names
         self.num_rows: int = file.metadata.num_rows
         self._held: dict[str, Any] = {}
@@ -94,16 +101,17 @@ class ParquetTable:
 
     def arrays(self, names: Iterable[str]) -> dict[str, list[Any]]:
         """Return columns of lists as nested Python lists; slow, for metadata only."""
-        table = self._read(list(names))
-        return {name: table.column(name).to_pylist() for name in table.column_names}
+        table = self._read(list(names), _PYTHON_SHARE)
+        with parquet_errors(self._path):
+            return {name: table.column(name).to_pylist() for name in table.column_names}
 
     def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
         """Return columns of one row as plain Python values; only its row group is read."""
         metadata, group = self._file.metadata, 0
         while place >= (rows := metadata.row_group(group).num_rows):
             place, group = place - rows, group + 1
+        table = self._read(list(names), _PYTHON_SHARE, groups=[group])
         with parquet_errors(self._path):
-            table = self._file.read_row_group(group, columns=list(names), use_threads=False)
             return {name: table.column(name)[place].as_py() for name in table.column_names}
 
     def prefetch(self, names: Iterable[str]) -> None:
@@ -112,7 +120,9 @@ class ParquetTable:
         table = self._read(wanted)
         self._held = {name: table.select([name]) for name in wanted}
 
-    def _read(self, names: list[str]) -> Any:  # noqa: ANN401  # pyarrow is untyped
+    def _read(
+        self, names: list[str], share: int = _ARROW_SHARE, *, groups: Sequence[int] | None = None
+    ) -> Any:  # noqa: ANN401  # pyarrow is untyped
         if names and all(name in self._held for name in names):
             columns = [self._held[name].column(0) for name in names]
             return pa.table(columns, names=names)
@@ -122,8 +132,12 @@ class ParquetTable:
                 f"Column {missing[0]!r} does not exist: there are {len(self.column_names)} "
                 f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
             )
-        with parquet_errors(self._path):
-            return self._file.read(columns=names, use_threads=False)
+        twice = [name for name in names if self.column_names.count(name) > 1]
+        if twice:
+            raise CorruptFileError(f"There are two columns {twice[0]!r}: {str(self._path)!r}.")
+        every = range(self._file.metadata.num_row_groups)
+        limit_bytes = max(process_budget().limit_bytes // share, _LEAST_LIMIT_BYTES)
+        return self._bounded.read(every if groups is None else groups, names, limit_bytes)
 
 
 def write_parquet(

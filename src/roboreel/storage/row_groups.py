@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 from roboreel.errors import CorruptFileError
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import plain_numbers
+from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.dense import dense_numbers, plain_array
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -38,47 +39,91 @@ class RowGroups:
         self.path = path
         self._lock = threading.Lock()  # pyarrow's reader serves one thread at a time.
         with parquet_errors(path):
-            self._file = pq.ParquetFile(arrow_file(path))
+            source = arrow_file(path)
+            self._file = pq.ParquetFile(source)
+            self._bounded = BoundedFile(path, self._file, source)
             self.metadata: Any = self._file.metadata
             """The footer as pyarrow parsed it."""
             groups = range(self.metadata.num_row_groups)
             sizes = [self.metadata.row_group(group).num_rows for group in groups]
+            _check_sizes(sizes, self.metadata.num_rows, path)
             columns = range(self.metadata.num_columns)
             self._leaves = [self.metadata.schema.column(column).path for column in columns]
             self._names: list[str] = self._file.schema_arrow.names
         self.bounds: NDArray[np.int64] = np.cumsum([0, *sizes], dtype=np.int64)
         """Row group ``g`` holds the rows ``[bounds[g], bounds[g + 1])`` of the file."""
 
-    def read(self, groups: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> dict[str, Any]:
         """Return several columns of some row groups as Arrow arrays, in one go.
 
         Raises:
             CorruptFileError: There is no such column, or the file is damaged.
+            TooLargeError: They take more than the limit.
         """
         for name in names:
-            if name not in self._names:
-                raise CorruptFileError(
-                    f"{name!r} is described in meta/info.json, but has no column: there are "
-                    f"{', '.join(self._names)}, in {str(self.path)!r}."
-                )
-        with self._lock, parquet_errors(self.path):
-            table = self._file.read_row_groups(groups, columns=list(names), use_threads=False)
-        return {name: plain_array(table.column(name)) for name in names}
+            self._check_name(name)
+        with self._lock:
+            table = self._bounded.read(groups, names, limit_bytes)
+        with parquet_errors(self.path):
+            return {name: plain_array(table.column(name)) for name in names}
+
+    def read_field(self, group: int, name: str, field: str, limit_bytes: int) -> Any:  # noqa: ANN401
+        """Return one field of a column of structs in a row group, as an Arrow array.
+
+        Raises:
+            CorruptFileError: There is no such column, or the file is damaged.
+            TooLargeError: It takes more than the limit.
+        """
+        self._check_name(name)
+        with self._lock:
+            table = self._bounded.read([group], [f"{name}.{field}"], limit_bytes)
+        with parquet_errors(self.path):
+            return plain_array(table.column(name)).field(field)
 
     def read_numbers(
-        self, groups: Sequence[int], features: Mapping[str, Feature]
+        self, groups: Sequence[int], features: Mapping[str, Feature], limit_bytes: int
     ) -> dict[str, NDArray[Any]]:
         """Return several features of numbers in some row groups, each ``(N, …)``, in one go.
 
         Raises:
             MissingValueError: A value is null.
             CorruptFileError: A column does not hold what its feature says, or the file is damaged.
+            TooLargeError: They take more than the limit.
         """
         place = self.describe(groups[0])
-        return {
+        num_rows = int(self.bounds[groups[-1] + 1] - self.bounds[groups[0]])
+        read = {
             name: dense_numbers(name, column, features[name], place=place)
-            for name, column in self.read(groups, list(features)).items()
+            for name, column in self.read(groups, list(features), limit_bytes).items()
         }
+        for name, values in read.items():
+            if len(values) != num_rows:
+                raise CorruptFileError(
+                    f"{name!r} has {len(values):,} values for {num_rows:,} rows, in {place}."
+                )
+        return read
+
+    def piece_rows(self, group: int, name: str, limit_bytes: int) -> int:
+        """Return how many rows of a column fit in a limit; all of a row group, if they do.
+
+        Raises:
+            CorruptFileError: There is no such column, or the file is damaged.
+            TooLargeError: Not even one row does.
+        """
+        self._check_name(name)
+        with self._lock:
+            return self._bounded.piece_rows(group, name, limit_bytes)
+
+    def pieces(self, group: int, name: str, num_rows: int) -> Iterator[Any]:
+        """Yield a column of a row group as Arrow arrays of some rows each.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+        """
+        self._check_name(name)
+        with self._lock:  # To the end: pyarrow's reader serves one pass at a time.
+            for piece in self._bounded.pieces(group, name, num_rows):
+                yield plain_array(piece)
 
     def has_column(self, name: str) -> bool:
         """Return whether there is a column of this name."""
@@ -90,15 +135,27 @@ class RowGroups:
 
     def has_values(self, name: str) -> bool:
         """Return whether there is a column of this name that is not nested."""
-        return name in self._names and name in self._leaves
+        return self._names.count(name) == 1 and name in self._leaves
 
-    def integers(self, group: int, name: str) -> NDArray[np.int64]:
-        """Return a column of integers in a row group; a null is -1."""
-        stored = self.read([group], [name])[name]
-        if stored.type != pa.int64():
+    def integers(self, group: int, name: str, num_rows: int) -> Iterator[NDArray[np.int64]]:
+        """Yield a column of integers in a row group, some rows at a time; a null is -1.
+
+        Raises:
+            CorruptFileError: The column does not hold integers.
+        """
+        for piece in self.pieces(group, name, num_rows):
             with parquet_errors(self.path):
-                stored = stored.cast(pa.int64())
-        return plain_numbers(stored.fill_null(-1) if stored.null_count else stored)
+                stored = piece if piece.type == pa.int64() else piece.cast(pa.int64())
+                values = plain_numbers(stored.fill_null(-1) if stored.null_count else stored)
+            yield values
+
+    def _check_name(self, name: str) -> None:
+        if self._names.count(name) != 1:
+            there = "two columns" if name in self._names else "no column"
+            raise CorruptFileError(
+                f"{name!r} is described in meta/info.json, but has {there}: there are "
+                f"{', '.join(self._names)}, in {str(self.path)!r}."
+            )
 
     def extremes(self, group: int, name: str) -> tuple[Any, Any] | None:
         """Return the smallest and the largest value of a column; None if they are not stored."""
@@ -111,3 +168,11 @@ class RowGroups:
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""
         return f"row group {group} of {str(self.path)!r}"
+
+
+def _check_sizes(sizes: Sequence[int], num_rows: int, path: Path) -> None:
+    if min(sizes, default=0) < 0 or sum(sizes) != num_rows:
+        raise CorruptFileError(
+            f"The file has {num_rows:,} rows, but its row groups have {sum(sizes):,}: "
+            f"{str(path)!r}."
+        )

@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
+from roboreel.errors import CorruptFileError
+from roboreel.memory.budget import process_budget
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, numpy_type, plain_numbers
+from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.dense import plain_array
 from roboreel.storage.parquet_errors import parquet_errors
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["ScannedColumn", "ScannedFile", "join_columns"]
+
+# What is read at once may take this part of the budget: it is there again as an array.
+_SHARE = 4
+_LEAST_LIMIT_BYTES = 2**21
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +70,9 @@ class ScannedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with parquet_errors(path):
-            self._file = pq.ParquetFile(arrow_file(path))
+            source = arrow_file(path)
+            self._file = pq.ParquetFile(source)
+            self._bounded = BoundedFile(path, self._file, source)
             metadata = self._file.metadata
             sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             self.column_names: list[str] = self._file.schema_arrow.names
@@ -85,8 +94,15 @@ class ScannedFile:
         Raises:
             CorruptFileError: They cannot be read.
         """
+        for name in names:
+            if self.column_names.count(name) != 1:
+                raise CorruptFileError(
+                    f"There are {self.column_names.count(name)} columns {name!r}, where one is "
+                    f"needed: {str(self.path)!r}."
+                )
+        limit_bytes = max(process_budget().limit_bytes // _SHARE, _LEAST_LIMIT_BYTES)
+        table = self._bounded.read(groups, names, limit_bytes)
         with parquet_errors(self.path):
-            table = self._file.read_row_groups(groups, columns=list(names), use_threads=False)
             return {name: _scan(table.column(name)) for name in names}
 
     def read_large(

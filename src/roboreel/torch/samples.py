@@ -9,6 +9,7 @@ import torch
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import default_collate
 
+from roboreel.dataset.members import source_of
 from roboreel.errors import DatasetError, SampleError
 from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.order.anchors import Anchors
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.image import Layout
-    from roboreel.loading.source import Source
+    from roboreel.loading.source import HasSource, Source
     from roboreel.sample_spec import SampleSpec, Windows
 
 __all__ = ["SampleDataset", "as_tensors"]
@@ -36,7 +37,8 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
     returns them. It may be pickled and forked at any time; a pickle holds a path and a selection.
 
     Args:
-        dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
+        dataset: A `roboreel.Dataset`, a view of one, a `roboreel.Mixture`, a
+            `roboreel.shards.Store` or a `roboreel.ReplayBuffer`.
         windows: Windows by feature, which then comes as ``(T, …)`` with a mask
             ``"<name>_is_pad"``; or a `roboreel.SampleSpec` in place of ``windows``, ``features``,
             ``image_size`` and ``layout``.
@@ -54,7 +56,7 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
 
     def __init__(
         self,
-        dataset: Source,
+        dataset: Source | HasSource,
         windows: Windows | SampleSpec | None = None,
         *,
         features: Sequence[str] | None = None,
@@ -63,15 +65,16 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         drop_n_last_frames: int = 0,
         transform: Callable[[Sample], Sample] | None = None,
     ) -> None:
-        if not hasattr(dataset, "episode_bounds"):
+        source: Source = source_of(dataset)
+        if not hasattr(source, "episode_bounds"):
             raise TypeError(
                 f"Samples come from a roboreel.Dataset or a roboreel.Mixture, not from a "
                 f"{type(dataset).__name__}. Open one with roboreel.open_dataset(path)."
             )
-        self.dataset = dataset
+        self.dataset = source
         self.spec = spec_of(features, windows, image_size, layout)
         self.transform = transform
-        bounds = dataset.episode_bounds
+        bounds = source.episode_bounds
         self.anchors = Anchors(bounds[:-1], np.diff(bounds), drop_n_last_frames)
 
     def __len__(self) -> int:

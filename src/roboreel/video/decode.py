@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
 
-__all__ = ["Decoder"]
+__all__ = ["Decoder", "decoder_bytes"]
 
 # FFmpeg's own AV1 decoder needs hardware support.
 _DECODERS = {"av1": "libdav1d"}
@@ -98,6 +98,12 @@ class Decoder:
         else:
             context.flush_buffers()
         return context
+
+
+def decoder_bytes(coding: Coding) -> int:
+    """Return the memory that a decoder is expected to take before it has decoded anything."""
+    height, width = coding.image_size
+    return _BASE_BYTES + _HELD_IMAGES * height * width * 3 // 2
 
 
 def _feed(

@@ -15,7 +15,7 @@ from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.decode import Decoder
+from roboreel.video.decode import Decoder, decoder_bytes
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
@@ -37,6 +37,7 @@ __all__ = ["ClipRequest", "VideoReader", "open_packets"]
 
 # A stream decodes this many packets at a time, which bounds how many images it may have to hold.
 _STREAM_PACKETS = 64
+_DECODERS = "decoders"
 
 
 class VideoReader:
@@ -86,12 +87,13 @@ class VideoReader:
             CorruptFileError: A file is damaged.
             UnsupportedVideoError: A file cannot be decoded.
         """
-        if len(plan.jobs) == 1 or self.threads == 1:
-            for job in plan.jobs:
-                self._run(job, out, layout, depth)
+        lanes = self._lanes(plan.jobs)
+        if lanes == 1:
+            self._run_all(plan.jobs, out, layout, depth)
         else:
-            submit = self._pool.submit
-            wait_for_all([submit(self._run, job, out, layout, depth) for job in plan.jobs])
+            submit, jobs = self._pool.submit, plan.jobs
+            each = [jobs[lane::lanes] for lane in range(lanes)]
+            wait_for_all([submit(self._run_all, some, out, layout, depth) for some in each])
 
     def stream(
         self,
@@ -151,6 +153,21 @@ class VideoReader:
         """End the threads. They start again when needed."""
         self._pool.close()
 
+    def _lanes(self, jobs: Sequence[Job]) -> int:
+        """Return how many jobs run side by side: no more than decoders fit in half of the budget."""
+        if len(jobs) <= 1 or self.threads == 1:
+            return 1
+        largest = max(decoder_bytes(job.table.coding) for job in jobs)
+        fitting = max(1, self._budget.limit_bytes // 2 // largest)
+        # As many as there are jobs, unless memory is short: the pool shares them out best.
+        return len(jobs) if fitting >= self.threads else min(fitting, len(jobs))
+
+    def _run_all(
+        self, jobs: Sequence[Job], out: NDArray[Any], layout: Layout, depth: Depth | None
+    ) -> None:
+        for job in jobs:
+            self._run(job, out, layout, depth)
+
     def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
         with self._opened(job.path, job.table) as (reader, decoder):
             for run in job.runs:
@@ -166,14 +183,17 @@ class VideoReader:
         key = ("decoder", threading.get_ident(), table.coding)
         decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
         try:
-            with open_packets(path, table) as reader:
+            with (
+                self._budget.lent(decoder_bytes(table.coding), owner=_DECODERS),
+                open_packets(path, table) as reader,
+            ):
                 yield reader, decoder
         except (CorruptFileError, UnsupportedVideoError) as error:
             if str(path) in str(error):
                 raise
             raise type(error)(f"{error} Video file: {str(path)!r}.") from error
         # Not reached after an error: a decoder that met damage is not used again.
-        self._budget.put(key, decoder, decoder.nbytes, owner="decoders", survives_fork=False)
+        self._budget.put(key, decoder, decoder.nbytes, owner=_DECODERS, survives_fork=False)
 
 
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.pictures import picture_from_json, picture_to_json
-from roboreel.errors import CacheError
+from roboreel.errors import CacheError, MissingFileError
 from roboreel.format.paths import METADATA_FOLDER, SMALL_NAMES
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,7 +71,7 @@ class CacheManifest:
         """
         path = root / CACHE_FILE
         try:
-            raw = json.loads(path.read_text())
+            raw = json.loads(read_file(path, "cache manifest"))
             if raw["layout"] != _LAYOUT_VERSION:
                 raise ValueError(f"another roboreel wrote layout {raw['layout']}: rebuild it")
             manifest = cls(
@@ -82,11 +83,11 @@ class CacheManifest:
             )
             if manifest.num_rows < 0 or manifest.part_rows < 1:
                 raise ValueError(f"{manifest.num_rows} rows in parts of {manifest.part_rows}")
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except MissingFileError as error:
             raise CacheError(
                 f"No cache at {str(root)!r}. Make one with `roboreel cache build`."
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CacheError(f"Not a cache ({error!r}): {str(path)!r}.") from error
         return manifest
 
@@ -104,7 +105,7 @@ def dataset_state(manifest: Manifest, *, files: bool = True) -> dict[str, Any]:
     ):
         digest.update(f"{path.relative_to(manifest.root).as_posix()}\n".encode())
         if path.name in SMALL_NAMES:
-            digest.update(path.read_bytes())
+            digest.update(read_file(path))
         elif "stats" not in path.name:
             # An episode table is mostly statistics: too large to hash, so size and time must do.
             status = path.stat()
@@ -125,7 +126,8 @@ def differences(cache: CacheManifest, manifest: Manifest, *, every_file: bool = 
     Metadata is always compared. Data and video files are compared by size and time, unless there
     are more than 2,000 of them; ``every_file`` compares them even then.
     """
-    few = int(cache.state.get("num_files", 0)) <= _MOST_FILES_COMPARED
+    count = cache.state.get("num_files", 0)
+    few = not isinstance(count, int) or count <= _MOST_FILES_COMPARED
     now = dataset_state(manifest, files=few or every_file)
     found = []
     if now["metadata"] != cache.state.get("metadata"):

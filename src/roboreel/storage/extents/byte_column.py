@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError
+from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError, TooLargeError
 from roboreel.memory.budget import Budget, process_budget
 from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.memory.heap import keep_freed_memory
@@ -324,7 +324,8 @@ class ByteColumn:
 
     def _named(self, error: DatasetError) -> DatasetError:
         """Return an error with the names of the column and the file."""
-        error_type = CorruptFileError if isinstance(error, CorruptFileError) else DatasetError
+        kinds = (CorruptFileError, TooLargeError)
+        error_type = next((kind for kind in kinds if isinstance(error, kind)), DatasetError)
         return error_type(f"{error} Column {'.'.join(self.column)!r} of {str(self.path)!r}.")
 
 

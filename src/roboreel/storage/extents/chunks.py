@@ -14,12 +14,12 @@ from roboreel.storage.extents.thrift import INT, read_struct
 from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from roboreel.spans.mapped import MappedFile
 
-__all__ = ["Chunk", "ColumnChunks", "find_chunks", "read_metadata"]
+__all__ = ["Chunk", "ColumnChunks", "find_chunks", "read_metadata", "spelled_path"]
 
 _MOST_NAMED = 20
 # What we read of Parquet's ColumnMetaData, by the field numbers of its specification.
@@ -86,7 +86,7 @@ def find_chunks(file: MappedFile, metadata: Any, column: tuple[str, ...]) -> Col
             f"The file has {metadata.num_rows} rows, but its row groups have {bounds[-1]}: "
             f"{str(file.path)!r}."
         )
-    footer, needle = _footer(file), _spelled(column)
+    footer, needle = _footer(file), spelled_path(column)
     # A text in the statistics may look like the name.
     is_clear = footer.count(needle) == len(sizes)
     if leaf.physical_type != "BYTE_ARRAY" or not is_clear:
@@ -126,9 +126,9 @@ def _footer(file: MappedFile) -> bytes:
     return file.read(file.size_bytes - 8 - length, length)
 
 
-def _spelled(column: tuple[str, ...]) -> bytes:
+def spelled_path(column: Sequence[str]) -> bytes:
     """Return a column's path as the footer has it in the metadata of each chunk."""
-    names = [name.encode() for name in column]
+    names = [name.encode(errors="surrogatepass") for name in column]
     # The third field of ColumnMetaData: a list of byte strings.
     length = (
         bytes([len(names) << 4 | 8]) if len(names) < 15 else b"\xf8" + encode_varint(len(names))

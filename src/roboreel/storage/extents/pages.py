@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError, TooLargeError
 from roboreel.storage.extents.thrift import BOOL, INT, TruncatedError, read_struct
 
 if TYPE_CHECKING:
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODECS",
+    "PAGE_HEADER",
     "SNAPPY",
     "UNCOMPRESSED",
     "ZSTD",
+    "ByteSource",
     "Page",
     "UnfamiliarError",
     "read_header",
@@ -43,7 +45,7 @@ _FIRST_HEADER_BYTES = 256
 _LAST_HEADER_BYTES = 16 * 1024**2
 
 # What we read of Parquet's PageHeader, by the field numbers of its specification.
-_PAGE_HEADER = {
+PAGE_HEADER = {
     1: INT,
     2: INT,
     3: INT,
@@ -51,6 +53,13 @@ _PAGE_HEADER = {
     7: {1: INT, 2: INT},
     8: {1: INT, 4: INT, 5: INT, 6: INT, 7: BOOL},
 }
+
+
+class ByteSource(Protocol):
+    """A file that is read by offset."""
+
+    def read(self, offset: int, length: int, /) -> bytes:
+        """Return bytes of the file."""
 
 
 class UnfamiliarError(Exception):
@@ -97,7 +106,7 @@ def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
         pages_left -= 1
         if offset >= chunk.stop or pages_left < 0:
             raise CorruptFileError(f"The pages of a chunk lack {values_left} values.")
-        header, body = read_header(file, offset, chunk.stop, _PAGE_HEADER)
+        header, body = read_header(file, offset, chunk.stop, PAGE_HEADER)
         packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
         offset = body + packed_bytes
         if packed_bytes < 0 or not 0 <= unpacked_bytes < 2**31 or offset > chunk.stop:
@@ -124,7 +133,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
 
     Raises:
         CorruptFileError: The page is damaged, or its header is wrong.
-        DatasetError: They do not fit in the memory budget.
+        TooLargeError: They do not fit in the memory budget.
     """
     if page.unpacked_bytes == 0:
         return b""
@@ -134,7 +143,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
             f"A page of {page.packed_bytes} bytes cannot unpack to {page.unpacked_bytes} bytes."
         )
     if page.unpacked_bytes > limit_bytes:
-        raise DatasetError(
+        raise TooLargeError(
             f"A page unpacks to {page.unpacked_bytes} bytes, but the memory budget is "
             f"{limit_bytes} bytes. Open the dataset with a larger memory=."
         )
@@ -178,7 +187,7 @@ def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
 
 
 def read_header(
-    file: MappedFile, offset: int, stop: int, wanted: Mapping[int, Any]
+    file: ByteSource, offset: int, stop: int, wanted: Mapping[int, Any]
 ) -> tuple[dict[int, Any], int]:
     """Return the wanted fields of a page header, and where the page's bytes start.
 

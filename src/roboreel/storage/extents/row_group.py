@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError, DatasetError, TooLargeError
 from roboreel.spans.whole import arrow_file
+from roboreel.storage.bounded import BoundedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["WholeColumn", "read_whole_column"]
 
 _BATCH_ROWS = 64
-"""Rows that are read before their size is compared with the limit."""
+"""Rows that are read before their size is compared with the limit, unless they may be large."""
 
 
 class WholeColumn:
@@ -43,21 +44,28 @@ def read_whole_column(
 
     Raises:
         CorruptFileError: pyarrow cannot read it either.
-        DatasetError: It does not fit in the memory budget.
+        TooLargeError: It does not fit in the memory budget.
     """
     chunks: list[pa.Array] = []
     held_bytes = 0
     try:
-        with pq.ParquetFile(arrow_file(path)) as file:
+        source = arrow_file(path)
+        with pq.ParquetFile(source) as file:
+            rows = BoundedFile(path, file, source).piece_rows(
+                row_group, column[0], limit_bytes // 8
+            )
             for batch in file.iter_batches(
-                _BATCH_ROWS, row_groups=[row_group], columns=[".".join(column)], use_threads=False
+                min(rows, _BATCH_ROWS),
+                row_groups=[row_group],
+                columns=[".".join(column)],
+                use_threads=False,
             ):
                 chunks.append(_leaf(batch, column))
                 held_bytes += chunks[-1].nbytes
-                if held_bytes > limit_bytes:
-                    raise DatasetError(
-                        f"A row group of the column is larger than the memory budget of "
-                        f"{limit_bytes} bytes. Open the dataset with a larger memory=."
+                if held_bytes > limit_bytes // 4:
+                    raise TooLargeError(
+                        f"A row group of the column takes more than a quarter of the memory budget of "
+                        f"{limit_bytes:,} bytes. Open the dataset with a larger memory=."
                     )
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError) as error:
         if isinstance(error, DatasetError):

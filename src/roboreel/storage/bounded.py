@@ -1,0 +1,237 @@
+"""Columns of Parquet files, read in pieces that fit in a limit, or refused with their size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from roboreel.errors import CorruptFileError, TooLargeError
+from roboreel.storage.extents.sizes import ChunkSize, ChunkSpan, chunk_spans, measure_chunk
+from roboreel.storage.parquet_errors import parquet_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["Bound", "BoundedFile"]
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+# Lists have levels and an offset beside each value.
+_LEVEL_BYTES = 8
+_MOST_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The most memory that a column of a row group can take, in bytes."""
+
+    whole: int
+    """All values."""
+    one: int
+    """The values of one row."""
+    pages: int
+    """What is unpacked at a time, however few rows are read."""
+
+
+class BoundedFile:
+    """An open Parquet file that tells how large a column is before it is read.
+
+    For one thread at a time.
+
+    Args:
+        path: The file, for errors.
+        file: It, as pyarrow opened it.
+        source: The bytes it was opened from.
+    """
+
+    def __init__(self, path: Path, file: Any, source: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
+        self._path = path
+        self._file = file
+        self._source = _Offsets(source)
+        self._footer: bytes | None = None
+        self._spans: dict[int, list[ChunkSpan]] = {}
+        self._sizes: dict[tuple[int, int], ChunkSize] = {}
+        self._columns: list[Any] | None = None
+
+    def bound(self, group: int, name: str) -> Bound:
+        """Return the most memory that a column of a row group can take.
+
+        Raises:
+            CorruptFileError: The footer or a page header is damaged.
+        """
+        rows = self._file.metadata.row_group(group).num_rows
+        whole = one = pages = 0
+        for leaf in self._leaves(name):
+            size, column = self._size(group, leaf), self._schema()[leaf]
+            count, width = max(size.num_values, rows), _width(column)
+            if width:
+                each = width + _LEVEL_BYTES * bool(column.max_repetition_level)
+                # Lists of a feature are equally long.
+                total, single = count * each, each * -(-count // max(rows, 1))
+            else:
+                single = size.page_bytes + _LEVEL_BYTES
+                total = count * single if size.expands else size.total_bytes + _LEVEL_BYTES * count
+            whole, one, pages = whole + total, one + single, pages + 2 * size.page_bytes
+        return Bound(whole, one, pages)
+
+    def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> Any:  # noqa: ANN401
+        """Return columns of some row groups as a table.
+
+        Raises:
+            CorruptFileError: The file is damaged.
+            TooLargeError: They take more than the limit.
+        """
+        bounds = [self.bound(group, name) for group in groups for name in names]
+        with parquet_errors(self._path):
+            if sum(bound.whole + bound.pages for bound in bounds) <= limit_bytes:
+                return self._file.read_row_groups(groups, columns=list(names), use_threads=False)
+            held, batches = 0, []
+            for batch in self._batches(groups, names, bounds, limit_bytes):
+                batches.append(batch)
+                held += batch.nbytes
+                if held > limit_bytes:
+                    raise self._too_large(f"take more than {held:,} bytes", names, limit_bytes)
+            if not batches:
+                return self._file.read_row_groups([], columns=list(names), use_threads=False)
+            return pa.Table.from_batches(batches)
+
+    def pieces(self, group: int, name: str, num_rows: int) -> Iterator[Any]:
+        """Yield a column of a row group in parts of some rows, the last one shorter.
+
+        Raises:
+            CorruptFileError: The file is damaged, or has fewer rows than it says.
+        """
+        left = self._file.metadata.row_group(group).num_rows
+        with parquet_errors(self._path):
+            for batch in self._file.iter_batches(
+                num_rows, row_groups=[group], columns=[name], use_threads=False
+            ):
+                if len(batch) != min(num_rows, left):
+                    break
+                left -= len(batch)
+                yield batch.column(0)
+        # Arrow's allocator keeps what was freed, which nobody would count.
+        pa.default_memory_pool().release_unused()
+        if left:
+            raise CorruptFileError(
+                f"Row group {group} lacks {left:,} rows of {name!r}: {str(self._path)!r}."
+            )
+
+    def piece_rows(self, group: int, name: str, limit_bytes: int) -> int:
+        """Return how many rows of a column fit in a limit; all of them, if all do.
+
+        Raises:
+            TooLargeError: Not even one does.
+        """
+        rows = int(self._file.metadata.row_group(group).num_rows)
+        bound = self.bound(group, name)
+        if bound.whole + bound.pages <= limit_bytes:
+            return max(rows, 1)
+        return min(rows, self._fitting(bound, [name], limit_bytes))
+
+    def _batches(
+        self,
+        groups: Sequence[int],
+        names: Sequence[str],
+        bounds: Sequence[Bound],
+        limit_bytes: int,
+    ) -> Iterator[Any]:
+        # Columns are read side by side, row groups one after another.
+        one = sum(sorted((bound.one for bound in bounds), reverse=True)[: len(names)])
+        pages = sum(sorted((bound.pages for bound in bounds), reverse=True)[: len(names)])
+        rows = self._fitting(Bound(0, one, pages), names, limit_bytes)
+        yield from self._file.iter_batches(
+            min(rows, _MOST_ROWS), row_groups=list(groups), columns=list(names), use_threads=False
+        )
+
+    def _fitting(self, bound: Bound, names: Sequence[str], limit_bytes: int) -> int:
+        """Return how many rows fit in a limit."""
+        # A page or a value larger than a part's share may still fit in what the parts leave free.
+        most = 4 * limit_bytes
+        if bound.one + bound.pages > most:
+            what = f"may take {bound.one + bound.pages:,} bytes in one row"
+            raise self._too_large(what, names, most)
+        return max(1, (limit_bytes - min(bound.pages, limit_bytes)) // max(bound.one, 1))
+
+    def _too_large(self, what: str, names: Sequence[str], limit_bytes: int) -> TooLargeError:
+        listed = ", ".join(map(repr, names[:4])) + (", …" if len(names) > 4 else "")
+        return TooLargeError(
+            f"The values of {listed} {what}, and {limit_bytes:,} bytes of the memory budget are "
+            f"left for them. Open the dataset with a larger memory=, if the file is sound: "
+            f"{str(self._path)!r}."
+        )
+
+    def _schema(self) -> list[Any]:
+        if self._columns is None:
+            schema = self._file.metadata.schema
+            self._columns = [schema.column(i) for i in range(self._file.metadata.num_columns)]
+        return self._columns
+
+    def _leaves(self, name: str) -> list[int]:
+        return [
+            leaf
+            for leaf, column in enumerate(self._schema())
+            if column.path == name or column.path.startswith(f"{name}.")
+        ]
+
+    def _size(self, group: int, leaf: int) -> ChunkSize:
+        size = self._sizes.get((group, leaf))
+        if size is None:
+            size = self._sizes[group, leaf] = self._measured(group, leaf)
+        return size
+
+    def _measured(self, group: int, leaf: int) -> ChunkSize:
+        try:
+            return measure_chunk(self._source, self._span(group, leaf))
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"{str(error).rstrip('.')}, in row group {group} of {str(self._path)!r}."
+            ) from error
+
+    def _span(self, group: int, leaf: int) -> ChunkSpan:
+        spans = self._spans.get(leaf)
+        if spans is None:
+            path = self._schema()[leaf].path
+            spans = self._spans[leaf] = chunk_spans(
+                self._read_footer(), self._names(path), self._source.size_bytes
+            )
+        if len(spans) != self._file.metadata.num_row_groups:
+            raise CorruptFileError("The footer does not say where a column lies")
+        return spans[group]
+
+    def _names(self, path: str) -> list[str]:
+        """Return the names of a leaf's path; those of features have dots themselves."""
+        names: list[str] = self._file.schema_arrow.names
+        top = max((n for n in names if path == n or path.startswith(f"{n}.")), key=len, default="")
+        rest = path[len(top) + 1 :] if top else path
+        return [top, *rest.split(".")] if top and rest else [top or path]
+
+    def _read_footer(self) -> bytes:
+        if self._footer is None:
+            size = self._source.size_bytes
+            length = int.from_bytes(self._source.read(size - 8, 4), "little")
+            self._footer = self._source.read(max(0, size - 8 - length), length)
+        return self._footer
+
+
+class _Offsets:
+    """Bytes of an Arrow file by offset."""
+
+    def __init__(self, source: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
+        self._source = source
+        self.size_bytes: int = source.size()
+
+    def read(self, offset: int, length: int, /) -> bytes:
+        data: bytes = self._source.read_at(length, offset)
+        if len(data) < length:
+            raise CorruptFileError(f"The file ends before byte {offset + length:,}.")
+        return data
+
+
+def _width(column: Any) -> int:  # noqa: ANN401  # pyarrow is untyped
+    """Return the bytes of a value; 0 for byte strings."""
+    if column.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        return int(column.length)
+    return _WIDTHS.get(column.physical_type, 0)

@@ -1,0 +1,104 @@
+"""How much memory a column of a row group may take, from its page headers: nothing is unpacked.
+
+Neither the footer's sizes nor the size of the file tell. A dictionary, runs and prefixes let a few
+bytes become gigabytes, so values are counted where pyarrow counts them, in the headers of the pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roboreel.errors import CorruptFileError
+from roboreel.storage.extents.chunks import spelled_path
+from roboreel.storage.extents.pages import PAGE_HEADER, read_header
+from roboreel.storage.extents.thrift import INT, read_struct
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from roboreel.storage.extents.pages import ByteSource
+
+__all__ = ["ChunkSize", "ChunkSpan", "chunk_spans", "measure_chunk"]
+
+# Fields of Parquet's ColumnMetaData, by the numbers of its specification.
+_PATH, _CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 3, 4, 5, 7, 9, 11
+_WANTED = dict.fromkeys((_CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE), INT)
+# Encodings by which a value can be longer than what the page stores of it.
+_PLAIN, _DELTA_LENGTH = 0, 6
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSpan:
+    """Where a column's part of one row group lies in the file."""
+
+    start: int
+    stop: int
+    num_values: int
+    """As the footer counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """What a column's part of one row group unpacks to."""
+
+    num_values: int
+    """Nulls and empty lists included."""
+    page_bytes: int
+    """The largest page."""
+    total_bytes: int
+    """All pages together."""
+    expands: bool
+    """Whether byte strings may be longer, all together, than the pages are."""
+
+
+def chunk_spans(footer: bytes, column: Sequence[str], file_bytes: int) -> list[ChunkSpan]:
+    """Return where a leaf column lies in each row group, from the bytes of a footer.
+
+    Not from pyarrow: asked for a chunk of a damaged footer, it ends the process.
+
+    Args:
+        footer: The footer, as it is in the file.
+        column: Names from the top of the schema down to the leaf.
+        file_bytes: Size of the file.
+
+    Raises:
+        CorruptFileError: The footer is damaged.
+    """
+    needle, position, spans = spelled_path(column), 0, []
+    while (found := footer.find(needle, position)) >= 0:
+        position = found + len(needle)
+        fields, _ = read_struct(footer, position, _WANTED, after=_PATH)
+        if not fields.keys() >= {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}:
+            raise CorruptFileError("does not say where the column lies")
+        start = min(fields[_DATA_PAGE], fields.get(_DICTIONARY_PAGE) or fields[_DATA_PAGE])
+        stop = start + fields[_PACKED_BYTES]
+        if not 0 <= start <= stop <= file_bytes or fields[_NUM_VALUES] < 0:
+            raise CorruptFileError(f"has the column at bytes {start} to {stop} of {file_bytes}")
+        spans.append(ChunkSpan(start, stop, fields[_NUM_VALUES]))
+    return spans
+
+
+def measure_chunk(file: ByteSource, span: ChunkSpan) -> ChunkSize:
+    """Return what a column's part of a row group unpacks to, from the headers of its pages.
+
+    Raises:
+        CorruptFileError: A header is damaged.
+    """
+    offset, num_values, largest, total, expands = span.start, 0, 0, 0, False
+    while num_values < span.num_values and offset < span.stop:
+        header, body = read_header(file, offset, span.stop, PAGE_HEADER)
+        packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
+        offset = body + packed_bytes
+        if packed_bytes < 0 or unpacked_bytes < 0 or offset > span.stop:
+            raise CorruptFileError(
+                f"A page at offset {body} does not fit in its chunk: {packed_bytes} bytes, "
+                f"{unpacked_bytes} unpacked."
+            )
+        largest, total = max(largest, unpacked_bytes), total + unpacked_bytes
+        data = header.get(5) or header.get(8)
+        if data is not None:
+            num_values += max(data.get(1, 0), 0)
+            encoding = data.get(2) if 5 in header else data.get(4)
+            expands |= encoding not in (_PLAIN, _DELTA_LENGTH)
+    return ChunkSize(max(num_values, span.num_values), largest, total, expands)

@@ -1,0 +1,298 @@
+"""What a disk may hold after a power cut, computed from the log of a process that was not cut.
+
+Two models. *Strict* keeps only what was synced: data by a sync of its file, names by a sync of their
+folder. All else may be there, or not, or in part. *Ordered* is what ext4 does by default: names change in
+order, and a file's data is on the disk before a rename of it is; data that was only appended may be
+missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.faults.library import Call, Operation
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    Torn: TypeAlias = Callable[[bytearray], bytearray]
+    Kept: TypeAlias = tuple[Sequence["Change"], dict[int, Torn]]
+
+__all__ = ["MODELS", "Disk", "Snapshot", "snapshot"]
+
+ROOT = 0
+"""The node of the folder that is watched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: of a file's data, or of names."""
+
+    at: int
+    """Number of the call."""
+    file: int | None = None
+    """The file whose data changes."""
+    offset: int = 0
+    data: bytes | None = None
+    """What is written; None if the file is cut or grown to ``offset``."""
+    removed: tuple[int, str] | None = None
+    """Folder and name that goes."""
+    added: tuple[int, str, int] | None = None
+    """Folder, name and what it now names."""
+
+    @property
+    def folders(self) -> set[int]:
+        return {place[0] for place in (self.removed, self.added) if place is not None}
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A folder as it was before: the numbers, names and contents of all there is."""
+
+    names: dict[int, dict[str, int]] = field(default_factory=lambda: {ROOT: {}})
+    """By folder, what each name stands for."""
+    contents: dict[int, bytes] = field(default_factory=dict)
+    links: dict[int, str] = field(default_factory=dict)
+    inodes: dict[int, int] = field(default_factory=dict)
+    """The number here of each file, by its number on the disk."""
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """Return all that a folder holds."""
+    found = Snapshot()
+
+    def look(path: Path, node: int) -> None:
+        for entry in sorted(path.iterdir()):
+            number = len(found.names) + len(found.contents) + len(found.links)
+            found.names[node][entry.name] = number
+            if entry.is_symlink():
+                found.links[number] = str(entry.readlink())
+            elif entry.is_dir():
+                found.names[number] = {}
+                look(entry, number)
+            else:
+                found.contents[number] = entry.read_bytes()
+                found.inodes[entry.stat().st_ino] = number
+
+    look(folder, ROOT)
+    return found
+
+
+class Disk:
+    """The changes that a process made to a folder, and the states that a power cut leaves.
+
+    Args:
+        folder: The folder that was watched.
+        before: What it held.
+        calls: The log.
+    """
+
+    def __init__(self, folder: Path, before: Snapshot, calls: Sequence[Call]) -> None:
+        self._folder = str(folder.resolve())
+        self._before = before
+        self._inodes = dict(before.inodes)
+        self._next = 1_000_000
+        self._live = {node: dict(names) for node, names in before.names.items()}
+        self._links = dict(before.links)
+        self.changes: list[Change] = []
+        self._syncs: list[tuple[int, int]] = []
+        """Number of the call, and what was synced."""
+        self.num_calls = len(calls)
+        for at, call in enumerate(calls):
+            if call.ok:
+                self._follow(at, call)
+
+    # -- from calls to changes
+
+    def _follow(self, at: int, call: Call) -> None:
+        operation = call.operation
+        if operation in (Operation.CREATE, Operation.MKDIR, Operation.SYMLINK):
+            self._create(at, call)
+        elif operation in (Operation.WRITE, Operation.TRUNCATE, Operation.GROW):
+            self._change_data(at, call)
+        elif operation in (Operation.UNLINK, Operation.RMDIR):
+            self._apply(Change(at, removed=self._place(call.path)))
+        elif operation == Operation.RENAME:
+            self._move(at, self._place(call.path), self._place(call.other))
+        elif operation == Operation.LINK:
+            folder, name = self._place(call.path)
+            self._apply(Change(at, added=(*self._place(call.other), self._live[folder][name])))
+        elif operation == Operation.SYNC:
+            self._syncs.append((at, self._synced(call)))
+
+    def _create(self, at: int, call: Call) -> None:
+        self._next += 1
+        node = self._next
+        if call.operation == Operation.CREATE:
+            self._inodes[call.inode] = node
+        elif call.operation == Operation.MKDIR:
+            self._live[node] = {}
+        else:
+            self._links[node] = call.other
+        self._apply(Change(at, added=(*self._place(call.path), node)))
+
+    def _change_data(self, at: int, call: Call) -> None:
+        data = call.data if call.operation == Operation.WRITE else None
+        self._apply(Change(at, self._inodes[call.inode], call.offset, data))
+
+    def _move(self, at: int, source: tuple[int, str], target: tuple[int, str]) -> None:
+        node = self._live[source[0]][source[1]]
+        self._apply(Change(at, removed=source, added=(*target, node)))
+
+    def _synced(self, call: Call) -> int:
+        if call.inode in self._inodes and not Path(call.path).is_dir():
+            return self._inodes[call.inode]
+        parts = self._parts(call.path)
+        return self._node(parts)
+
+    def _apply(self, change: Change) -> None:
+        _rename(self._live, change)
+        self.changes.append(change)
+
+    def _parts(self, path: str) -> list[str]:
+        return [part for part in path.removeprefix(self._folder).split("/") if part]
+
+    def _node(self, parts: Sequence[str]) -> int:
+        node = ROOT
+        for part in parts:
+            node = self._live[node][part]
+        return node
+
+    def _place(self, path: str) -> tuple[int, str]:
+        *parents, name = self._parts(path)
+        return self._node(parents), name
+
+    # -- from changes to states
+
+    def whole(self, target: Path) -> None:
+        """Write the folder as the process left it."""
+        self._write(target, self.changes, {})
+
+    def cut(self, at: int, model: str, chance: random.Random, target: Path) -> None:
+        """Write a folder as a power cut before the call of that number may leave it."""
+        made = [change for change in self.changes if change.at < at]
+        kept, torn = MODELS[model](self, made, at, chance)
+        self._write(target, kept, torn)
+
+    def last_sync(self, node: int, at: int) -> int:
+        """Return the number of the last call before ``at`` that synced a node; -1 if none did."""
+        return max(
+            (when for when, synced in self._syncs if synced == node and when < at), default=-1
+        )
+
+    def last_sync_of_any(self, at: int) -> int:
+        """Return the number of the last sync before a call."""
+        return max((when for when, _ in self._syncs if when < at), default=-1)
+
+    def _write(self, target: Path, kept: Sequence[Change], torn: dict[int, Torn]) -> None:
+        names = {node: dict(entries) for node, entries in self._before.names.items()}
+        contents = {node: bytearray(data) for node, data in self._before.contents.items()}
+        for change in kept:
+            if change.file is not None:
+                _store(contents.setdefault(change.file, bytearray()), change)
+            else:
+                _rename(names, change)
+        for node, tear in torn.items():
+            contents[node] = tear(contents.get(node, bytearray()))
+        self._place_below(target, ROOT, names, contents)
+
+    def _place_below(
+        self,
+        path: Path,
+        node: int,
+        names: dict[int, dict[str, int]],
+        contents: dict[int, bytearray],
+    ) -> None:
+        path.mkdir()
+        for name, inside in names.get(node, {}).items():
+            if inside in self._live:
+                self._place_below(path / name, inside, names, contents)
+            elif inside in self._links:
+                (path / name).symlink_to(self._links[inside])
+            else:
+                (path / name).write_bytes(contents.get(inside, b""))
+
+
+def _rename(names: dict[int, dict[str, int]], change: Change) -> None:
+    if change.removed is not None:
+        names.setdefault(change.removed[0], {}).pop(change.removed[1], None)
+    if change.added is not None:
+        folder, name, node = change.added
+        names.setdefault(folder, {})[name] = node
+
+
+def _store(content: bytearray, change: Change) -> None:
+    if change.data is None:
+        content[change.offset :] = bytes(max(0, change.offset - len(content)))
+        return
+    content.extend(bytes(max(0, change.offset - len(content))))
+    content[change.offset : change.offset + len(change.data)] = change.data
+
+
+# -- the models: which changes are kept, and what happens to the ends of files
+
+
+def _is_synced(disk: Disk, change: Change, at: int) -> bool:
+    nodes = change.folders if change.file is None else {change.file}
+    return any(disk.last_sync(node, at) > change.at for node in nodes)
+
+
+def _nothing_unsynced(disk: Disk, made: Sequence[Change], at: int, chance: random.Random) -> Kept:
+    return [change for change in made if _is_synced(disk, change, at)], {}
+
+
+def _some_unsynced(disk: Disk, made: Sequence[Change], at: int, chance: random.Random) -> Kept:
+    """Keep, of each file and each folder, the first few changes that were not synced."""
+    until: dict[int, float] = {}
+    kept = []
+    for change in made:
+        nodes = sorted(change.folders) if change.file is None else [change.file]
+        for node in nodes:
+            until.setdefault(node, chance.choice((-1, at, chance.randrange(at + 1))))
+        if _is_synced(disk, change, at) or all(change.at < until[node] for node in nodes):
+            kept.append(change)
+    return kept, {}
+
+
+def _zero_tails(disk: Disk, made: Sequence[Change], at: int, chance: random.Random) -> Kept:
+    """Keep all names and sizes; data that was not synced may read as zeros."""
+    torn: dict[int, Torn] = {}
+    for node in {change.file for change in made if change.file is not None}:
+        pending = [c for c in made if c.file == node and c.data and not _is_synced(disk, c, at)]
+        if pending and chance.random() < 0.8:
+            torn[node] = _zeroed(chance.choice(pending).offset)
+    return made, torn
+
+
+def _zeroed(start: int) -> Torn:
+    return lambda content: content[:start] + bytes(max(0, len(content) - start))
+
+
+def _ordered(disk: Disk, made: Sequence[Change], at: int, chance: random.Random) -> Kept:
+    """Keep names up to some moment after the last sync; appended data may be missing."""
+    first = disk.last_sync_of_any(at) + 1
+    until = chance.randint(first, max(first, at))
+    kept = [c for c in made if c.file is not None or c.at < until]
+    renamed = {c.added[2]: c.at for c in kept if c.added is not None and c.removed is not None}
+    for node in {change.file for change in made if change.file is not None}:
+        pending = [
+            c
+            for c in made
+            if c.file == node and not _is_synced(disk, c, at) and c.at > renamed.get(node, -1)
+        ]
+        if pending and chance.random() < 0.5:
+            lost = chance.choice(pending)
+            kept = [c for c in kept if c.file != node or c.at < lost.at]
+    return kept, {}
+
+
+MODELS = {
+    "strict": _nothing_unsynced,
+    "strict, in part": _some_unsynced,
+    "strict, zero tails": _zero_tails,
+    "ordered": _ordered,
+}

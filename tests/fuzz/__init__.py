@@ -1,0 +1,1 @@
+"""Hostile bytes for every parser: ``python -m tests.fuzz``."""

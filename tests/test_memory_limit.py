@@ -1,0 +1,53 @@
+"""The budget holds for what files unpack to, measured from outside of the process."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bombs import BOMBS
+from tests.memory_of import peak_of
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(), reason="needs the /proc of Linux"
+)
+
+_BUDGET_BYTES = 64_000_000
+_SLOW = ("constants", "packed", "texts")
+_PROGRAM = """
+import sys
+import av, imagecodecs, numpy, pyarrow.parquet
+import roboreel as reel
+import roboreel.dataset
+from roboreel.errors import DatasetError
+print("ready")
+sys.stdin.readline()
+try:
+    dataset = reel.open_dataset(sys.argv[1], memory="64MB")
+except DatasetError as error:
+    print("refused", error)
+    sys.exit()
+last = len(dataset) - 1
+for name in dataset.features:
+    try:
+        dataset.read([0, last // 2, last], [name])
+        print("read", name)
+    except DatasetError as error:
+        print("refused", name, error)
+"""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in BOMBS]
+)
+def test_a_small_file_cannot_take_much_memory(name, tmp_path):
+    BOMBS[name](tmp_path)
+    peak, printed = peak_of(_PROGRAM, str(tmp_path), seconds=300)
+    assert "read" in printed or "refused" in printed, printed
+    assert "Traceback" not in printed, printed
+    assert peak < 1.25 * _BUDGET_BYTES, printed
+
+
+def test_the_measurement_sees_memory_that_is_taken():
+    taken = "print('ready')\ninput()\nheld = bytearray(50_000_000)\nimport time; time.sleep(0.3)"
+    peak, _ = peak_of(taken, seconds=60)
+    assert 45_000_000 < peak < 60_000_000

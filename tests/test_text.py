@@ -1,0 +1,55 @@
+"""Text from files reaches people without control characters."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from roboreel.text import readable
+from tests.factory import edit_info, write_dataset
+
+EVIL = "\x1b]0;owned\x07\x9b2J\u202e\n::error::fake"
+
+
+def test_control_characters_are_spelled_out_and_others_stay():
+    assert readable("a\x1b[2J\x9bb") == "a\\x1b[2J\\x9bb"
+    assert readable("line\nbreak\u202e") == "line\\nbreak\\u202e"
+    assert readable("Würfel 拾う") == "Würfel 拾う"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    root = tmp_path_factory.mktemp("evil")
+    write_dataset(root, [3, 4])
+    info = json.loads((root / "meta/info.json").read_text())
+    features = info["features"] | {EVIL: {"dtype": EVIL, "shape": [1]}}
+    features["action"]["names"] = [EVIL, EVIL]
+    edit_info(root, robot_type=EVIL, features=features)
+    table = pa.table({"task_index": [0, 1], "task": [EVIL, EVIL]})
+    pq.write_table(table, root / "meta/tasks.parquet")
+    return root
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info", "--episodes"],
+        ["info", "--json"],
+        ["stats"],
+        ["check"],
+        ["check", "--format", "github"],
+        ["check", "--format", "json"],
+        ["check", "--format", "sarif"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_prints_a_control_character(arguments, root):
+    command = [sys.executable, "-m", "roboreel", arguments[0], str(root), *arguments[1:]]
+    ran = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    text = (ran.stdout + ran.stderr).decode()
+    assert text
+    assert [char for char in text if not char.isprintable() and char != "\n"] == []
+    assert "\n::error::fake" not in text

@@ -1,0 +1,127 @@
+"""Only regular files of a reasonable size are read, and few of them stay open."""
+
+import gc
+import os
+import resource
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import roboreel as reel
+from roboreel.errors import CorruptFileError, DatasetError, MetadataError, TooManyFilesError
+from roboreel.memory import kept_open
+from roboreel.memory.kept_open import KeptOpen
+from roboreel.spans.handles import open_to_read
+from roboreel.spans.reading import read_file
+from tests.factory import write_dataset, write_dataset_v2
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+
+FILES = {
+    "v3.0": [
+        "meta/info.json",
+        "meta/tasks.parquet",
+        "meta/episodes/chunk-000/file-000.parquet",
+        "data/chunk-000/file-000.parquet",
+    ],
+    "v2.1": [
+        "meta/info.json",
+        "meta/tasks.jsonl",
+        "meta/episodes.jsonl",
+        "data/chunk-000/episode_000000.parquet",
+    ],
+}
+
+
+def put_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def put_endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def put_socket(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # The names of sockets are short.
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+@pytest.mark.parametrize("put", [put_fifo, put_endless, put_socket])
+@pytest.mark.parametrize(
+    ("version", "name"), [(version, name) for version, names in FILES.items() for name in names]
+)
+def test_what_is_no_regular_file_is_refused_at_once(put, version, name, tmp_path):
+    (write_dataset if version == "v3.0" else write_dataset_v2)(tmp_path / "d", [3, 4])
+    path = tmp_path / "d" / name
+    path.unlink()
+    put(path)
+    with pytest.raises(DatasetError):
+        reel.open_dataset(tmp_path / "d").read([0])
+
+
+def test_a_file_of_metadata_has_a_limit(tmp_path):
+    write_dataset(tmp_path, [3])
+    path = tmp_path / "meta/info.json"
+    os.truncate(path, 300 * 1024**2)
+    with pytest.raises(
+        MetadataError, match=r"314,572,800 bytes: at most 268,435,456 are read.*info"
+    ):
+        reel.open_dataset(tmp_path)
+    with pytest.raises(CorruptFileError, match="at most 10"):
+        read_file(path, most_bytes=10)
+
+
+_MANY = """
+import resource, sys
+from pathlib import Path
+import roboreel as reel
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+opened = [reel.open_dataset(path) for path in sorted(Path(sys.argv[1]).iterdir())]
+assert all(dataset.read([0])["index"].tolist() == [0] for dataset in opened)
+assert all(dataset.read([1])["index"].tolist() == [1] for dataset in opened)
+"""
+
+
+def test_more_datasets_are_read_than_files_may_be_open(tmp_path):
+    write_dataset(tmp_path / "0", [2], features={})
+    for number in range(1, 120):
+        (tmp_path / str(number)).symlink_to("0")
+    subprocess.run([sys.executable, "-c", _MANY, str(tmp_path)], check=True, timeout=120)
+
+
+def test_all_that_a_process_keeps_open_has_one_limit(monkeypatch):
+    monkeypatch.setattr(kept_open, "_process_limit", lambda: 5)
+    one, other = KeptOpen[int, object](limit=64), KeptOpen[int, object](limit=64)
+    for number in range(4):
+        one.get(number, object)
+        other.get(number, object)
+    one.get(0, object)
+    assert len(one.items()) + len(other.items()) == 5
+    del other
+    gc.collect()
+    for number in range(10, 13):
+        one.get(number, object)
+    assert len(one.items()) == 5
+
+
+def test_too_many_open_files_are_named(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        with pytest.raises(TooManyFilesError, match="ulimit -n"):
+            taken.extend(open_to_read(path)[0] for _ in range(100))
+    finally:
+        for handle in taken:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
