@@ -35,6 +35,26 @@ def folder(tmp_path_factory):
     return write(tmp_path_factory.mktemp("shards") / "store")
 
 
+@pytest.fixture(scope="module")
+def mapped(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("mapped") / "store"
+    open_shards(folder).map(dict, path, shard_size="9KB", batch_size=5)
+    return path
+
+
+@pytest.fixture(scope="module")
+def flattened(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("flat") / "store"
+    view = open_shards(folder).select(range(40, 9, -1))
+    view.flatten(path, shard_size="9KB", batch_size=7)
+    return path
+
+
+@pytest.fixture(scope="module")
+def foreign(folder, tmp_path_factory):
+    return write_stable_cache(read_table(folder), tmp_path_factory.mktemp("foreign"))
+
+
 class TestShardsOnDisk(StoreContract):
     numbers = tuple(range(ROWS))
 
@@ -109,20 +129,17 @@ class TestView(StoreContract):
 class TestMappedStore(StoreContract):
     numbers = tuple(range(ROWS))
 
-    @pytest.fixture(scope="class")
-    def store(self, folder, tmp_path_factory):
-        path = tmp_path_factory.mktemp("mapped") / "store"
-        return open_shards(folder).map(dict, path, shard_size="9KB", batch_size=5)
+    @pytest.fixture
+    def store(self, mapped):
+        return open_shards(mapped)
 
 
 class TestFlattenedStore(StoreContract):
     numbers = tuple(range(40, 9, -1))
 
-    @pytest.fixture(scope="class")
-    def store(self, folder, tmp_path_factory):
-        path = tmp_path_factory.mktemp("flat") / "store"
-        view = open_shards(folder).select(self.numbers)
-        return view.flatten(path, shard_size="9KB", batch_size=7)
+    @pytest.fixture
+    def store(self, flattened):
+        return open_shards(flattened)
 
 
 class TestForeignFolder(StoreContract):
@@ -130,10 +147,9 @@ class TestForeignFolder(StoreContract):
 
     numbers = tuple(range(ROWS))
 
-    @pytest.fixture(scope="class")
-    def store(self, folder, tmp_path_factory):
-        path = tmp_path_factory.mktemp("foreign")
-        return open_shards(write_stable_cache(read_table(folder), path), features=FEATURES)
+    @pytest.fixture
+    def store(self, foreign):
+        return open_shards(foreign, features=FEATURES)
 
 
 def write_stable_cache(table: pa.Table, path: Path) -> Path:

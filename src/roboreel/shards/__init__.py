@@ -41,7 +41,7 @@ The modules::
                columns    some columns at some rows      visiting   the order of an epoch
                opening    paths to stores                reading    rows, batches, tables
                store      what a user has
-    deriving   derive     filter, map, flatten
+    deriving   derive     filter, map, flatten           source     rows as training samples
 """
 
 from roboreel.shards.features import (
