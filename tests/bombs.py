@@ -110,8 +110,8 @@ def tasks(root: Path) -> None:
 
 
 def packed(root: Path) -> None:
-    """Zeros in one page that unpacks to 320 MB."""
-    rows = 5_000_000
+    """Zeros in one page that unpacks to 77 MB."""
+    rows = 1_200_000
     write_dataset(root, [4], features={"observation.state": Feature("float64", (8,))})
     table = _grow(root, rows)
     values = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * 8)), 8)
@@ -122,7 +122,8 @@ def packed(root: Path) -> None:
         use_dictionary=False,
         compression="zstd",
         data_page_size=2**30,
-        write_batch_size=rows,
+        write_batch_size=rows * 8,
+        max_rows_per_page=rows,
     )
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tests.clean import LENGTHS
 from tests.corruption import STATISTICS, Place, corruption
-from tests.surgery import Folder, damage_page, remove_footer
+from tests.surgery import Folder, damage_page, remove_footer, skip_without_null_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +139,7 @@ def column_missing(folder: Folder) -> Place:
 
 @corruption("RR212", also=STATISTICS)
 def nulls(folder: Folder) -> Place:
+    skip_without_null_lists()
     folder.edit_column(3, "action", lambda values: [*values[:4], None, None, *values[6:]])
     return Place((folder.data(3),), (3,), "action")
 

@@ -176,6 +176,8 @@ def _template(kind: str) -> Path:
 
 def _mutate_once(rng: random.Random, folder: Path) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+    if not files:
+        return "nothing left"
     # As often in a small folder of metadata as in a large one of data.
     parents = sorted({path.relative_to(folder).parts[0] for path in files})
     top = rng.choice(parents)

@@ -130,6 +130,30 @@ def test_no_link_is_followed_out_of_the_home(dataset, home, tmp_path):
         remove_cache(inside)
 
 
+@pytest.mark.parametrize("place", ["", "KEY", "KEY/numbers"])
+@pytest.mark.parametrize("name", [".0123456789ab.tmp-thesis", "generation-0123456789ab", "numbers"])
+def test_a_folder_named_as_ours_does_not_hide_files_of_somebody_else(dataset, place, name):
+    root = build(dataset, "c", 1000)
+    key = next(path.name for path in root.iterdir() if path.is_dir())
+    mine = root / place.replace("KEY", key) / name
+    mine.mkdir(parents=True, exist_ok=True)
+    (mine / "thesis.txt").write_text("precious")
+    with pytest.raises(CacheError, match="There are other files"):
+        remove_cache(root)
+    assert prune_caches(0).removed == ()
+    assert (mine / "thesis.txt").read_text() == "precious"
+
+
+def test_a_link_inside_a_cache_is_neither_followed_nor_removed(dataset, tmp_path):
+    root = build(dataset, "c", 1000)
+    (tmp_path / "home of others").mkdir()
+    (tmp_path / "home of others" / "meta.json").write_text("precious")
+    store = next(root.glob("*/numbers"))
+    (store / "generation-0123456789ab").symlink_to(tmp_path / "home of others")
+    assert prune_caches(0).removed == ()
+    assert (tmp_path / "home of others" / "meta.json").read_text() == "precious"
+
+
 def test_a_folder_that_is_not_a_cache_is_left_alone(dataset):
     for path in (dataset.path, dataset.path / "absent", dataset.path / "meta" / "info.json"):
         with pytest.raises(CacheError, match="No cache at"):

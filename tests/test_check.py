@@ -83,7 +83,9 @@ def test_known_defects_of_lerobot_are_notes_that_name_it():
 
 @pytest.mark.parametrize("store", ["video", "image"])
 def test_what_the_recorder_writes_has_notes_at_most(store, tmp_path):
-    with reel.create_dataset(tmp_path / "d", fps=FPS, features=features(store)) as recorder:
+    with reel.create_dataset(
+        tmp_path / "d", fps=FPS, features=features(store), encoding=reel.Encoding("h264")
+    ) as recorder:
         for episode, length in enumerate([12, 5, 30]):
             record(recorder, episode, length)
             recorder.save_episode()

@@ -122,7 +122,7 @@ def test_a_frozen_camera_among_live_episodes_is_a_warning(codec, tmp_path):
     assert (one.code, one.severity, one.episode) == ("RR611", "warning", 3)
     assert "of episode 3 while numbers change." in str(one)
     assert one.rows is not None
-    assert one.rows[1] == 80
+    assert one.rows[1] in (79, 80)  # Some versions of SVT-AV1 change the last image.
 
 
 def test_frozen_pictures_are_a_warning(tmp_path):

@@ -37,6 +37,7 @@ from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_vide
 TESTED = {"Source", "Order", "PacketReader", "Slots", "ImageFile", "BatchReader", "Origin"}
 # Protocols with one implementation, or none of ours.
 SINGLE = {
+    "ByteSource": "roboreel.storage.bounded: a file by offset; MappedFile is tested in test_spans",
     "Samples": "roboreel.torch.SampleDataset",
     "ReadableDataset": "roboreel.Dataset",
     "ReadableEpisode": "roboreel.Episode",

@@ -106,6 +106,13 @@ def test_options_win_over_the_fields():
     assert hevc["x265-params"].endswith("pools=1:frame-threads=1:pools=3")
 
 
+def test_av1_images_that_an_old_encoder_crashes_on_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("roboreel.video.encode._NARROWEST_AV1", 32)
+    with pytest.raises(EncodingError, match=r"32 pixels wide.*these are 16x24"):
+        VideoWriter(tmp_path / "v.mp4", size=(16, 24), fps=30)
+    assert not (tmp_path / "v.mp4").exists()
+
+
 def test_av1_takes_odd_sizes(tmp_path):
     encode_video(tmp_path / "a.mp4", numbered_images(3, (33, 65)), fps=30)
     assert [image.shape for image in decode(tmp_path / "a.mp4")] == [(33, 65, 3)] * 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roboreel.files import atomic_file, atomic_folder, write_atomically
+from roboreel.files import atomic_file, atomic_folder, remove_leftovers, write_atomically
 
 
 def test_a_file_appears_whole_with_its_folder(tmp_path):
@@ -41,3 +41,39 @@ def test_a_folder_that_is_not_finished_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+class TestLeftovers:
+    """What killed processes left is removed; what is being written, or is not ours, is not."""
+
+    def test_the_next_writer_removes_what_a_killed_one_left(self, tmp_path):
+        left = tmp_path / ".0123456789ab.tmp-b.json"
+        left.write_text("half")
+        write_atomically(tmp_path / "b.json", "{}")
+        assert [path.name for path in tmp_path.iterdir()] == ["b.json"]
+        folder = tmp_path / ".0123456789ab.tmp-folder"
+        (folder / "inside").mkdir(parents=True)
+        with atomic_folder(tmp_path / "folder"):
+            assert not folder.exists()
+
+    def test_what_is_being_written_stays(self, tmp_path):
+        with atomic_file(tmp_path / "a") as file, atomic_folder(tmp_path / "b") as folder:
+            file.write_text("half")
+            (folder / "c").write_text("half")
+            remove_leftovers(tmp_path)
+            assert file.exists()
+            assert (folder / "c").exists()
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+    @pytest.mark.parametrize("name", ["a", ".0123456789ab.tmp", ".tmp-a", ".0123456789AB.tmp-a"])
+    def test_other_names_stay(self, tmp_path, name):
+        (tmp_path / name).write_text("mine")
+        remove_leftovers(tmp_path)
+        assert (tmp_path / name).read_text() == "mine"
+
+    def test_no_link_is_followed(self, tmp_path):
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "thesis").write_text("mine")
+        (tmp_path / ".0123456789ab.tmp-a").symlink_to(tmp_path / "home", target_is_directory=True)
+        remove_leftovers(tmp_path)
+        assert (tmp_path / "home" / "thesis").read_text() == "mine"

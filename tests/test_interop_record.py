@@ -14,7 +14,6 @@ import pytest
 
 import roboreel as reel
 from benchmarks.peers import peers_python
-from roboreel.lerobot import LeRobotDatasetMetadata
 from roboreel.record.compact import compact_dataset
 from roboreel.schema import Feature
 from tests.factory import SHARED, needs_shared
@@ -191,6 +190,9 @@ def test_lerobot_opens_what_has_metadata_also_between_any_two_steps(tmp_path, sn
     none = {"success": None, "score": None, "operator": None}
     expected = [{**none, **(metadata or {})} for metadata in said]
     assert [{name: record[name] for name in none} for record in last["records"]] == expected
+    pytest.importorskip("torch")
+    from roboreel.lerobot import LeRobotDatasetMetadata
+
     records = LeRobotDatasetMetadata("a/b", root=root).episodes
     assert [dict(record) for record in records] == last["records"]
 

@@ -54,7 +54,7 @@ def test_records_of_other_features_say_so(record):
         RowFormat(FEATURES).unpack([record])
 
 
-@given(st.lists(st.binary(max_size=40)), st.data())
+@given(st.lists(st.binary(min_size=1, max_size=40)), st.data())
 def test_a_file_cut_anywhere_gives_all_records_before_the_cut(tmp_path_factory, payloads, data):
     path = tmp_path_factory.mktemp("journal") / "records"
     file = RecordFile(path)
@@ -75,6 +75,21 @@ def test_bytes_that_are_no_journal_do_no_harm(tmp_path_factory, noise):
     path.write_bytes(noise)
     records, left = read_records(path)
     assert left + sum(8 + len(record) for record in records) == len(noise)
+
+
+@pytest.mark.parametrize("zeros", [1, 7, 8, 9, 16, 4096])
+def test_zeros_after_a_power_cut_are_not_records(tmp_path, zeros):
+    file = RecordFile(tmp_path / "records")
+    file.append(b"first")
+    file.close()
+    with (tmp_path / "records").open("ab") as more:
+        more.write(bytes(zeros))
+    assert read_records(tmp_path / "records") == ([b"first"], zeros)
+
+
+def test_an_empty_record_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="empty record"):
+        RecordFile(tmp_path / "records").append(b"")
 
 
 def test_a_full_disk_leaves_no_half_record(tmp_path, monkeypatch):

@@ -11,7 +11,6 @@ import roboreel as reel
 from roboreel.errors import FeatureNotFoundError
 from roboreel.format import episode_columns
 from roboreel.format.statistics import read_episode_stats
-from roboreel.lerobot import LeRobotDatasetMetadata
 from tests import wild_metadata, wild_tables
 from tests.clean import LENGTHS, VERSIONS, clean_dataset
 from tests.surgery import Folder
@@ -112,6 +111,9 @@ def test_of_an_episode_that_is_listed_twice_the_last_entry_counts(tmp_path):
 
 
 def test_the_drop_in_has_every_stored_column(described):
+    pytest.importorskip("torch")
+    from roboreel.lerobot import LeRobotDatasetMetadata
+
     episodes = LeRobotDatasetMetadata("a/b", root=described).episodes
     for name, value in expected(4).items():
         assert episodes[4][name] == value

@@ -4,7 +4,7 @@ import pytest
 
 from tests.mutation import KINDS, exercise, make, mutate
 
-_QUICK = 12
+_QUICK = {"image-v3": 2, "video-v3": 1, "video-v2": 1, "numeric-v3": 5, "numeric-v2": 5}
 _SLOW = 400
 
 
@@ -30,14 +30,14 @@ def test_what_was_not_damaged_is_read(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_read_or_refused_with_an_error_of_ours(kind, tmp_path):
-    count = _QUICK // 3 if kind.startswith("video") else _QUICK
+    count = _QUICK.get(kind, 12)
     assert len(outcomes(kind, range(count), tmp_path)) == count
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_much_damage_is_read_or_refused_with_an_error_of_ours(kind, tmp_path):
-    assert len(outcomes(kind, range(_QUICK, _SLOW), tmp_path)) == _SLOW - _QUICK
+    assert len(outcomes(kind, range(_SLOW), tmp_path)) == _SLOW
 
 
 def test_a_seed_does_the_same_damage_every_time(tmp_path):

@@ -27,6 +27,7 @@ PUBLIC = {
     "open_dataset",
     "open_shards",
     "resume_dataset",
+    "save_view",
     "write_shards",
 }
 

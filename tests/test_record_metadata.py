@@ -91,17 +91,33 @@ def test_recovering_keeps_it_when_saving_was_interrupted(tmp_path, monkeypatch):
     recorder.close()
     assert len(reel.open_dataset(tmp_path / "d").episodes) == 1
     recover_dataset(tmp_path / "d")
-    assert stored(tmp_path / "d") == [{"success": True}, {"success": False}]
+    assert stored(tmp_path / "d") == [
+        {"success": True, "recovered": None},
+        {"success": False, "recovered": True},
+    ]
     check_dataset(tmp_path / "d", [3, 3])
 
 
-def test_an_open_episode_that_is_recovered_has_none(tmp_path):
+@pytest.mark.parametrize("column", ["yes", 3])
+def test_a_column_of_the_users_own_stays_as_it_is(tmp_path, column):
+    recorder = start(tmp_path / "d")
+    save(recorder, 0, {"recovered": column})
+    record(recorder, 1, 3)
+    recorder.close()
+    recover_dataset(tmp_path / "d")
+    assert stored(tmp_path / "d") == [{"recovered": column}, {"recovered": None}]
+
+
+def test_an_open_episode_that_is_recovered_says_only_that(tmp_path):
     recorder = start(tmp_path / "d")
     save(recorder, 0, {"success": True})
     record(recorder, 1, 3)
     recorder.close()
     recover_dataset(tmp_path / "d")
-    assert stored(tmp_path / "d") == [{"success": True}, {"success": None}]
+    assert stored(tmp_path / "d") == [
+        {"success": True, "recovered": None},
+        {"success": None, "recovered": True},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from roboreel.errors import (
 from roboreel.format import write_manifest
 from roboreel.record import RecordingOptions
 from roboreel.record.cameras import Camera, Cameras, VideoFile
+from roboreel.record.recover import recover_dataset
 from roboreel.schema import Depth, Feature
 from tests.clean import clean_dataset
 from tests.factory import write_dataset, write_dataset_v2
@@ -129,7 +130,10 @@ def test_an_open_episode_outlives_its_recorder(tmp_path):
         recorder.save_episode()
         record(recorder, 1, 3)
     check_dataset(tmp_path / "d", [2])
-    with reel.resume_dataset(tmp_path / "d") as recorder:
+    with (
+        pytest.warns(UserWarning, match="3 of them have all their images and became episode 1"),
+        reel.resume_dataset(tmp_path / "d") as recorder,
+    ):
         assert recorder.num_episodes == 2
     check_dataset(tmp_path / "d", [2, 3])
 
@@ -214,7 +218,7 @@ def test_an_empty_episode_is_not_saved(tmp_path):
 
 def test_there_is_one_recorder_at_a_time(tmp_path):
     with create(tmp_path / "d"):
-        with pytest.raises(RecordingError, match="resume_dataset"):
+        with pytest.raises(DatasetInUseError):
             create(tmp_path / "d")
         with pytest.raises(DatasetInUseError):
             reel.resume_dataset(tmp_path / "d")
@@ -227,6 +231,17 @@ def test_a_closed_recorder_says_so(tmp_path):
     recorder.close()
     with pytest.raises(RecordingError, match="closed"):
         record(recorder, 0, 1)
+
+
+def test_where_nothing_was_recorded_a_dataset_can_be_made_again(tmp_path):
+    create(tmp_path / "d", None).close()
+    with create(tmp_path / "d", "image") as recorder:
+        record(recorder, 0, 2)
+    for _ in range(2):  # An open episode, and then a saved one.
+        with pytest.raises(RecordingError, match="resume_dataset"):
+            create(tmp_path / "d")
+        recover_dataset(tmp_path / "d")
+    check_dataset(tmp_path / "d", [2])
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
@@ -411,8 +426,8 @@ def camera_of(store: SlowFile) -> Camera:
 
 
 def put(cameras: Cameras, number: int) -> None:
-    cameras.reserve()
-    cameras.put({"front": np.full((2, 2, 3), number, np.uint8)})
+    cameras.wait_for_room(number)
+    cameras.put(number, {"front": np.full((2, 2, 3), number, np.uint8)})
 
 
 class TestBackPressure:
@@ -433,14 +448,14 @@ class TestBackPressure:
         behind, ahead = camera_of(store), camera_of(quick)
         cameras = Cameras({"quick": ahead, "front": behind}, max_wait_s=0.01)
         images = {name: np.zeros((2, 2, 3), np.uint8) for name in ("quick", "front")}
-        for _ in range(3):
-            cameras.reserve()
-            cameras.put(images)
-        for _ in range(5):  # again and again: the quick one gets its place back each time
+        for number in range(3):
+            cameras.wait_for_room(number)
+            cameras.put(number, images)
+        for _ in range(5):  # again and again: the quick one keeps its place each time
             with pytest.raises(
                 TooSlowError, match=r"images/s came from 'front', 0\.0/s were stored"
             ):
-                cameras.reserve()
+                cameras.wait_for_room(3)
         store.go.set()
         finished = cameras.finish()
         assert finished["quick"].count == finished["front"].count == 3
@@ -470,7 +485,10 @@ class TestBackPressure:
             record(recorder, 0, 1)
             with pytest.warns(UserWarning, match="lacks images.*the lens fell off"):
                 recorder.close()
-        with reel.resume_dataset(tmp_path / "d") as recorder:
+        with (
+            pytest.warns(UserWarning, match="None of them could be kept|1 frames lack an image"),
+            reel.resume_dataset(tmp_path / "d") as recorder,
+        ):
             assert recorder.num_episodes == 0
 
 
@@ -483,12 +501,15 @@ def test_when_saving_fails_the_episode_can_be_recovered(tmp_path, monkeypatch):
     record(recorder, 0, 2)
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "full")))
-        with pytest.raises(OSError, match="full"):
+        with pytest.raises(RecordingError, match="Saving episode 0 failed: full"):
             recorder.save_episode()
-    with pytest.raises(RecordingError, match="resume_dataset"):
+    with pytest.raises(RecordingError, match=r"0 episodes are saved for certain.*resume_dataset"):
         record(recorder, 1, 1)
     recorder.close()
-    with reel.resume_dataset(tmp_path / "d") as recorder:
+    with (
+        pytest.warns(UserWarning, match="became episode 0"),
+        reel.resume_dataset(tmp_path / "d") as recorder,
+    ):
         assert recorder.num_episodes == 1
     check_dataset(tmp_path / "d", [2])
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import roboreel as reel
 from roboreel.cli import app
 from roboreel.commit import WORKSHOP
-from roboreel.errors import DatasetInUseError, NotADatasetError
+from roboreel.errors import DatasetInUseError, NotADatasetError, RecordingError
 from roboreel.record.recover import recover_dataset
 from tests.factory import write_dataset
 from tests.recordings import CAMERAS, FPS, check_dataset, decoded, features, record
@@ -128,6 +128,61 @@ def test_statistics_of_a_recovered_episode_are_those_of_its_images(tmp_path):
         np.testing.assert_array_equal(recovered[name].count, plain[name].count)
 
 
+class TestChoices:
+    """An open episode is kept aloud, dropped, or asked about."""
+
+    def test_it_is_kept_and_announced(self, tmp_path):
+        leave_open(tmp_path / "d", None)
+        with pytest.warns(
+            UserWarning, match="6 of them have all their images and became episode 1"
+        ):
+            reel.resume_dataset(tmp_path / "d").close()
+        dataset = check_dataset(tmp_path / "d", [2, 6])
+        assert [episode.metadata["recovered"] for episode in dataset.episodes] == [None, True]
+
+    def test_it_is_dropped_if_asked_for(self, tmp_path):
+        leave_open(tmp_path / "d", "video")
+        with pytest.warns(UserWarning, match="6 frames were written down. It was discarded"):
+            reel.resume_dataset(tmp_path / "d", open_episode="discard").close()
+        check_dataset(tmp_path / "d", [2])
+        assert not (tmp_path / "d" / WORKSHOP / "open").exists()
+
+    def test_raise_says_what_there_is_and_changes_nothing(self, tmp_path):
+        folder = leave_open(tmp_path / "d", "image")
+        with pytest.raises(RecordingError, match="6 frames were written down, and 6 of them"):
+            reel.resume_dataset(tmp_path / "d", open_episode="raise")
+        assert folder.exists()
+        recover_dataset(tmp_path / "d")
+        reel.resume_dataset(tmp_path / "d", open_episode="raise").close()
+        check_dataset(tmp_path / "d", [2, 6])
+
+    def test_another_word_is_refused(self, tmp_path):
+        leave_open(tmp_path / "d", None)
+        with pytest.raises(RecordingError, match="give one of"):
+            reel.resume_dataset(tmp_path / "d", open_episode="ask")  # type: ignore[arg-type]
+
+    def test_the_command_discards(self, tmp_path):
+        leave_open(tmp_path / "d", None)
+        root = str(tmp_path / "d")
+        plan = CliRunner().invoke(app, ["recover", root, "--discard", "--dry-run"]).stdout
+        assert "It would be discarded." in plan
+        assert "It was discarded." in CliRunner().invoke(app, ["recover", root, "--discard"]).stdout
+        check_dataset(tmp_path / "d", [2])
+
+
+@pytest.mark.parametrize("damage", [b"", b"noise" * 9, bytes(4096)])
+def test_damaged_sketches_are_made_again(tmp_path, damage):
+    leave_open(tmp_path / "d", None)
+    for sketch in (tmp_path / "d" / WORKSHOP).glob("*.npz"):
+        sketch.write_bytes(damage)
+    recover_dataset(tmp_path / "d")
+    for sketch in (tmp_path / "d" / WORKSHOP).glob("*.npz"):
+        sketch.write_bytes(damage)
+    reel.resume_dataset(tmp_path / "d").close()
+    dataset = check_dataset(tmp_path / "d", [2, 6])
+    assert (dataset.stats["action"].count == 8).all()
+
+
 def test_nothing_is_recovered_while_somebody_records(tmp_path):
     with (
         reel.create_dataset(tmp_path / "d", fps=FPS, features=features(None)),
@@ -148,7 +203,7 @@ class TestCommands:
         root = str(tmp_path / "d")
         plan = CliRunner().invoke(app, ["recover", root, "--dry-run"])
         assert "6 frames were written down" in plan.stdout
-        assert "would become an episode" in plan.stdout
+        assert "would become episode 1" in plan.stdout
         check_dataset(tmp_path / "d", [2])
         done = json.loads(CliRunner().invoke(app, ["recover", root, "--json"]).stdout)
         assert done["kept_frames"] == 6

@@ -130,8 +130,11 @@ from roboreel.loading.prefetch import Prefetcher
 faulthandler.dump_traceback_later(50, exit=True)
 main, stop = threading.get_native_id(), False
 struck = 0
+begun = False
 
 def strike():
+    while not begun:  # Starting a thread waits for it, which is not what is tested.
+        time.sleep(0.001)
     while not stop:
         time.sleep(random.random() * 0.0006)
         os.kill(os.getpid(), signal.SIGINT)
@@ -147,10 +150,8 @@ def calmly(action):
         except KeyboardInterrupt:
             pass
 
-try:
-    storm.start()
-except KeyboardInterrupt:  # In the start's own wait: it has begun.
-    pass
+storm.start()
+begun = True
 while calmly(lambda: time.monotonic() < end):
     running = None
     try:
@@ -183,7 +184,8 @@ def test_interrupts_at_any_moment_leave_nobody_waiting():
     )
     assert storm.returncode == 0, storm.stderr[-3000:]
     rounds, struck = map(int, storm.stdout.split())
-    assert rounds > struck > 100
+    # Each is counted in the storm too, and on a busy machine every round is struck.
+    assert min(rounds, struck) > 100
 
 
 def test_a_thread_that_an_interrupt_made_the_pool_forget_takes_no_other_threads_sign_to_end():

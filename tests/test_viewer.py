@@ -1,6 +1,7 @@
 """A real viewer shows what is in the dataset."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -216,3 +217,22 @@ def test_a_viewer_that_fails_is_an_error(monkeypatch, capfd):
 def test_the_program_is_the_viewer_itself_and_not_its_wrapper():
     start = viewer.viewer_program().read_bytes()[:2]
     assert start != b"#!"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a program that fails at once")
+def test_a_server_that_does_not_start_says_how_it_ended(monkeypatch):
+    monkeypatch.setenv("RERUN_CLI_PATH", shutil.which("false") or "false")
+    with pytest.raises(DatasetError, match="ended with exit code 1"):
+        viewer.serve_viewer(lambda _: None, port=free_port(), web_port=free_port(), browse=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a program that fails at once")
+@pytest.mark.parametrize("more", [[], ["--web", "--no-browse"]], ids=["window", "browser"])
+def test_the_command_fails_if_the_viewer_does(tmp_path, more):
+    factory.write_dataset(tmp_path / "data", [4])
+    ports = ["--port", str(free_port()), "--web-port", str(free_port())]
+    command = [sys.executable, "-m", "roboreel", "view", str(tmp_path / "data"), *ports, *more]
+    failing = {**os.environ, "RERUN_CLI_PATH": shutil.which("false") or "false"}
+    done = subprocess.run(command, env=failing, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "exit code 1" in " ".join(done.stderr.split())

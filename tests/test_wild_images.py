@@ -9,7 +9,6 @@ import pytest
 import roboreel as reel
 from roboreel.errors import CacheError, UnsupportedVideoError
 from roboreel.image import decode_image, encode_jpeg, encode_png
-from roboreel.lerobot import LeRobotDataset
 from roboreel.memory.budget import process_budget
 from roboreel.report import write_report
 from roboreel.video.clip_file import make_clip_file
@@ -52,6 +51,8 @@ def test_alpha_is_kept_on_every_path(with_alpha, tmp_path):
     cached = with_alpha.materialize(tmp_path / "cache", {"*": reel.Raw()})
     check_alpha(cached.read(rows, [WRIST], layout="hwc")[WRIST], rows, WRIST)
     torch = pytest.importorskip("torch")
+    from roboreel.lerobot import LeRobotDataset
+
     item = LeRobotDataset("a/b", root=with_alpha.path)[7]
     assert item[FRONT].shape == (4, *SIZES[FRONT])
     assert torch.allclose(item[FRONT][3], torch.tensor((255 - 7) / 255))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import sys
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+if sys.platform != "win32":
+    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +22,7 @@ __all__ = [
     "atomic_folder",
     "copy_file",
     "make_folder",
+    "remove_leftovers",
     "sync_directory",
     "sync_file",
     "write_atomically",
@@ -24,6 +30,7 @@ __all__ = [
 
 _FICLONE = 0x40049409
 """The Linux request that makes a file share the blocks of another."""
+_UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp-(.+)")
 
 
 @contextmanager
@@ -35,15 +42,17 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         sync: Whether to wait until the bytes, and then the name, are on the disk.
 
     Yields:
-        A path in the same folder. If the block raises, it is removed.
+        A path in the same folder. If the block raises, it is removed. If the process is killed, it
+        stays until `remove_leftovers`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(_unfinished(path.name))
     try:
-        yield temporary
-        if sync:
-            sync_file(temporary)
-        temporary.replace(path)
+        with _claimed(temporary):
+            yield temporary
+            if sync:
+                sync_file(temporary)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -60,30 +69,47 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             writes: see `sync_file`.
 
     Yields:
-        A folder next to it. If the block raises, it is removed.
+        A folder next to it. If the block raises, it is removed. What killed processes left of
+        theirs is removed too.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    remove_leftovers(path.parent, path.name)
     temporary = path.with_name(_unfinished(path.name))
-    temporary.mkdir()
     try:
-        yield temporary
-        if path.exists():
-            path.rmdir()
-        temporary.rename(path)
+        with _claimed(temporary, folder=True):
+            yield temporary
+            if path.exists():
+                path.rmdir()
+            temporary.rename(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_directory(path.parent)
 
 
-def _unfinished(name: str) -> str:
-    # The suffix stays, since writers choose a container format by it.
-    return f".{uuid.uuid4().hex[:12]}.tmp-{name}"
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes left of their `atomic_file` and `atomic_folder`.
+
+    What a living process writes is locked, and stays. Windows has no such locks: everything stays.
+
+    Args:
+        folder: Where to look; not in folders below it.
+        name: Only what would have become this file or folder.
+    """
+    try:
+        entries = [entry.name for entry in os.scandir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        match = _UNFINISHED.fullmatch(entry)
+        if match is not None and name in (None, match[1]):
+            _remove_if_abandoned(folder / entry)
 
 
 def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:
-    """Write a small file atomically, replacing the old one."""
+    """Write a small file atomically, replacing the old one and what killed processes left of it."""
     encoded = data.encode() if isinstance(data, str) else data
+    remove_leftovers(path.parent, path.name)
     with atomic_file(path, sync=sync) as temporary:
         temporary.write_bytes(encoded)
 
@@ -96,9 +122,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 def _cloned(source: Path, target: Path) -> bool:
     """Try to copy by reference, as Btrfs and XFS can."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
+    if sys.platform == "win32":
         return False
     with source.open("rb") as old, target.open("wb") as new:
         try:
@@ -134,3 +158,56 @@ def sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _unfinished(name: str) -> str:
+    # The suffix stays, since writers choose a container format by it.
+    return f".{uuid.uuid4().hex[:12]}.tmp-{name}"
+
+
+@contextmanager
+def _claimed(path: Path, *, folder: bool = False) -> Iterator[None]:
+    """Make an empty file or folder, and lock it while the block runs: see `remove_leftovers`."""
+    if sys.platform == "win32":
+        if folder:
+            path.mkdir()
+        yield
+        return
+    handle = _make_locked_folder(path) if folder else _make_locked(path, os.O_RDWR | os.O_CREAT)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _make_locked_folder(path: Path) -> int:
+    while True:
+        path.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):  # Removed as a leftover, before it was locked.
+            return _make_locked(path, os.O_RDONLY)
+
+
+def _make_locked(path: Path, flags: int) -> int:
+    while True:
+        handle = os.open(path, flags, 0o666)
+        with suppress(OSError):  # The file system has no locks: nobody removes leftovers either.
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # Removed as a leftover, before it was locked.
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    # Somebody else may remove it first, may not let us, or may be writing it.
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        finally:
+            os.close(handle)

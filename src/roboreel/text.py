@@ -6,15 +6,15 @@ __all__ = ["readable"]
 
 
 def readable(text: str) -> str:
-    r"""Return text in which control characters are spelled out, such as ``\\x1b``.
+    r"""Return text in which control characters are spelled out, such as ``\x1b``.
 
     A task or a name of a feature may hold anything: an escape sequence in it must not reach a
     terminal or a log. Line breaks are spelled out too, since they would fake a line of ours, and so
     is what changes the direction of writing.
 
     Examples:
-        >>> print(readable("pick \\x1b[2J the cube"))
-        pick \\x1b[2J the cube
+        >>> print(readable("pick \x1b[2J the cube"))
+        pick \x1b[2J the cube
         >>> readable("drücken")
         'drücken'
     """

@@ -51,7 +51,8 @@ class ColumnTypes(Scan):
     def block(self, block: Block) -> Iterator[Finding]:
         """Compare the columns with what is declared."""
         for name, column in block.columns.items():
-            wrong = _describe_type(name, column, self.context.manifest.features[name])
+            feature = self.context.manifest.features.get(name)  # Counters need no declaration.
+            wrong = None if feature is None else _describe_type(name, column, feature)
             if wrong is not None:
                 self._note("RR210", name, *wrong, block.file.path)
         yield from ()

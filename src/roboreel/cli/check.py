@@ -28,30 +28,30 @@ __all__ = ["CheckCommand", "check"]
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 
-class TierName(Enum):
+class TierName(str, Enum):
     """The values of --tier."""
 
-    metadata = "metadata"
-    numbers = "numbers"
-    index = "index"
-    deep = "deep"
+    METADATA = "metadata"
+    NUMBERS = "numbers"
+    INDEX = "index"
+    DEEP = "deep"
 
 
-class SeverityName(Enum):
+class SeverityName(str, Enum):
     """The values of --fail-on."""
 
-    error = "error"
-    warning = "warning"
-    note = "note"
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
 
 
-class FormatName(Enum):
+class FormatName(str, Enum):
     """The values of --format."""
 
-    text = "text"
-    json = "json"
-    sarif = "sarif"
-    github = "github"
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 class CheckCommand(TyperCommand):
@@ -78,7 +78,7 @@ def check(
     episodes: EpisodesOption = None,
     form: Annotated[
         FormatName, typer.Option("--format", help="How to print the findings.")
-    ] = FormatName.text,
+    ] = FormatName.TEXT,
     baseline: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Leave out the findings that this file lists."),
@@ -89,7 +89,7 @@ def check(
     ] = False,
     fail_on: Annotated[
         SeverityName, typer.Option(help="Exit with 1 if there are findings as severe as this.")
-    ] = SeverityName.error,
+    ] = SeverityName.ERROR,
 ) -> None:
     """Find what is wrong with a dataset. Nothing is changed.
 
@@ -117,11 +117,11 @@ def check(
 
 
 def _print(findings: Findings, form: FormatName) -> None:
-    if form is FormatName.json:
+    if form is FormatName.JSON:
         print_json(findings.to_json())
-    elif form is FormatName.sarif:
+    elif form is FormatName.SARIF:
         print_json(to_sarif(findings, version=__version__))
-    elif form is FormatName.github:
+    elif form is FormatName.GITHUB:
         print(format_github(findings))
     else:
         for line in format_text(findings, width=min(output.width, 100)).splitlines():

@@ -16,6 +16,9 @@ __all__ = ["recover"]
 
 def recover(
     path: FolderArgument,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Drop the episode that was open.")
+    ] = False,
     any_owner: Annotated[
         bool,
         typer.Option(
@@ -25,8 +28,12 @@ def recover(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recover the episode that was open when a recorder crashed. Nothing is deleted."""
-    found = recover_dataset(path, dry_run=dry_run, any_owner=any_owner)
+    """Recover the episode that was open when a recorder crashed. Nothing is deleted.
+
+    What can be kept becomes an episode, with 'recovered' true in its metadata. With --discard the
+    open episode is deleted instead.
+    """
+    found = recover_dataset(path, discard=discard, dry_run=dry_run, any_owner=any_owner)
     if as_json:
         print_json({**asdict(found), "dry_run": dry_run})
         return
@@ -39,15 +46,6 @@ def _sentences(found: Recovery, *, dry_run: bool) -> list[str]:
     if found.finished:
         verb = "would be finished" if dry_run else "was finished"
         lines.append(f"A change that had been decided {verb}.")
-    if found.found_frames:
-        verb = "would become" if dry_run else "became"
-        lines.append(
-            f"An episode was open: {found.found_frames} frames were written down, and "
-            f"{found.kept_frames} of them have all their images; they {verb} an episode."
-            if found.kept_frames
-            else f"An episode was open: of {found.found_frames} frames none has all its images."
-        )
-    else:
-        lines.append("No episode was open.")
+    lines += found.sentences(dry_run=dry_run) or ["No episode was open."]
     aside = "Would be set" if dry_run else "Set"
     return lines + [f"{aside} aside in .recording/aside: {path}" for path in found.set_aside]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from roboreel.errors import DatasetError
 from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
 from roboreel.format.absent import find_absent_cameras
 from roboreel.format.info import read_info
+from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
 
 __all__ = ["read_manifest", "write_manifest"]
+
+_TRIES = 20
+"""How often a dataset is read again because it changed meanwhile; then it is taken as it is."""
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -29,10 +34,35 @@ def read_manifest(root: Path) -> Manifest:
         CorruptFileError: A metadata file is damaged.
         UnsafePathError: A path template leads out of the dataset's folder.
     """
+    for _ in range(_TRIES):
+        before = _state(root)
+        try:
+            manifest = _read(root)
+        except (DatasetError, OSError):
+            # A writer may have moved a file away that had just been listed.
+            if _state(root) == before:
+                raise
+        else:
+            if _state(root) == before:
+                return manifest
+    return _read(root)
+
+
+def _read(root: Path) -> Manifest:
     info = read_info(root)
     read = lerobot_v3.read_manifest if info.version[0] == 3 else lerobot_v2.read_manifest
     manifest = read(root, info)
     return replace(manifest, problems=(*manifest.problems, *find_absent_cameras(manifest)))
+
+
+def _state(root: Path) -> tuple[object, ...]:
+    """Return what changes whenever a writer saves an episode or joins files."""
+    try:
+        info = info_path(root).stat()
+        tables = lerobot_v3.episode_files(root)
+    except OSError:
+        return ()
+    return (info.st_ino, info.st_mtime_ns, info.st_size, *tables)
 
 
 def write_manifest(

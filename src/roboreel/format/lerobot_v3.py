@@ -11,6 +11,7 @@ from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.findings import finding
 from roboreel.format.consistency import compare_metadata, compare_spans
 from roboreel.format.files_v3 import data_files_of, video_files_of
+from roboreel.format.json_files import whole
 from roboreel.format.paths import EPISODES_FOLDER, SUBTASKS_PATH, TASKS_PATH
 from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.schema import ClipTable, Manifest
@@ -235,5 +236,12 @@ def _read_texts(path: Path, noun: str) -> dict[int, str]:
                 f"A table of {noun}s needs the columns '{noun}_index' and '{noun}': there are "
                 f"{', '.join(table.column_names) or 'none'}, in {str(path)!r}."
             )
-        numbers = table.numbers([f"{noun}_index"])[f"{noun}_index"]
-        return dict(zip(map(int, numbers.tolist()), table.texts(texts[0]), strict=True))
+        stored = table.numbers([f"{noun}_index"])[f"{noun}_index"].tolist()
+        numbers = [whole(number) for number in stored]
+        if None in numbers:
+            raise CorruptFileError(
+                f"'{noun}_index' holds {stored[numbers.index(None)]!r}, where a whole number was "
+                f"expected: {str(path)!r}."
+            )
+        listed = zip(numbers, table.texts(texts[0]), strict=True)
+        return {number: text for number, text in listed if number is not None}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from roboreel.errors import RecordingError, TooSlowError
@@ -104,26 +105,27 @@ class Camera:
         self.error: BaseException | None = None
         self.count = 0
         """How many images are stored, known after `join`."""
-        self._free = threading.Semaphore(capacity)
-        self._waiting: SimpleQueue[NDArray[Any] | None] = SimpleQueue()
-        self._given = 0
-        self._done = 0
+        # Queues and locks of C alone: Ctrl-C cannot leave them half changed.
+        self._waiting: SimpleQueue[tuple[int, NDArray[Any]] | None] = SimpleQueue()
+        self._left: SimpleQueue[None] = SimpleQueue()
+        self._capacity = capacity
+        self._taken = 0
         self._start_s = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name=f"camera {name}", daemon=True)
-        self._thread.start()
+        self._running = threading.Lock()
+        self._running.acquire()
+        threading.Thread(target=self._run, name=f"camera {name}", daemon=True).start()
 
-    def reserve(self, timeout_s: float) -> bool:
-        """Wait for a free place in the queue; return whether there was one in time."""
-        return self._free.acquire(timeout=max(0.0, timeout_s))
+    def has_room(self, number: int, deadline_s: float) -> bool:
+        """Wait until an image, given by its number, has a place; return whether it got one."""
+        with suppress(Empty):
+            while number - self._taken >= self._capacity:
+                self._left.get(timeout=max(0.0, deadline_s - time.monotonic()))
+            return True
+        return False
 
-    def release(self) -> None:
-        """Give back a place that was reserved."""
-        self._free.release()
-
-    def put(self, image: NDArray[Any]) -> None:
-        """Hand over an image, for which a place was reserved."""
-        self._given += 1
-        self._waiting.put(image)
+    def put(self, number: int, image: NDArray[Any]) -> None:
+        """Hand over an image by its number; handing over the same one again does nothing."""
+        self._waiting.put((number, image))
 
     def finish(self) -> None:
         """Tell the thread that no image follows."""
@@ -131,33 +133,37 @@ class Camera:
 
     def join(self) -> None:
         """Wait until all images are stored."""
-        self._thread.join()
+        with self._running:
+            pass
 
-    def describe_rates(self) -> str:
-        """Return how fast images came and were stored."""
+    def describe_rates(self, given: int) -> str:
+        """Return how fast images came and were stored, of which so many were handed over."""
         passed_s = max(time.monotonic() - self._start_s, 1e-9)
         size = self.file.path.stat().st_size if self.file.path.exists() else 0
         return (
-            f"{self._given / passed_s:.1f} images/s came from {self.name!r}, "
-            f"{self._done / passed_s:.1f}/s were stored, {size / passed_s / 1e6:.2f} MB/s"
+            f"{given / passed_s:.1f} images/s came from {self.name!r}, "
+            f"{self._taken / passed_s:.1f}/s were stored, {size / passed_s / 1e6:.2f} MB/s"
         )
 
     def _run(self) -> None:
-        while (image := self._waiting.get()) is not None:
-            if self.error is None:
-                self._take(image)
-            # Also after an error, so that nobody waits for a place forever.
-            self._free.release()
+        while (given := self._waiting.get()) is not None:
+            number, image = given
+            if number == self._taken:
+                if self.error is None:
+                    self._take(image)
+                # Also after an error, so that nobody waits for a place forever.
+                self._taken += 1
+                self._left.put(None)
         try:
             self.count = self.file.finish()
         except Exception as error:  # noqa: BLE001  # raised by whoever waits for the thread
             self.error = self.error or error
+        self._running.release()
 
     def _take(self, image: NDArray[Any]) -> None:
         try:
             self.file.write(image)
             self.sampler.take(image)
-            self._done += 1
         except Exception as error:  # noqa: BLE001  # raised by whoever gives the next image
             self.error = error
 
@@ -167,43 +173,38 @@ class Cameras:
 
     Args:
         cameras: By feature.
-        max_wait_s: How long `reserve` waits for a camera that falls behind.
+        max_wait_s: How long `wait_for_room` waits for a camera that falls behind.
     """
 
     def __init__(self, cameras: Mapping[str, Camera], *, max_wait_s: float) -> None:
         self._cameras = dict(cameras)
         self._max_wait_s = max_wait_s
 
-    def reserve(self) -> None:
-        """Wait until every camera has room for an image.
+    def wait_for_room(self, number: int) -> None:
+        """Wait until every camera has room for the images of a frame.
 
         Raises:
-            TooSlowError: One has none for longer than the limit; no place is kept.
+            TooSlowError: One has none for longer than the limit.
             RecordingError: One has failed.
         """
         self.check()
-        deadline = time.monotonic() + self._max_wait_s
-        reserved: list[Camera] = []
+        deadline_s = time.monotonic() + self._max_wait_s
         for camera in self._cameras.values():
-            if not camera.reserve(deadline - time.monotonic()):
-                for other in reserved:
-                    other.release()
+            if not camera.has_room(number, deadline_s):
                 raise TooSlowError(
                     f"add_frame waited {self._max_wait_s:g} s for a full queue: "
-                    f"{camera.describe_rates()}. This frame was not recorded, and no other was "
-                    "dropped. Record fewer or smaller images, or choose a faster encoding or disk."
+                    f"{camera.describe_rates(number)}. This frame was not recorded, and no other "
+                    "was dropped. Record fewer or smaller images, or choose a faster encoding or "
+                    "disk."
                 )
-            reserved.append(camera)
 
-    def release(self) -> None:
-        """Give back the places that were reserved."""
-        for camera in self._cameras.values():
-            camera.release()
+    def put(self, number: int, images: Mapping[str, NDArray[Any]]) -> None:
+        """Hand over the images of a frame, which now belong to the cameras.
 
-    def put(self, images: Mapping[str, NDArray[Any]]) -> None:
-        """Hand over an image for every camera; the arrays now belong to the cameras."""
+        Handing over the same frame again does nothing: what an interrupt broke off is completed so.
+        """
         for name, camera in self._cameras.items():
-            camera.put(images[name])
+            camera.put(number, images[name])
 
     def finish(self) -> dict[str, Camera]:
         """Wait until all cameras have stored their images, and return the cameras.

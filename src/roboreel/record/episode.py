@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.commit import Workshop
 from roboreel.cores import usable_cores
 from roboreel.errors import RecordingError
+from roboreel.files import sync_directory
 from roboreel.format.json_files import write_json
 from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
@@ -21,6 +22,8 @@ from roboreel.video.remux import join_videos
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from roboreel.format.episode_metadata import Value
     from roboreel.record.cameras import ImageFile
@@ -35,6 +38,7 @@ __all__ = [
     "FinishedEpisode",
     "OpenEpisode",
     "Settings",
+    "drop_folder",
     "image_path",
     "open_folder",
 ]
@@ -92,34 +96,62 @@ class OpenEpisode:
 
     def __init__(self, root: Path, number: int, settings: Settings) -> None:
         self._folder = open_folder(root)
+        # Of an episode whose first frame was interrupted: it has no frames.
+        shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         self._settings = settings
         self._format = RowFormat(given_features(settings.features))
         self._records: list[bytes] = []
-        self._file = RecordFile(self._folder / ROWS)
-        self._file.append(json.dumps({"episode": number, **self._format.describe()}).encode())
+        self._adding = self._stopped = False
+        self.is_discarded = False
+        """Whether `discard` was called, even if it was interrupted."""
         self._names = [n for n, f in settings.features.items() if f.is_camera]
-        cameras = {name: self._camera(name) for name in self._names}
-        self._cameras = Cameras(cameras, max_wait_s=settings.options.max_wait_s)
+        self._file = RecordFile(self._folder / ROWS)
+        self._cameras = Cameras({}, max_wait_s=0)
+        try:
+            self._file.append(json.dumps({"episode": number, **self._format.describe()}).encode())
+            self._cameras = self._start_cameras()
+        except BaseException:
+            self._file.close()
+            raise
 
     def __len__(self) -> int:
         return len(self._records)
 
     def add(self, values: Mapping[str, Any], task: str) -> None:
-        """Add a frame, entirely or not at all."""
+        """Add a frame, entirely or not at all.
+
+        Raises:
+            TooSlowError: A camera's queue stayed full; nothing was added.
+            RecordingError: The frame cannot be written, a camera has failed, or the episode takes
+                no more frames.
+        """
+        self._check_open()
         images = {name: values[name].copy() for name in self._names}
         record = self._format.pack(values, task)
-        self._cameras.reserve()
+        number, end = len(self._records), self._file.size_bytes
+        self._cameras.wait_for_room(number)
+        self._adding = True
         try:
             self._file.append(record)
-        except BaseException:
-            self._cameras.release()
+            self._complete(number, record, images)
+        except BaseException as error:
+            # Ctrl-C strikes anywhere: a frame that is in the journal has its images too.
+            if self._file.size_bytes > end:
+                self._complete(number, record, images)
+            self._adding = False
+            if isinstance(error, OSError):
+                raise RecordingError(
+                    f"The frame was not recorded: {error.strerror or error}. The {number} frames "
+                    f"before it are safe, in {str(self._folder)!r}."
+                ) from error
             raise
-        self._records.append(record)
-        self._cameras.put(images)
+        self._adding = False
 
     def finish(self, metadata: Mapping[str, Value]) -> FinishedEpisode:
-        """Wait for the cameras and return what was recorded.
+        """Wait for the cameras and return what was recorded; no frame can be added any more.
+
+        If this is interrupted, or the disk is full, it can be called again.
 
         Args:
             metadata: What the caller says of the episode.
@@ -127,9 +159,10 @@ class OpenEpisode:
         Raises:
             RecordingError: A camera has failed, or does not have an image for every frame.
         """
-        if metadata:
-            # Into the journal: if saving is interrupted, this is recovered too.
-            write_json(self._folder / METADATA, metadata, sync=False)
+        self._check_whole()
+        self._stopped = True
+        # Into the journal: if saving is interrupted, this is recovered too.
+        write_json(self._folder / METADATA, metadata, sync=False)
         cameras = self._cameras.finish()
         self._file.close()
         for camera in cameras.values():
@@ -151,17 +184,16 @@ class OpenEpisode:
         )
 
     def discard(self) -> None:
-        """Drop the episode."""
+        """Drop the episode; if this is interrupted, it can be called again."""
+        self.is_discarded = True
         self._stop()
         self.clear()
+        # A power cut must not bring it back. A saved one may come back: its number is taken.
+        sync_directory(self._folder.parent)
 
     def clear(self) -> None:
         """Remove the files, once the episode is saved or dropped."""
-        # One rename, so that a crash cannot bring back half of the episode.
-        gone = self._folder.with_name("gone")
-        shutil.rmtree(gone, ignore_errors=True)
-        self._folder.rename(gone)
-        shutil.rmtree(gone)
+        drop_folder(self._folder)
 
     def abandon(self) -> None:
         """Stop, and leave on disk what can be recovered.
@@ -173,8 +205,39 @@ class OpenEpisode:
         self._cameras.check()
 
     def _stop(self) -> None:
+        self._stopped = True
         self._cameras.stop()
         self._file.close()
+
+    def _complete(self, number: int, record: bytes, images: Mapping[str, NDArray[Any]]) -> None:
+        """Do what follows once a frame is in the journal; doing it twice changes nothing."""
+        self._records[number:] = [record]
+        self._cameras.put(number, images)
+
+    def _check_open(self) -> None:
+        self._check_whole()
+        if self._stopped:
+            raise RecordingError(
+                "This episode takes no more frames, since saving it was broken off: call "
+                "save_episode again, or discard_episode."
+            )
+
+    def _check_whole(self) -> None:
+        if self._adding:
+            raise RecordingError(
+                "add_frame was interrupted twice, so the last frame may lack images. Close the "
+                "recorder: resume_dataset keeps the frames of this episode that are complete."
+            )
+
+    def _start_cameras(self) -> Cameras:
+        cameras: dict[str, Camera] = {}
+        try:
+            for name in self._names:
+                cameras[name] = self._camera(name)
+        except BaseException:
+            Cameras(cameras, max_wait_s=0).stop()
+            raise
+        return Cameras(cameras, max_wait_s=self._settings.options.max_wait_s)
 
     def _camera(self, name: str) -> Camera:
         feature, settings = self._settings.features[name], self._settings
@@ -191,6 +254,16 @@ class OpenEpisode:
             capacity=max(2, round(settings.options.queue_s * settings.fps)),
             sample_every=sample_stride(settings.fps),
         )
+
+
+def drop_folder(folder: Path) -> None:
+    """Remove the folder of an open episode, if it is there."""
+    # One rename, so that a crash cannot bring back half of the episode.
+    gone = folder.with_name("gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    if folder.exists():
+        folder.rename(gone)
+        shutil.rmtree(gone)
 
 
 def _whole_videos(paths: Iterable[Path]) -> list[Path]:

@@ -38,17 +38,25 @@ class RecordFile:
         self._handle: int | None = os.open(path, flags, 0o644)
         self._size_bytes = 0
 
+    @property
+    def size_bytes(self) -> int:
+        """Where the last record ends."""
+        return self._size_bytes
+
     def append(self, payload: bytes) -> None:
-        """Add a record."""
+        """Add a record of at least one byte: entirely, or not at all if this raises."""
         if self._handle is None:
             raise ValueError("The file is closed.")
+        if not payload:
+            raise ValueError("An empty record cannot be told from a disk that was never written.")
         data = memoryview(_HEADER.pack(len(payload), zlib.crc32(payload)) + payload)
         size_bytes = self._size_bytes + len(data)
         try:
             while data:
                 data = data[os.write(self._handle, data) :]
-        except OSError:
-            # A full disk must not leave half a record behind, or the next one is lost with it.
+        except BaseException:
+            # Half a record must not stay, after a full disk or Ctrl-C: all that follow are lost
+            # with it.
             os.ftruncate(self._handle, self._size_bytes)
             os.lseek(self._handle, self._size_bytes, os.SEEK_SET)
             raise
@@ -56,9 +64,9 @@ class RecordFile:
 
     def close(self) -> None:
         """Close the file; closing twice does nothing."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
 
 
 def read_records(path: Path) -> tuple[list[bytes], int]:
@@ -68,7 +76,8 @@ def read_records(path: Path) -> tuple[list[bytes], int]:
     while place + _HEADER.size <= len(data):
         length, checksum = _HEADER.unpack_from(data, place)
         payload = data[place + _HEADER.size : place + _HEADER.size + length]
-        if len(payload) < length or zlib.crc32(payload) != checksum:
+        # After a power cut there may be zeros, which look like an empty record and its checksum.
+        if not length or len(payload) < length or zlib.crc32(payload) != checksum:
             break
         records.append(payload)
         place += _HEADER.size + length

@@ -21,10 +21,10 @@ from roboreel.record.declare import (
     declare_features,
     describe_videos,
 )
-from roboreel.record.episode import OpenEpisode, Settings
+from roboreel.record.episode import OpenEpisode, Settings, drop_folder, open_folder
 from roboreel.record.folders import check_free
 from roboreel.record.options import choose_options
-from roboreel.record.recover import recover
+from roboreel.record.recover import check_choice, recover
 from roboreel.record.saving import save_episode
 from roboreel.record.totals import Totals
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from roboreel.record.declare import Declared
     from roboreel.record.options import CameraKind, RecordingKeywords, RecordingOptions
+    from roboreel.record.recover import OpenEpisodeChoice
     from roboreel.schema import Feature, Manifest
 
 __all__ = ["Recorder", "create_dataset", "resume_dataset"]
@@ -57,7 +58,8 @@ def create_dataset(
     """Make a LeRobot v3.0 dataset, empty at first, and return a recorder that adds episodes.
 
     Args:
-        path: A folder that does not exist yet, or is empty.
+        path: A folder that does not exist yet, or is empty, or holds a dataset in which nothing
+            was ever recorded.
         fps: Frames per second.
         features: What every frame has: a `Feature`, or an entry as LeRobot's info.json has it.
             Timestamps, indices and tasks need not be listed.
@@ -87,14 +89,16 @@ def create_dataset(
     workshop = Workshop(root)
     lock = lock_folder(workshop)
     try:
+        check_free(root)  # again: somebody else may have been here before the lock
         drop_commit(workshop)  # of a process that died while it made a dataset here
+        drop_folder(open_folder(root))
         commit = Commit(workshop)
         start_dataset(manifest, commit.add)
         commit.run()
+        return Recorder(manifest, Totals(declared), settings, door, lock)
     except BaseException:
         lock.release()
         raise
-    return Recorder(manifest, Totals(declared), settings, door, lock)
 
 
 def resume_dataset(
@@ -102,6 +106,7 @@ def resume_dataset(
     *,
     fps: float | None = None,
     features: Declared | None = None,
+    open_episode: OpenEpisodeChoice = "keep",
     options: RecordingOptions | None = None,
     **keywords: Unpack[RecordingKeywords],
 ) -> Recorder:
@@ -111,6 +116,10 @@ def resume_dataset(
         path: The dataset's folder.
         fps: If given, it must be the dataset's.
         features: If given, they must be the dataset's.
+        open_episode: What becomes of an episode that was open when its recorder ended, or the
+            machine. ``"keep"``: what there is of it is saved, ``recovered`` is True in its metadata,
+            and a warning says how many frames it has. ``"discard"``: it is dropped. ``"raise"``: a
+            `RecordingError` says how many frames it has, and it stays as it is.
         options: How to record.
         **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
             ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``.
@@ -118,16 +127,20 @@ def resume_dataset(
     Raises:
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: It is not of version v3.0.
-        RecordingError: It has another rate or other features, or an option is out of range.
+        RecordingError: It has another rate or other features, or an option is out of range; or
+            there is an open episode and ``open_episode="raise"``.
         DatasetInUseError: Another process changes it.
         UnsafePathError: One of its files or folders is a symbolic link.
     """
     root = writable_folder(path)
     chosen = choose_options(options, keywords)
+    check_choice(open_episode)
     read_manifest(root)  # before the lock, which makes a folder
     lock = lock_folder(Workshop(root))
     try:
-        recover(root)
+        found = recover(root, open_episode=open_episode)
+        for sentence in found.sentences() if found.found_frames or found.problems else ():
+            warnings.warn(f"{sentence} {str(root)!r}", stacklevel=2)
         manifest = read_manifest(root)
         check_same(manifest, fps, features)
         encodings = choose_encodings(manifest.features, chosen.encoding)
@@ -202,6 +215,7 @@ class Recorder:
         """
         self._check_usable()
         values = self._door.check(frame, task)
+        self._finish_discarding()
         if self._episode is None:
             self._episode = OpenEpisode(self.path, self.num_episodes, self._settings)
         self._episode.add(values, task)
@@ -223,25 +237,29 @@ class Recorder:
             RecordingError: It cannot be saved. What was recorded stays on disk: see `close`.
         """
         self._check_usable()
+        self._finish_discarding()
         episode = self._episode
         if episode is None:
             raise FrameError("There is no episode to save: add_frame comes first.")
-        finished = episode.finish(check_metadata(self._ledger, metadata or {}))
+        checked = check_metadata(self._ledger, metadata or {})
         try:
+            finished = episode.finish(checked)
+            # Before, not in an `except`: Ctrl-C may strike between any two steps.
+            self._failed = True
             self._ledger = save_episode(self._ledger, self._totals, finished)
             self._episode = None
             episode.clear()
-            self._totals.remember(self.path, self.num_episodes, self.num_frames, numbers=False)
-        except BaseException:
-            self._failed = True
-            raise
+        except OSError as error:
+            raise RecordingError(self._why_unsaved(error)) from error
+        self._failed = False
+        self._remember(numbers=False)
         return self.num_episodes - 1
 
     def discard_episode(self) -> None:
         """Drop the open episode, if there is one."""
-        episode, self._episode = self._episode, None
-        if episode is not None:
-            episode.discard()
+        if self._episode is not None:
+            self._episode.discard()
+            self._episode = None
 
     def close(self) -> None:
         """Join small files, and let other processes record; closing twice does nothing.
@@ -254,7 +272,7 @@ class Recorder:
         try:
             self._leave_open()
             if not self._failed:
-                self._totals.remember(self.path, self.num_episodes, self.num_frames, numbers=True)
+                self._remember(numbers=True)
                 if self._settings.options.compact_on_close:
                     self._join_files()
         finally:
@@ -277,6 +295,11 @@ class Recorder:
             f"{self.open_frames} frames of the next one)"
         )
 
+    def _finish_discarding(self) -> None:
+        """Drop an episode for good whose `discard_episode` was interrupted."""
+        if self._episode is not None and self._episode.is_discarded:
+            self.discard_episode()
+
     def _leave_open(self) -> None:
         episode, self._episode = self._episode, None
         if episode is None:
@@ -286,6 +309,25 @@ class Recorder:
         except RecordingError as error:
             # The caller may not have heard of it: this is the last chance.
             warnings.warn(f"The open episode lacks images. {error}", stacklevel=4)
+
+    def _remember(self, *, numbers: bool) -> None:
+        try:
+            self._totals.remember(self.path, self.num_episodes, self.num_frames, numbers=numbers)
+        except OSError as error:
+            # All episodes are saved; the next recorder reads their values again.
+            warnings.warn(
+                f"Sketches for statistics were not stored: {error.strerror or error}.",
+                stacklevel=3,
+            )
+
+    def _why_unsaved(self, error: OSError) -> str:
+        reason = f"Saving episode {self.num_episodes} failed: {error.strerror or error}."
+        if self._failed:
+            return (
+                f"{reason} Its frames are on the disk: close this recorder, and go on with "
+                f"resume_dataset({str(self.path)!r}), which saves it."
+            )
+        return f"{reason} Its frames are on the disk: call save_episode again, or close."
 
     def _join_files(self) -> None:
         try:
@@ -301,6 +343,7 @@ class Recorder:
             )
         if self._failed:
             raise RecordingError(
-                "Saving has failed, so this recorder does not know what is on the disk: close it, "
-                f"and go on with resume_dataset({str(self.path)!r})."
+                f"Saving was broken off, so this recorder cannot go on. {self.num_episodes} episodes "
+                "are saved for certain, and the frames of the last one are on the disk: close this "
+                f"recorder, and go on with resume_dataset({str(self.path)!r})."
             )

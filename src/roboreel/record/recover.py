@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal, get_args
 
 from roboreel.commit import (
     Workshop,
@@ -19,36 +16,30 @@ from roboreel.commit import (
     locked,
     set_aside_commit,
 )
-from roboreel.errors import CorruptFileError, FrameError
+from roboreel.errors import DatasetError, RecordingError
+from roboreel.files import make_folder, remove_leftovers, sync_directory
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
-from roboreel.format.episode_metadata import check_metadata
 from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
-from roboreel.image import decode_image
-from roboreel.memory.budget import process_budget
-from roboreel.record.checks import given_features
-from roboreel.record.episode import METADATA, ROWS, FinishedEpisode, image_path, open_folder
-from roboreel.record.journal import RowFormat, Rows, read_records
+from roboreel.record.episode import drop_folder
+from roboreel.record.remains import RECOVERED, read_remains
 from roboreel.record.saving import save_episode
-from roboreel.record.totals import ImageSampler, Totals, sample_stride
-from roboreel.video.clip import Clip
-from roboreel.video.reader import ClipRequest, VideoReader
-from roboreel.video.salvage import first_images, whole_fragments
+from roboreel.record.totals import Totals
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from roboreel.format.episode_metadata import Value
-    from roboreel.record.totals import Gathered
+    from roboreel.record.remains import Remains
     from roboreel.schema import Manifest
 
-__all__ = ["Recovery", "recover", "recover_dataset"]
+__all__ = ["OpenEpisodeChoice", "Recovery", "check_choice", "recover", "recover_dataset"]
+
+OpenEpisodeChoice = Literal["keep", "discard", "raise"]
+"""What becomes of an episode that was open when its recorder ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +53,43 @@ class Recovery:
     found_frames: int
     """Frames of the open episode that are in its journal."""
     kept_frames: int
-    """How many of them have an image of every camera; they are now an episode."""
+    """How many of them are now an episode: those with an image of every camera, or none if the
+    episode was discarded."""
     set_aside: tuple[str, ...]
     """Paths of what belongs to no episode, moved to ``.recording/aside``."""
+    discarded: bool = False
+    """Whether the open episode was dropped, as asked."""
+    problems: tuple[str, ...] = ()
+    """What could not be kept, and why, a sentence each."""
+
+    def sentences(self, *, dry_run: bool = False) -> list[str]:
+        """Return what became of the open episode, or would become of it."""
+        if not self.found_frames:
+            return list(self.problems)
+        found = f"An episode was open, of which {self.found_frames} frames were written down."
+        would = "would be" if dry_run else "was"
+        if self.discarded:
+            return [f"{found} It {would} discarded."]
+        if not self.kept_frames:
+            return [f"{found} None of them could be kept.", *self.problems]
+        verb = "would become" if dry_run else "became"
+        kept = f"{self.kept_frames} of them have all their images and {verb}"
+        says = f"episode {self.saved_episodes}; {RECOVERED!r} is true in its metadata."
+        return [f"{found} {kept} {says}", *self.problems]
 
 
 def recover_dataset(
-    path: str | os.PathLike[str], *, dry_run: bool = False, any_owner: bool = False
+    path: str | os.PathLike[str],
+    *,
+    discard: bool = False,
+    dry_run: bool = False,
+    any_owner: bool = False,
 ) -> Recovery:
-    """Save what a crash left of a recording; nothing is deleted that is not saved.
+    """Save what a crash left of a recording; nothing else is deleted that is not saved.
 
     Args:
         path: The dataset's folder.
+        discard: Whether to drop the open episode instead.
         dry_run: Whether only to say what would be done.
         any_owner: Whether to finish a change that another user of this machine had decided.
 
@@ -86,39 +102,121 @@ def recover_dataset(
     root = writable_folder(path)
     read_manifest(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
-        return recover(root, dry_run=dry_run, any_owner=any_owner)
+        choice: OpenEpisodeChoice = "discard" if discard else "keep"
+        return recover(root, open_episode=choice, dry_run=dry_run, any_owner=any_owner)
 
 
-def recover(root: Path, *, dry_run: bool = False, any_owner: bool = False) -> Recovery:
-    """Do what `recover_dataset` does, under a lock that the caller holds."""
+def recover(
+    root: Path,
+    *,
+    open_episode: OpenEpisodeChoice = "keep",
+    dry_run: bool = False,
+    any_owner: bool = False,
+) -> Recovery:
+    """Do what `recover_dataset` does, under a lock that the caller holds.
+
+    Raises:
+        RecordingError: There is an open episode, and ``open_episode`` is ``"raise"``.
+    """
     workshop = Workshop(root)
     damaged = damaged_commit(workshop)
-    if damaged is not None and not dry_run:
-        set_aside_commit(workshop)
-    if dry_run:
-        finished = damaged is None and has_commit(workshop)
-    else:
-        finished = finish_commit(workshop, any_owner=any_owner)
+    finished = _finish_change(workshop, dry_run=dry_run, any_owner=any_owner)
     manifest = read_manifest(root)
     check_appendable(manifest)
     # Files of a commit that is not finished yet are not strays.
     strays = [] if dry_run and finished else find_strays(manifest)
     with _scratch(workshop) as scratch:
-        found = _Open.read(manifest, scratch)
-        aside = [*([] if damaged is None else [damaged]), *strays, *found.unused]
+        remains = read_remains(manifest, scratch)
+        if open_episode == "raise" and len(remains.rows):
+            raise RecordingError(_ask(remains, root))
+        discard = open_episode == "discard"
+        kept, problems = (0, ()) if discard else (remains.kept, _problems(remains))
         if not dry_run:
             for stray in strays:
                 _set_aside(root, root / stray)
-            found.save(manifest)
-    return Recovery(len(manifest.episodes), finished, len(found.rows), found.kept, tuple(aside))
+            if not discard:
+                kept, problems = _save(remains, manifest)
+            drop_folder(remains.folder)
+    aside = [*([damaged] if damaged else []), *strays, *([_name(remains)] if problems else [])]
+    return Recovery(
+        len(manifest.episodes),
+        finished,
+        len(remains.rows),
+        kept,
+        tuple(aside),
+        discarded=discard and len(remains.rows) > 0,
+        problems=problems,
+    )
+
+
+def _finish_change(workshop: Workshop, *, dry_run: bool, any_owner: bool) -> bool:
+    """Finish a change that was decided, if there is one; return whether there was."""
+    damaged = damaged_commit(workshop) is not None
+    if dry_run:
+        return not damaged and has_commit(workshop)
+    if damaged:
+        set_aside_commit(workshop)
+    return finish_commit(workshop, any_owner=any_owner)
+
+
+def check_choice(open_episode: str) -> None:
+    """Raise unless something is one of the choices for an open episode.
+
+    Raises:
+        RecordingError: It is not.
+    """
+    choices = get_args(OpenEpisodeChoice)
+    if open_episode not in choices:
+        raise RecordingError(f"open_episode is {open_episode!r}: give one of {list(choices)}.")
+
+
+def _save(remains: Remains, manifest: Manifest) -> tuple[int, tuple[str, ...]]:
+    """Save the complete frames as an episode; return how many they are, and what was set aside."""
+    kept, problems = remains.kept, _problems(remains)
+    finished = None
+    if kept:
+        try:
+            finished = remains.finish(manifest)
+        except DatasetError as error:
+            # Whatever it is: recording must be able to go on.
+            kept = 0
+            problems = (f"The open episode cannot be used: {error}", *problems)
+    if problems:
+        # Copied, not moved: the journal must stay until its frames are saved.
+        shutil.copytree(remains.folder, _aside(manifest.root) / remains.folder.name)
+    if finished is not None:
+        totals = Totals.restore(manifest)
+        ledger = save_episode(Ledger.of(manifest), totals, finished)
+        totals.remember(manifest.root, ledger.num_episodes, ledger.num_rows, numbers=False)
+    return kept, problems
+
+
+def _problems(remains: Remains) -> tuple[str, ...]:
+    """Return why some of an open episode cannot be kept, in a sentence; nothing if all of it is."""
+    if remains.is_whole or not remains.folder.exists():
+        return ()
+    lost = len(remains.rows) - remains.kept
+    what = f"{lost} frames lack an image" if lost else "Some bytes are damaged, or lack their frame"
+    return (f"{what}: all that was written of the episode is kept in .recording/aside.",)
+
+
+def _name(remains: Remains) -> str:
+    return f"{remains.folder.parent.name}/{remains.folder.name}"
+
+
+def _ask(remains: Remains, root: Path) -> str:
+    return (
+        f"An episode is open: {len(remains.rows)} frames were written down, and {remains.kept} of "
+        "them have all their images. Give open_episode='keep' to save those, or 'discard' to drop "
+        f"the episode, {str(root)!r}."
+    )
 
 
 @contextmanager
 def _scratch(workshop: Workshop) -> Iterator[Path]:
     """Yield a temporary folder; what dead processes left of theirs is removed."""
     folder = workshop.path / "salvage"
-    for path in workshop.path.glob(".*.tmp-*"):
-        path.unlink()
+    remove_leftovers(workshop.path)
     for left in (folder, workshop.path / "gone"):
         shutil.rmtree(left, ignore_errors=True)
     folder.mkdir()
@@ -128,145 +226,15 @@ def _scratch(workshop: Workshop) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Open:
-    """What there is of the open episode.
-
-    Args:
-        folder: Its journal.
-        rows: Its frames without images.
-        pictures: Encoded images by camera.
-        videos: By camera, a video file of complete fragments and how many images it has.
-        whole: Whether no file has bytes that cannot be used.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        rows: Rows,
-        pictures: dict[str, list[bytes]],
-        videos: dict[str, tuple[Path, int]],
-        *,
-        whole: bool,
-    ) -> None:
-        self.folder, self.rows, self._pictures, self._videos = folder, rows, pictures, videos
-        counts = [len(several) for several in pictures.values()]
-        counts += [count for _, count in videos.values()]
-        self.kept = min([len(rows), *counts])
-        self._whole = whole and all(count == self.kept for count in [len(rows), *counts])
-
-    @classmethod
-    def read(cls, manifest: Manifest, scratch: Path) -> _Open:
-        """Read the journal of a dataset."""
-        folder, features = open_folder(manifest.root), manifest.features
-        rows, left = _read_rows(folder / ROWS, manifest)
-        pictures, videos = {}, {}
-        for name in manifest.cameras:
-            path = image_path(folder, features, name)
-            if features[name].dtype == "video":
-                videos[name] = (scratch / path.name, _whole_fragments(path, scratch / path.name))
-            else:
-                pictures[name], rest = read_records(path) if path.exists() else ([], 0)
-                left += rest
-        return cls(folder, rows, pictures, videos, whole=left == 0)
-
-    @property
-    def unused(self) -> list[str]:
-        """The journal, if some of it cannot be used, in a list; otherwise an empty list."""
-        if self._whole or not self.folder.exists():
-            return []
-        return [f"{self.folder.parent.name}/{self.folder.name}"]
-
-    def save(self, manifest: Manifest) -> None:
-        """Save the frames that are complete as an episode, and remove the journal."""
-        if not self.folder.exists():
-            return
-        if self.unused:
-            # Copied, not moved: the journal must stay until its frames are saved.
-            shutil.copytree(self.folder, _aside(manifest.root) / self.folder.name)
-        if self.kept:
-            totals = Totals.restore(manifest)
-            ledger = save_episode(Ledger.of(manifest), totals, self._finish(manifest))
-            totals.remember(manifest.root, ledger.num_episodes, ledger.num_rows, numbers=False)
-        shutil.rmtree(self.folder)
-
-    def _finish(self, manifest: Manifest) -> FinishedEpisode:
-        videos = {}
-        for name, (path, _) in self._videos.items():
-            videos[name] = path.with_suffix(".whole.mp4")
-            first_images(path, self.kept, videos[name])
-        pictures = {name: several[: self.kept] for name, several in self._pictures.items()}
-        images: dict[str, Gathered] = {}
-        for name in manifest.cameras:
-            sampler = ImageSampler(manifest.features[name], 1)
-            every = sample_stride(manifest.fps)
-            seen = (
-                _images(manifest, name, videos[name], np.arange(0, self.kept, every), self.kept)
-                if name in videos
-                else (decode_image(data) for data in pictures[name][::every])
-            )
-            for image in seen:
-                sampler.take(image)
-            if sampler.gathered is not None:
-                images[name] = sampler.gathered
-        metadata = _read_metadata(self.folder / METADATA, manifest)
-        return FinishedEpisode(self.rows.first(self.kept), pictures, videos, images, metadata)
-
-
-def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
-    """Return the frames of a journal that are not saved yet, and the bytes left over."""
-    rows = RowFormat(given_features(manifest.features))
-    if not path.exists():
-        return rows.unpack([]), 0
-    records, left = read_records(path)
-    try:
-        header = json.loads(records[0]) if records else {}
-        number = header.pop("episode", None)
-        if number is not None and number < Ledger.of(manifest).num_episodes:
-            return rows.unpack([]), 0  # saved right before the crash
-        if header != rows.describe():
-            return rows.unpack([]), path.stat().st_size
-        return rows.unpack(records[1:]), left
-    except (ValueError, TypeError, AttributeError, CorruptFileError):
-        return rows.unpack([]), path.stat().st_size
-
-
-def _read_metadata(path: Path, manifest: Manifest) -> dict[str, Value]:
-    """Return what was said of the episode, if saving it had begun."""
-    try:
-        return check_metadata(Ledger.of(manifest), json.loads(path.read_bytes()))
-    except (OSError, ValueError, FrameError):
-        return {}
-
-
-def _whole_fragments(path: Path, out: Path) -> int:
-    try:
-        return whole_fragments(path, out) if path.exists() else 0
-    except CorruptFileError:
-        return 0
-
-
-def _images(
-    manifest: Manifest, camera: str, path: Path, frames: NDArray[np.int64], length: int
-) -> Iterator[NDArray[Any]]:
-    request = ClipRequest(
-        path=path,
-        clip=Clip(0.0, length / manifest.fps, length, manifest.fps),
-        frames=frames,
-        slots=np.arange(len(frames)),
-        episode=int(Ledger.of(manifest).num_episodes),
-        camera=camera,
-    )
-    reader = VideoReader(budget=process_budget(), threads=1)
-    return reader.stream(request, layout="hwc", depth=manifest.features[camera].depth)
-
-
 def _set_aside(root: Path, path: Path) -> None:
     target = _aside(root) / path.relative_to(root)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     path.replace(target)
+    sync_directory(target.parent)
+    sync_directory(path.parent)
 
 
 def _aside(root: Path) -> Path:
     folder = Workshop(root).path / "aside" / uuid.uuid4().hex[:8]
-    folder.mkdir(parents=True)
+    make_folder(folder)
     return folder

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.commit import Workshop
-from roboreel.files import atomic_file
+from roboreel.files import atomic_file, sync_file
 from roboreel.format.statistics import read_episode_stats
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.stats import Accumulator, ImageAccumulator, merge_stats
@@ -131,8 +130,11 @@ class Totals:
         about = {"names": names, "episodes": episodes, "rows": rows}
         arrays["about"] = np.array(json.dumps(about))
         path = _path(root, "numbers" if numbers else "cameras")
+        # The bytes are synced, so that a power cut leaves the old file or the new one. Which of
+        # them does not matter: the new name is not waited for.
         with atomic_file(path, sync=False) as temporary:
             np.savez(temporary, **arrays)  # type: ignore[arg-type]  # names are numbered
+            sync_file(temporary)
 
     def _load(self, path: Path, names: list[str], manifest: Manifest) -> int:
         """Load what was remembered; return of how many episodes it is."""
@@ -145,8 +147,8 @@ class Totals:
                     return 0
                 parts = {name: _state(held, i) for i, name in enumerate(names)}
             gathered = {n: _from_state(self._features[n], parts[n]) for n in names}
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-            return 0
+        except Exception:  # noqa: BLE001  # NumPy and zipfile have one for each kind of damage
+            return 0  # It is made again, of what it was made of.
         self._gathered |= gathered
         return min(episodes, len(lengths))
 

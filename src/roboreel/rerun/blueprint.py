@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import rerun as rr
 import rerun.blueprint as rrb
+from rerun.blueprint.api import create_in_memory_blueprint
 
 from roboreel.rerun.entities import entity_path, shown_features
 
 if TYPE_CHECKING:
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["default_blueprint"]
+__all__ = ["blueprint_bytes", "default_blueprint"]
 
 _MOST_SERIES = 32
 """A plot of more lines is hard to read and slow. The others can be switched on."""
@@ -39,6 +40,13 @@ def default_blueprint(manifest: Manifest) -> rrb.Blueprint:
         rrb.TimePanel(state="collapsed", timeline="frame_index", fps=float(manifest.fps)),
         auto_views=False,
     )
+
+
+def blueprint_bytes(blueprint: rrb.Blueprint, application_id: str) -> bytes:
+    """Return the content of a layout's ``.rbl`` file."""
+    # Not by `Blueprint.save`: when the disk is full, it waits for ever or leaves half a file.
+    recording = create_in_memory_blueprint(application_id=application_id, blueprint=blueprint)
+    return bytes(recording.drain_as_bytes())
 
 
 def _is_main(name: str) -> bool:

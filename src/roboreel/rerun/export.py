@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import rerun as rr
 from rerun.chunk import LazyChunkStream
 
-from roboreel.files import atomic_file
-from roboreel.rerun.blueprint import default_blueprint
+from roboreel.files import atomic_file, remove_leftovers, write_atomically
+from roboreel.rerun.blueprint import blueprint_bytes, default_blueprint
 from roboreel.rerun.episode_chunks import EpisodeChunks
 
 if TYPE_CHECKING:
@@ -76,10 +76,11 @@ def export_episodes(
         UnsupportedVideoError: Rerun does not show the codec of a camera.
     """
     folder, made = Path(out), EpisodeChunks(dataset.frame_reader, on_problem)
+    remove_leftovers(folder)
     # Not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
-        with atomic_file(folder / BLUEPRINT_FILE, sync=False) as temporary:
-            default_blueprint(dataset.manifest).save(made.name, temporary)
+        layout = blueprint_bytes(default_blueprint(dataset.manifest), made.name)
+        write_atomically(folder / BLUEPRINT_FILE, layout, sync=False)
     paths = [folder / f"{recording_id(episode)}.rrd" for episode in dataset.episodes]
     for done, (episode, path) in enumerate(zip(dataset.episodes, paths, strict=True), start=1):
         if overwrite or not path.exists():

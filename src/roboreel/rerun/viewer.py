@@ -169,4 +169,6 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         with suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1):
             return
         time.sleep(0.05)
-    raise DatasetError(f"The viewer did not start listening on port {port}.")
+    code = process.poll()
+    how = "" if code is None else f": it ended with exit code {code}; its own message is above"
+    raise DatasetError(f"The viewer did not start listening on port {port}{how}.")

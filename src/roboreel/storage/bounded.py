@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, TooLargeError
 from roboreel.storage.extents.sizes import ChunkSize, ChunkSpan, chunk_spans, measure_chunk
@@ -21,6 +22,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBL
 # Lists have levels and an offset beside each value.
 _LEVEL_BYTES = 8
 _MOST_ROWS = 65_536
+_BUFFER_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,19 @@ class Bound:
     """The values of one row."""
     pages: int
     """What is unpacked at a time, however few rows are read."""
+    packed: int
+    """What is read of the file for all values."""
+
+    @property
+    def at_once(self) -> int:
+        """What reading all values in one go takes."""
+        return self.whole + self.pages + self.packed
 
 
 class BoundedFile:
     """An open Parquet file that tells how large a column is before it is read.
 
-    For one thread at a time.
+    For one thread at a time, except for `batches`.
 
     Args:
         path: The file, for errors.
@@ -49,6 +58,7 @@ class BoundedFile:
     def __init__(self, path: Path, file: Any, source: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
         self._path = path
         self._file = file
+        self._arrow_source = source
         self._source = _Offsets(source)
         self._footer: bytes | None = None
         self._spans: dict[int, list[ChunkSpan]] = {}
@@ -62,7 +72,7 @@ class BoundedFile:
             CorruptFileError: The footer or a page header is damaged.
         """
         rows = self._file.metadata.row_group(group).num_rows
-        whole = one = pages = 0
+        whole = one = pages = packed = 0
         for leaf in self._leaves(name):
             size, column = self._size(group, leaf), self._schema()[leaf]
             count, width = max(size.num_values, rows), _width(column)
@@ -74,7 +84,9 @@ class BoundedFile:
                 single = size.page_bytes + _LEVEL_BYTES
                 total = count * single if size.expands else size.total_bytes + _LEVEL_BYTES * count
             whole, one, pages = whole + total, one + single, pages + 2 * size.page_bytes
-        return Bound(whole, one, pages)
+            span = self._span(group, leaf)
+            packed += span.stop - span.start
+        return Bound(whole, one, pages, packed)
 
     def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> Any:  # noqa: ANN401
         """Return columns of some row groups as a table.
@@ -85,10 +97,10 @@ class BoundedFile:
         """
         bounds = [self.bound(group, name) for group in groups for name in names]
         with parquet_errors(self._path):
-            if sum(bound.whole + bound.pages for bound in bounds) <= limit_bytes:
+            if sum(bound.at_once for bound in bounds) <= limit_bytes:
                 return self._file.read_row_groups(groups, columns=list(names), use_threads=False)
             held, batches = 0, []
-            for batch in self._batches(groups, names, bounds, limit_bytes):
+            for batch in self.batches(groups, names, self._rows(names, bounds, limit_bytes)):
                 batches.append(batch)
                 held += batch.nbytes
                 if held > limit_bytes:
@@ -105,15 +117,11 @@ class BoundedFile:
         """
         left = self._file.metadata.row_group(group).num_rows
         with parquet_errors(self._path):
-            for batch in self._file.iter_batches(
-                num_rows, row_groups=[group], columns=[name], use_threads=False
-            ):
+            for batch in self.batches([group], [name], num_rows):
                 if len(batch) != min(num_rows, left):
                     break
                 left -= len(batch)
                 yield batch.column(0)
-        # Arrow's allocator keeps what was freed, which nobody would count.
-        pa.default_memory_pool().release_unused()
         if left:
             raise CorruptFileError(
                 f"Row group {group} lacks {left:,} rows of {name!r}: {str(self._path)!r}."
@@ -127,24 +135,33 @@ class BoundedFile:
         """
         rows = int(self._file.metadata.row_group(group).num_rows)
         bound = self.bound(group, name)
-        if bound.whole + bound.pages <= limit_bytes:
+        if bound.at_once <= limit_bytes:
             return max(rows, 1)
         return min(rows, self._fitting(bound, [name], limit_bytes))
 
-    def _batches(
-        self,
-        groups: Sequence[int],
-        names: Sequence[str],
-        bounds: Sequence[Bound],
-        limit_bytes: int,
-    ) -> Iterator[Any]:
+    def batches(self, groups: Sequence[int], names: Sequence[str], num_rows: int) -> Iterator[Any]:
+        """Yield columns of some row groups as record batches of some rows, page by page.
+
+        Thread-safe: each pass has a reader of its own. It takes a page of the file at a time, where
+        pyarrow would take a whole column of a row group.
+        """
+        reader = pq.ParquetFile(
+            self._arrow_source, metadata=self._file.metadata, buffer_size=_BUFFER_BYTES
+        )
+        try:
+            yield from reader.iter_batches(
+                num_rows, row_groups=list(groups), columns=list(names), use_threads=False
+            )
+        finally:
+            # Arrow's allocator keeps what was freed, which nobody would count.
+            pa.default_memory_pool().release_unused()
+
+    def _rows(self, names: Sequence[str], bounds: Sequence[Bound], limit_bytes: int) -> int:
+        """Return how many rows of several columns to read at a time."""
         # Columns are read side by side, row groups one after another.
         one = sum(sorted((bound.one for bound in bounds), reverse=True)[: len(names)])
         pages = sum(sorted((bound.pages for bound in bounds), reverse=True)[: len(names)])
-        rows = self._fitting(Bound(0, one, pages), names, limit_bytes)
-        yield from self._file.iter_batches(
-            min(rows, _MOST_ROWS), row_groups=list(groups), columns=list(names), use_threads=False
-        )
+        return min(_MOST_ROWS, self._fitting(Bound(0, one, pages, 0), names, limit_bytes))
 
     def _fitting(self, bound: Bound, names: Sequence[str], limit_bytes: int) -> int:
         """Return how many rows fit in a limit."""

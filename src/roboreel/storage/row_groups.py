@@ -121,9 +121,9 @@ class RowGroups:
             CorruptFileError: The file is damaged.
         """
         self._check_name(name)
-        with self._lock:  # To the end: pyarrow's reader serves one pass at a time.
-            for piece in self._bounded.pieces(group, name, num_rows):
-                yield plain_array(piece)
+        # Without the lock, which a caller could keep for as long as it likes.
+        for piece in self._bounded.pieces(group, name, num_rows):
+            yield plain_array(piece)
 
     def has_column(self, name: str) -> bool:
         """Return whether there is a column of this name."""

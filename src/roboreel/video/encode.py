@@ -27,6 +27,8 @@ __all__ = ["Encoding", "VideoWriter", "check_encoding", "encode_video"]
 # 1 means errors only. A value that the user has set stays.
 os.environ.setdefault("SVT_LOG", "1")
 
+# SVT-AV1 3.0 in PyAV 15 ends the process on narrower images, and 3.1 in PyAV 16 never returns.
+_NARROWEST_AV1 = 32 if int(av.__version__.split(".")[0]) < 17 else 1
 # An empty moov box, then a fragment per keyframe, each flushed at once.
 _FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 
@@ -252,6 +254,11 @@ def _has_encoder(name: str) -> bool:
 def _check_size(size: tuple[int, int], encoding: Encoding) -> None:
     if min(size) < 1:
         raise EncodingError(f"Images of {size[0]}x{size[1]} pixels cannot be encoded.")
+    if encoding.codec == "av1" and size[1] < _NARROWEST_AV1:
+        raise EncodingError(
+            f"AV1 images have to be {_NARROWEST_AV1} pixels wide with PyAV {av.__version__}, and "
+            f"these are {size[0]}x{size[1]}. Use Encoding('h264'), or PyAV 17 or newer."
+        )
     # AV1 pads odd sizes; H.264 and HEVC would have to crop.
     halved = av.VideoFormat(encoding.pix_fmt).chroma_width(2) == 1
     if encoding.codec != "av1" and halved and (size[0] % 2 or size[1] % 2):

@@ -12,11 +12,13 @@ from roboreel.video import boxes
 from roboreel.video.packet_table import MAX_TICK, PacketColumns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
     from roboreel.spans.reading import SpanReader
 
-__all__ = ["read_fragments"]
+__all__ = ["read_fragments", "walk_fragments"]
 
 # Which optional fields follow, in tfhd and in trun (ISO/IEC 14496-12, 8.8.7 and 8.8.8).
 _HAS_BASE, _HAS_DESCRIPTION, _HAS_DURATION, _HAS_SIZE, _HAS_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
@@ -51,24 +53,46 @@ def read_fragments(
         defaults: Content of the track's ``trex`` box.
         max_packets: Refuse a file with more packets.
     """
+    listed = walk_fragments(boxes.file_boxes(file), file, track_id, defaults, max_packets)
+    return [run for _, runs in listed for run in runs]
+
+
+def walk_fragments(
+    file_boxes: Iterable[boxes.FileBox],
+    file: SpanReader,
+    track_id: int,
+    defaults: memoryview,
+    max_packets: int,
+) -> Iterator[tuple[boxes.FileBox, list[PacketColumns]]]:
+    """Yield the boxes of a file, each with the packets that it lists of one track.
+
+    Args:
+        file_boxes: The outermost boxes of the file.
+        file: The file.
+        track_id: The track's ID.
+        defaults: Content of the track's ``trex`` box.
+        max_packets: Refuse a file with more packets.
+
+    Raises:
+        CorruptFileError: A box is damaged, or there are too many packets.
+    """
     state = _Defaults(*(boxes.number(defaults, "I", at) for at in (12, 16, 20)))
-    runs: list[PacketColumns] = []
     count = 0
-    for box in boxes.file_boxes(file):
-        if box.kind != b"moof":
-            continue
-        data = memoryview(file.read(box.body, box.stop))
-        position = box.start
-        for fragment in (inner.data for inner in boxes.children(data) if inner.kind == b"traf"):
-            header = boxes.require(fragment, b"tfhd")
-            if boxes.number(header, "I", 4) != track_id:
-                continue
-            current = _open_fragment(fragment, header, state, box.start, position)
-            found, after = _fragment_runs(fragment, current, max_packets - count)
-            runs += found
-            count += sum(len(run.size) for run in found)
-            state, position = replace(state, dts=after.dts), after.position
-    return runs
+    for box in file_boxes:
+        runs: list[PacketColumns] = []
+        if box.kind == b"moof":
+            data = memoryview(file.read(box.body, box.stop))
+            position = box.start
+            for fragment in (inner.data for inner in boxes.children(data) if inner.kind == b"traf"):
+                header = boxes.require(fragment, b"tfhd")
+                if boxes.number(header, "I", 4) != track_id:
+                    continue
+                current = _open_fragment(fragment, header, state, box.start, position)
+                found, after = _fragment_runs(fragment, current, max_packets - count)
+                runs += found
+                count += sum(len(run.size) for run in found)
+                state, position = replace(state, dts=after.dts), after.position
+        yield box, runs
 
 
 def _open_fragment(

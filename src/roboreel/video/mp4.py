@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_PACKETS", "handler", "read_packet_table"]
+__all__ = ["MAX_PACKETS", "fragmented_track", "handler", "read_packet_table"]
 
 MAX_PACKETS = 2**22
 """A file that declares more images, 38 hours at 30 per second, is taken to be damaged."""
@@ -86,6 +86,23 @@ def _read(file: SpanReader) -> PacketTable:
         lists_keyframes=lists_keyframes,
         index_at_end=index_at_end,
     )
+
+
+def fragmented_track(file: SpanReader) -> tuple[int, memoryview]:
+    """Return the ID of a file's video track, and the defaults of its fragments (``trex``).
+
+    Raises:
+        CorruptFileError: The file has no header yet, or one without fragments.
+        UnsupportedVideoError: The file has no video track.
+    """
+    moov, _ = _find_movie(file)
+    if moov is None:
+        raise CorruptFileError("There is no 'moov' box.")
+    movie = memoryview(file.read(moov.body, moov.stop))
+    defaults = _fragment_defaults(movie, _video_track(movie))
+    if defaults is None:
+        raise CorruptFileError("The file has no fragments.")
+    return defaults
 
 
 def _find_movie(file: SpanReader) -> tuple[boxes.FileBox | None, bool]:

@@ -1,37 +1,50 @@
-"""Recovery of what a killed process left of a fragmented video file."""
+"""Recovery of what a crash left of a fragmented video file."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from roboreel.errors import CorruptFileError
+import numpy as np
+
+from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.spans.reading import SpanReader
 from roboreel.video import boxes
+from roboreel.video.fragments import walk_fragments
+from roboreel.video.mp4 import MAX_PACKETS, fragmented_track
+from roboreel.video.packet_table import join_columns
 from roboreel.video.remux import cut_video, image_ticks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from roboreel.video.packet_table import PacketColumns
+
 __all__ = ["first_images", "whole_fragments"]
 
 _BLOCK_BYTES = 1024**2
+# No codec writes as many zeros in a row: H.264 and HEVC never more than three, and in AV1 each
+# further byte is as unlikely as any other. After a power cut, what was not written reads as zeros.
+_HOLE = bytes(32)
 
 
 def whole_fragments(path: Path, out: Path) -> int:
     """Copy a fragmented file up to its last whole fragment, and return how many images it has.
 
+    A fragment is whole if its header lists packets that follow those before, if they fill its data
+    exactly, and if no part of the data was left unwritten.
+
     Args:
-        path: The file that was being written when the process died.
+        path: The file that was being written when the process died, or the power failed.
         out: Where to write. Not created if there is no whole fragment.
     """
-    stop = _end_of_fragments(path)
-    if stop == 0:
-        return 0
-    with SpanReader(path) as source, out.open("wb") as target:
-        for start in range(0, stop, _BLOCK_BYTES):
-            target.write(source.read(start, min(start + _BLOCK_BYTES, stop)))
-    return len(image_ticks(out))
+    with SpanReader(path, "video file") as source:
+        stop, count = _end_of_fragments(source)
+        if stop:
+            with out.open("wb") as target:
+                for start in range(0, stop, _BLOCK_BYTES):
+                    target.write(source.read(start, min(start + _BLOCK_BYTES, stop)))
+    return count
 
 
 def first_images(path: Path, count: int, out: Path) -> None:
@@ -40,12 +53,39 @@ def first_images(path: Path, count: int, out: Path) -> None:
     cut_video(path, int(ticks[0]), int(ticks[count - 1]) + 1, out)
 
 
-def _end_of_fragments(path: Path) -> int:
-    """Return where the last whole fragment ends; 0 if there is none."""
-    end = 0
-    # A recording of many hours has more boxes than are accepted in files of unknown origin.
-    with SpanReader(path) as file, suppress(CorruptFileError):
-        for box in boxes.file_boxes(file, limit=file.size_bytes):
-            if box.kind == b"mdat" and box.is_whole:
-                end = box.stop
-    return end
+def _end_of_fragments(file: SpanReader) -> tuple[int, int]:
+    """Return where the last whole fragment ends, and how many images there are up to there."""
+    end, count, last = 0, 0, -1
+    listed: PacketColumns | None = None
+    # What follows the first damage cannot be used, whatever it is.
+    with suppress(CorruptFileError, UnsupportedVideoError):
+        # A recording of many hours has more boxes than are accepted in files of unknown origin.
+        found = boxes.file_boxes(file, limit=file.size_bytes)
+        for box, runs in walk_fragments(found, file, *fragmented_track(file), MAX_PACKETS):
+            if runs:
+                listed = join_columns(runs)
+            elif box.kind == b"mdat":
+                if listed is None or not _is_whole(file, box, listed, last):
+                    break
+                end, count = box.stop, count + len(listed.size)
+                last, listed = int(listed.dts[-1]), None
+    return end, count
+
+
+def _is_whole(file: SpanReader, box: boxes.FileBox, packets: PacketColumns, last: int) -> bool:
+    """Whether a data box has all the packets of its fragment, which follow tick ``last``."""
+    stops = packets.offset + packets.size
+    fits = (
+        box.is_whole
+        and len(packets.size) > 0
+        and bool((packets.size > 0).all())
+        and bool((np.diff(packets.dts, prepend=last) > 0).all())
+        and int(packets.offset[0]) == box.body
+        and int(stops[-1]) == box.stop
+    )
+    if not fits:
+        return False
+    data = file.read(box.body, box.stop)
+    # The last byte of a packet has a stop bit, in every codec that we write.
+    ended = all(data[int(stop) - box.body - 1] for stop in stops)
+    return ended and _HOLE not in data

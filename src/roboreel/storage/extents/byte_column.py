@@ -253,7 +253,7 @@ class ByteColumn:
             )
             owner = "extents"
         except UnfamiliarError:
-            index = read_whole_column(self.path, self.column, group, self._budget.limit_bytes)
+            index = read_whole_column(self.path, self.column, group, self._budget)
             owner = "row groups"
             num_rows = column.bounds[group + 1] - column.bounds[group]
             if len(index) != num_rows:

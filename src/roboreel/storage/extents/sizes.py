@@ -68,9 +68,12 @@ def chunk_spans(footer: bytes, column: Sequence[str], file_bytes: int) -> list[C
     needle, position, spans = spelled_path(column), 0, []
     while (found := footer.find(needle, position)) >= 0:
         position = found + len(needle)
-        fields, _ = read_struct(footer, position, _WANTED, after=_PATH)
+        try:
+            fields, _ = read_struct(footer, position, _WANTED, after=_PATH)
+        except CorruptFileError:
+            continue  # A text in the statistics may look like the name.
         if not fields.keys() >= {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}:
-            raise CorruptFileError("does not say where the column lies")
+            continue
         start = min(fields[_DATA_PAGE], fields.get(_DICTIONARY_PAGE) or fields[_DATA_PAGE])
         stop = start + fields[_PACKED_BYTES]
         if not 0 <= start <= stop <= file_bytes or fields[_NUM_VALUES] < 0:
