@@ -112,13 +112,13 @@ def image_size(data: Encoded) -> ImageSize:
     """Return the shape that a picture will have, from its header alone.
 
     Raises:
-        CorruptFileError: The header is not of a PNG, JPEG, TIFF or WebP picture, is cut off, or has
-            an impossible size.
+        CorruptFileError: The header is not of a PNG, JPEG, TIFF, WebP, GIF or BMP picture, is cut
+            off, or has an impossible size.
     """
     return _header(data)[1]
 
 
-def decode_image(data: Encoded, *, alpha: bool = False) -> Pixels:
+def decode_image(data: Encoded, *, alpha: bool | None = False) -> Pixels:
     """Return a picture as an array, ``(H, W, C)``.
 
     Grey and depth have one channel, colour has three, red first. Transparency is dropped and
@@ -127,9 +127,11 @@ def decode_image(data: Encoded, *, alpha: bool = False) -> Pixels:
     TIFF, int32 and float32 TIFF.
 
     Args:
-        data: A PNG, JPEG, TIFF or WebP picture.
+        data: A PNG, JPEG, TIFF, WebP, GIF or BMP picture. A GIF is always in colour; of several
+            pictures, the first one counts.
         alpha: Whether colour has a fourth channel, its opacity, as ``PIL.Image.convert("RGBA")``
-            does: a picture without transparency is opaque.
+            does: a picture without transparency is opaque. None leaves it to the picture: grey
+            and colour have one more channel if there is transparency.
 
     Raises:
         CorruptFileError: The picture cannot be decoded. The message says why, but not which
@@ -140,11 +142,12 @@ def decode_image(data: Encoded, *, alpha: bool = False) -> Pixels:
         pixels = _DECODERS[name](data if isinstance(data, bytes) else bytes(data))
     except Exception as error:  # each codec has an error of its own, and some raise ValueError
         raise CorruptFileError(f"The {name} picture cannot be decoded: {error}.") from error
-    pixels = _with_alpha(pixels) if alpha and size.channels == 3 else _opaque(pixels)
+    if alpha is not None:
+        pixels = _with_alpha(pixels) if alpha and size.channels == 3 else _opaque(pixels)
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
-    if alpha and size.channels == 3:
-        size = size._replace(channels=4)
+    if (alpha is None and pixels.shape[2] in (2, 4)) or (alpha and size.channels == 3):
+        size = size._replace(channels=size.channels + 1)
     if pixels.shape != size or pixels.dtype.name not in _PIXEL_TYPES:
         raise CorruptFileError(
             f"The {name} picture decodes to {pixels.dtype} pixels of shape {pixels.shape}; "
@@ -233,7 +236,7 @@ def _header(data: Encoded) -> tuple[str, ImageSize]:
     found = next((kind for kind in _HEADERS if start.startswith(kind[1])), None)
     if found is None:
         raise CorruptFileError(
-            f"The {len(data)} bytes are not a PNG, JPEG, TIFF or WebP picture: "
+            f"The {len(data)} bytes are not a PNG, JPEG, TIFF, WebP, GIF or BMP picture: "
             f"they begin with {start[:8].hex(' ') or 'nothing'}."
         )
     name, _, read_size = found
@@ -316,12 +319,35 @@ def _webp_size(data: Encoded) -> ImageSize:
     return ImageSize(height, width, 3)
 
 
+def _gif_size(data: Encoded) -> ImageSize:
+    width, height = struct.unpack_from("<HH", data, 6)
+    return ImageSize(height, width, 3)
+
+
+def _bmp_size(data: Encoded) -> ImageSize:
+    header, width, height, _, bits = struct.unpack_from("<IiiHH", data, 14)
+    if not width > 0 or (bits < 16 and width * abs(height) > 8 * len(data)):
+        raise CorruptFileError(f"The BMP picture of {len(data)} bytes claims {width} x {height}.")
+    # A picture whose palette holds shades of grey is grey; a negative height means top-down.
+    return ImageSize(abs(height), width, 1 if bits <= 8 and _is_grey(data, header, bits) else 3)
+
+
+def _is_grey(data: Encoded, header: int, bits: int) -> bool:
+    (used,) = struct.unpack_from("<I", data, 46)
+    count = min(used or 1 << bits, 256)
+    palette = struct.unpack_from(f"{4 * count}B", data, 14 + header)
+    blue, green, red, _ = np.asarray(palette).reshape(-1, 4).T
+    return bool((blue == green).all() and (green == red).all())
+
+
 _HEADERS: tuple[tuple[str, bytes, Callable[[Encoded], ImageSize]], ...] = (
     ("PNG", b"\x89PNG\r\n\x1a\n", _png_size),
     ("JPEG", b"\xff\xd8\xff", _jpeg_size),
     ("TIFF", b"II*\0", _tiff_size),
     ("TIFF", b"MM\0*", _tiff_size),
     ("WebP", b"RIFF", _webp_size),
+    ("GIF", b"GIF8", _gif_size),
+    ("BMP", b"BM", _bmp_size),
 )
 
 _HIGHEST_RATIO = {"PNG": 8 * 1040, "JPEG": 2048}
@@ -354,11 +380,25 @@ def _decode_webp(data: bytes) -> NDArray[Any]:
     return pixels
 
 
+def _decode_gif(data: bytes) -> NDArray[Any]:
+    pixels: NDArray[Any] = imagecodecs.gif_decode(data, index=0)
+    return pixels
+
+
+def _decode_bmp(data: bytes) -> NDArray[Any]:
+    pixels: NDArray[Any] = imagecodecs.bmp_decode(data)
+    if pixels.ndim == 3 and _bmp_size(data).channels == 1:
+        return np.ascontiguousarray(pixels[..., 0])
+    return pixels
+
+
 _DECODERS: dict[str, Callable[[bytes], NDArray[Any]]] = {
     "PNG": _decode_png,
     "JPEG": _decode_jpeg,
     "TIFF": _decode_tiff,
     "WebP": _decode_webp,
+    "GIF": _decode_gif,
+    "BMP": _decode_bmp,
 }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.dataset.members import source_of
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
 from roboreel.dataset.sharing import check_normalize_by, share_stats
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.members import Member
     from roboreel.dataset.mixing import Blend
     from roboreel.dataset.normalize import Affine, Mode
     from roboreel.dataset.sharing import NormalizeBy
@@ -44,7 +45,9 @@ class Mixture:
     the feature. ``"dataset_index"`` says which dataset each sample of a batch is from.
 
     Args:
-        weights: The share of each dataset in an epoch; they need not add up to 1.
+        weights: The share of each dataset in an epoch; they need not add up to 1. A
+            `roboreel.shards.Store` or a `ReplayBuffer` may stand beside datasets; statistics and
+            windows are for those that have them.
         features: Names in the mixture, each with the name that it has in all datasets, or with one
             name per dataset, None where a dataset lacks it. By default, the features that all
             datasets have.
@@ -67,7 +70,7 @@ class Mixture:
 
     def __init__(
         self,
-        weights: Mapping[Dataset, float],
+        weights: Mapping[Any, float],
         *,
         features: Mapping[str, str | Sequence[str | None]] | None = None,
         normalize: Mapping[str, Mode] | None = None,
@@ -78,7 +81,7 @@ class Mixture:
                 f"A mixture takes weights by dataset, such as {{arm: 0.7, hand: 0.3}}: not "
                 f"{weights!r}."
             )
-        self.datasets = tuple(weights)
+        self.datasets: tuple[Member, ...] = tuple(map(source_of, weights))
         self.weights = np.asarray(list(weights.values()), np.float64)
         _check_weights(self.datasets, self.weights)
         self._blends = blend_features(self.datasets, features)
@@ -166,7 +169,10 @@ class Mixture:
 
     def __repr__(self) -> str:
         parts = zip(self.datasets, self.weights.tolist(), strict=True)
-        listed = ", ".join(f"{dataset.path.name}: {weight:g}" for dataset, weight in parts)
+        listed = ", ".join(
+            f"{dataset.path.name if dataset.path else dataset}: {weight:g}"
+            for dataset, weight in parts
+        )
         return f"Mixture({listed}, {len(self)} samples)"
 
     @cached_property
@@ -257,7 +263,7 @@ def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
     return image_shape(height, width, channels, spec.layout)
 
 
-def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:
+def _check_weights(datasets: Sequence[Member], weights: NDArray[np.float64]) -> None:
     if not len(weights) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(
             f"A mixture needs datasets with weights that are 0 or more: {weights.tolist()}."

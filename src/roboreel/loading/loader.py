@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from roboreel.loading.sampling import Shuffle, Weights
     from roboreel.loading.skipping import OnError
-    from roboreel.loading.source import Source
+    from roboreel.loading.source import HasSource, Source
 
 __all__ = ["Loader", "LoaderOptions", "check_known"]
 
@@ -44,7 +44,8 @@ class Loader(Epochs):
     A batch is a dict of arrays ``(B, …)`` and lists of texts, and belongs to the caller.
 
     Args:
-        samples: What to load. A `roboreel.Dataset` or `roboreel.Mixture` is short for
+        samples: What to load. A `roboreel.Dataset`, a `roboreel.Mixture`, a
+            `roboreel.shards.Store` or a `roboreel.ReplayBuffer` is short for
             ``Samples(dataset)``: all features, no windows.
         batch_size: Samples in a batch of this rank.
         shuffle: ``False``; ``True`` or ``"uniform"``, over the whole dataset; ``"local"`` or
@@ -84,7 +85,7 @@ class Loader(Epochs):
 
     def __init__(
         self,
-        samples: Samples | Source,
+        samples: Samples | Source | HasSource,
         batch_size: int,
         *,
         shuffle: Shuffle = False,

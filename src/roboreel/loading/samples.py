@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.dataset.members import source_of
 from roboreel.errors import DatasetError, SampleError
 from roboreel.loading.transforming import Transform, takes_generator
 from roboreel.numbers import inside, positions, whole_numbers
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.image import Layout
-    from roboreel.loading.source import Source
+    from roboreel.loading.source import HasSource, Source
     from roboreel.sample_spec import SampleSpec, Windows
 
 __all__ = ["Sample", "Samples"]
@@ -34,7 +35,8 @@ class Samples:
     returns them. It may be pickled and forked at any time; a pickle holds a path and a selection.
 
     Args:
-        dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
+        dataset: A `roboreel.Dataset`, a view of one, a `roboreel.Mixture`, a
+            `roboreel.shards.Store` or a `roboreel.ReplayBuffer`.
         windows: Windows by feature, which then comes as ``(T, …)`` with a mask
             ``"<name>_is_pad"``; or a `roboreel.SampleSpec` in place of ``windows``, ``features``,
             ``image_size`` and ``layout``.
@@ -53,7 +55,7 @@ class Samples:
 
     def __init__(
         self,
-        dataset: Source,
+        dataset: Source | HasSource,
         windows: Windows | SampleSpec | None = None,
         *,
         features: Sequence[str] | None = None,
@@ -62,15 +64,16 @@ class Samples:
         drop_n_last_frames: int = 0,
         transform: Callable[..., Sample] | None = None,
     ) -> None:
-        if not hasattr(dataset, "episode_bounds"):
+        source: Source = source_of(dataset)
+        if not hasattr(source, "episode_bounds"):
             raise TypeError(
                 f"Samples come from a roboreel.Dataset or a roboreel.Mixture, not from a "
                 f"{type(dataset).__name__}. Open one with roboreel.open_dataset(path)."
             )
-        self.dataset = dataset
+        self.dataset = source
         self.spec = spec_of(features, windows, image_size, layout)
         self.transform = transform
-        bounds = dataset.episode_bounds
+        bounds = source.episode_bounds
         self.anchors = Anchors(bounds[:-1], np.diff(bounds), drop_n_last_frames)
 
     def __len__(self) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from roboreel.loading.sampling import Shuffle, Weights
-    from roboreel.loading.source import Source
+    from roboreel.loading.source import HasSource, Source
 
 __all__ = ["Loader"]
 
@@ -39,7 +39,8 @@ class Loader(numpy_loader.Loader):
     A batch is a dict of tensors ``(B, …)`` and lists of texts, and belongs to the caller.
 
     Args:
-        samples: What to load. A `roboreel.Dataset` or `roboreel.Mixture` is short for
+        samples: What to load. A `roboreel.Dataset`, a `roboreel.Mixture`, a
+            `roboreel.shards.Store` or a `roboreel.ReplayBuffer` is short for
             ``SampleDataset(dataset)``: all features, no windows.
         batch_size: Samples in a batch of this rank.
         shuffle: ``False``; ``True`` or ``"uniform"``, over the whole dataset; ``"local"`` or
@@ -70,7 +71,7 @@ class Loader(numpy_loader.Loader):
 
     def __init__(
         self,
-        samples: SampleDataset | Source,
+        samples: SampleDataset | Source | HasSource,
         batch_size: int,
         *,
         shuffle: Shuffle = False,

@@ -26,7 +26,8 @@ class SampleDataset(Samples, TorchDataset):  # type: ignore[misc]  # torch is un
     returns them. It may be pickled and forked at any time; a pickle holds a path and a selection.
 
     Args:
-        dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
+        dataset: A `roboreel.Dataset`, a view of one, a `roboreel.Mixture`, a
+            `roboreel.shards.Store` or a `roboreel.ReplayBuffer`.
         windows: Windows by feature, which then comes as ``(T, …)`` with a mask
             ``"<name>_is_pad"``; or a `roboreel.SampleSpec` in place of ``windows``, ``features``,
             ``image_size`` and ``layout``.
