@@ -81,12 +81,15 @@ class Mixture:
                 f"A mixture takes weights by dataset, such as {{arm: 0.7, hand: 0.3}}: not "
                 f"{weights!r}."
             )
-        self.datasets: tuple[Member, ...] = tuple(map(source_of, weights))
+        members: dict[Any, Member] = {given: source_of(given) for given in weights}
+        self.datasets: tuple[Member, ...] = tuple(members.values())
         self.weights = np.asarray(list(weights.values()), np.float64)
         _check_weights(self.datasets, self.weights)
         self._blends = blend_features(self.datasets, features)
         self._modes = dict(normalize or {})
         self._check_names(self._modes)
+        if isinstance(normalize_by, Mapping):
+            normalize_by = {members.get(given, given): word for given, word in normalize_by.items()}
         check_normalize_by(normalize_by, self.datasets)
         self._normalize_by = normalize_by
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from roboreel.stats import merge_stats
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.members import Member
     from roboreel.dataset.mixing import Blend
     from roboreel.stats import FeatureStats
 
 __all__ = ["NormalizeBy", "check_normalize_by", "share_stats"]
 
-NormalizeBy: TypeAlias = "Literal['dataset', 'robot'] | Mapping[Dataset, str]"
+NormalizeBy: TypeAlias = "Literal['dataset', 'robot'] | Mapping[Any, str]"
 """Which datasets are normalized alike: each for itself, those of one robot and control mode, or
 those that have the same word."""
 
 _Stats: TypeAlias = "Mapping[str, FeatureStats]"
 
 
-def check_normalize_by(by: NormalizeBy, datasets: Sequence[Dataset]) -> None:
+def check_normalize_by(by: NormalizeBy, datasets: Sequence[Member]) -> None:
     """Check that every dataset belongs to a group.
 
     Raises:
@@ -45,7 +45,7 @@ def check_normalize_by(by: NormalizeBy, datasets: Sequence[Dataset]) -> None:
 
 def share_stats(
     stats: Sequence[_Stats],
-    datasets: Sequence[Dataset],
+    datasets: Sequence[Member],
     blends: Mapping[str, Blend],
     by: NormalizeBy,
 ) -> tuple[_Stats, ...]:
@@ -69,15 +69,16 @@ def share_stats(
     return tuple(shared)
 
 
-def _key(dataset: Dataset, own: str | None, place: int, by: NormalizeBy) -> Hashable:
+def _key(dataset: Member, own: str | None, place: int, by: NormalizeBy) -> Hashable:
     """Return what the datasets of one group have in common."""
     if isinstance(by, Mapping):
         return by[dataset]
-    if not dataset.robot_type or dataset.robot_type == "unknown":
+    robot = getattr(dataset, "robot_type", None)  # Stores and replay buffers name no robot.
+    if not robot or robot == "unknown":
         return place
     # Joints and poses of one robot differ in the names or the number of their elements.
     feature = dataset.features[own or ""]
-    return dataset.robot_type, feature.names, feature.value_shape
+    return robot, feature.names, feature.value_shape
 
 
 def _merged(name: str, parts: Sequence[FeatureStats]) -> FeatureStats:
