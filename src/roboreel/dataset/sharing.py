@@ -12,19 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.members import Member
     from roboreel.dataset.mixing import Blend
     from roboreel.stats import FeatureStats
 
 __all__ = ["NormalizeBy", "check_normalize_by", "share_stats"]
 
-NormalizeBy: TypeAlias = "Literal['dataset', 'robot'] | Mapping[Dataset, str]"
+NormalizeBy: TypeAlias = "Literal['dataset', 'robot'] | Mapping[Dataset | Member, str]"
 """Which datasets are normalized alike: each for itself, those of one robot and control mode, or
 those that have the same word."""
 
 _Stats: TypeAlias = "Mapping[str, FeatureStats]"
 
 
-def check_normalize_by(by: NormalizeBy, datasets: Sequence[Dataset]) -> None:
+def check_normalize_by(by: NormalizeBy, datasets: Sequence[Member]) -> None:
     """Check that every dataset belongs to a group.
 
     Raises:
@@ -45,7 +46,7 @@ def check_normalize_by(by: NormalizeBy, datasets: Sequence[Dataset]) -> None:
 
 def share_stats(
     stats: Sequence[_Stats],
-    datasets: Sequence[Dataset],
+    datasets: Sequence[Member],
     blends: Mapping[str, Blend],
     by: NormalizeBy,
 ) -> tuple[_Stats, ...]:
@@ -69,7 +70,7 @@ def share_stats(
     return tuple(shared)
 
 
-def _key(dataset: Dataset, own: str | None, place: int, by: NormalizeBy) -> Hashable:
+def _key(dataset: Member, own: str | None, place: int, by: NormalizeBy) -> Hashable:
     """Return what the datasets of one group have in common."""
     if isinstance(by, Mapping):
         return by[dataset]
