@@ -27,6 +27,10 @@ class Member(Protocol):
         """Where the samples are stored; None for a table in memory."""
 
     @property
+    def robot_type(self) -> str | None:
+        """What the robot is called, if that is known."""
+
+    @property
     def features(self) -> Mapping[str, Feature]:
         """What every sample has, by name."""
 

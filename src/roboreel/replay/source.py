@@ -35,6 +35,7 @@ class ReplaySource:
     `ReplayBuffer.sample` for one that is being written.
     """
 
+    robot_type: str | None = None
     stats: Mapping[str, Any] = {}
     """A buffer has no statistics."""
 

@@ -43,6 +43,7 @@ class StoreSource:
     ``"pose.xyz"``. Lists of any length stay lists, and are left out of mixtures.
     """
 
+    robot_type: str | None = None
     stats: Mapping[str, Any] = {}
     """A store has no statistics."""
     _text_names: tuple[str, ...] = ()
