@@ -38,7 +38,9 @@ TESTED = {"Source", "Order", "PacketReader", "Slots", "ImageFile", "BatchReader"
 # Protocols with one implementation, or none of ours.
 SINGLE = {
     "ByteSource": "roboreel.storage.bounded: a file by offset; MappedFile is tested in test_spans",
-    "Samples": "roboreel.torch.SampleDataset",
+    "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
+    "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
+    "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
     "ReadableDataset": "roboreel.Dataset",
     "ReadableEpisode": "roboreel.Episode",
 }

@@ -73,7 +73,7 @@ def _key(dataset: Member, own: str | None, place: int, by: NormalizeBy) -> Hasha
     """Return what the datasets of one group have in common."""
     if isinstance(by, Mapping):
         return by[dataset]
-    robot = getattr(dataset, "robot_type", None)  # Stores and replay buffers name no robot.
+    robot = dataset.robot_type
     if not robot or robot == "unknown":
         return place
     # Joints and poses of one robot differ in the names or the number of their elements.
