@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from roboreel.errors import CorruptFileError, DatasetError, MissingFileError
 from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 from tests.factory import SHARED, needs_shared
-from tests.surgery import remove_footer
+from tests.surgery import remove_footer, skip_without_null_lists
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 TYPES = [
@@ -110,6 +110,7 @@ def folder(tmp_path_factory):
 @settings(max_examples=40, deadline=None)
 @given(data=siblings(), cut=st.floats(0, 1))
 def test_a_value_is_never_put_in_another_place(folder, data, cut):
+    skip_without_null_lists()
     groups, like, writing = data
     sibling = write_groups(folder / "sibling.parquet", [like], **writing)
     path = write_groups(folder / "cut.parquet", groups, **writing)
@@ -126,6 +127,7 @@ def test_a_value_is_never_put_in_another_place(folder, data, cut):
 @settings(max_examples=40, deadline=None)
 @given(data=siblings(), cut=st.floats(0, 1), codec=st.sampled_from(CODECS))
 def test_as_pyarrow_writes_by_default_every_whole_row_group_is_kept(folder, data, cut, codec):
+    skip_without_null_lists()
     groups, like, _ = data
     groups = [with_numbers(group) for group in groups]
     sibling = write_groups(folder / "sibling.parquet", [with_numbers(like)], compression=codec)

@@ -168,6 +168,17 @@ def test_the_packets_of_a_span_are_those_that_decoding_would_touch(data):
     assert np.flatnonzero(kept).tolist() == expected
 
 
+@pytest.mark.parametrize("count", [1, 2, 21])
+def test_no_image_of_a_fragmented_video_is_hidden_once_it_is_copied(count, tmp_path):
+    with VideoWriter(tmp_path / "f.mp4", size=(48, 64), fps=30, fragmented=True) as writer:
+        for number in range(count):
+            writer.write(np.full((48, 64, 3), 8 * number, np.uint8))
+    join_videos([tmp_path / "f.mp4"], tmp_path / "whole.mp4")
+    with av.open(str(tmp_path / "whole.mp4")) as whole:
+        packets = [packet for packet in whole.demux(video=0) if packet.size]
+    assert [packet.is_discard for packet in packets] == [False] * count
+
+
 def test_what_a_kill_leaves_is_salvaged_up_to_the_last_whole_fragment(tmp_path):
     path, out = tmp_path / "a.mp4", tmp_path / "b.mp4"
     with VideoWriter(path, size=(48, 64), fps=30, encoding=Encoding("h264"), fragmented=True) as w:

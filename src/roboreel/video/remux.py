@@ -236,6 +236,7 @@ def _copy(
     clock = str(tracks[0].time_base.denominator)
     # The clock of the sources, for images and for the movie as a whole.
     options = {"video_track_timescale": clock, "movie_timescale": clock}
+    lasting = int(np.diff(np.sort(ticks)).min()) if len(ticks) > 1 else tracks[0].length
     times = zip(ticks.tolist(), decoding_ticks(ticks).tolist(), strict=True)
     try:
         with av.open(str(out), "w", format="mp4", options=options) as target:
@@ -244,6 +245,8 @@ def _copy(
                 if stream is None:
                     stream = target.add_stream_from_template(packet.stream, opaque=True)
                 packet.pts, packet.dts = next(times)
+                # FFmpeg 7 gives the packets of fragments none, and would hide the last image.
+                packet.duration = packet.duration or lasting
                 packet.stream = stream
                 target.mux(packet)
     except BaseException:
