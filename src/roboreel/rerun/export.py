@@ -81,12 +81,12 @@ def export_episodes(
     # Not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
         layout = blueprint_bytes(default_blueprint(dataset.manifest), made.name)
-        write_atomically(folder / BLUEPRINT_FILE, layout, sync=False)
+        write_atomically(folder / BLUEPRINT_FILE, layout)
     paths = [folder / f"{recording_id(episode)}.rrd" for episode in dataset.episodes]
     for done, (episode, path) in enumerate(zip(dataset.episodes, paths, strict=True), start=1):
         if overwrite or not path.exists():
             with (
-                atomic_file(path, sync=False) as temporary,
+                atomic_file(path) as temporary,
                 lend_chunks(made.of(episode)) as chunks,
             ):
                 LazyChunkStream.from_iter(chunks).write_rrd(
