@@ -114,7 +114,7 @@ def test_the_drop_in_has_every_stored_column(described):
     pytest.importorskip("torch")
     from roboreel.lerobot import LeRobotDatasetMetadata
 
-    episodes = LeRobotDatasetMetadata("a/b", root=described).episodes
+    episodes = LeRobotDatasetMetadata("a/b", root=described, api="v3.0").episodes
     for name, value in expected(4).items():
         assert episodes[4][name] == value
         assert episodes[name][4] == value

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError, MetadataError
 from roboreel.shards.features import (
@@ -229,7 +228,7 @@ def as_declared(array: pa.Array, feature: FeatureType) -> pa.Array:
         return array
     match feature:
         case Image() if pa.types.is_struct(array.type):
-            return as_declared(pa.compute.struct_field(array, "bytes"), feature)
+            return as_declared(_functions().struct_field(array, "bytes"), feature)
         case Array() if not pa.types.is_fixed_size_list(array.type):
             return _array_of_bytes(array.cast(pa.large_binary()), wanted)
         case Array():
@@ -245,13 +244,13 @@ def as_declared(array: pa.Array, feature: FeatureType) -> pa.Array:
             array.type
         ):
             # Not by a cast, which keeps the offsets of views: they need not ascend.
-            lengths = pa.compute.list_value_length(array).fill_null(0).cast(pa.int64())
+            lengths = _functions().list_value_length(array).fill_null(0).cast(pa.int64())
             offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
             mask = array.is_null() if array.null_count else None
             inner = as_declared(array.flatten(), of)
             return pa.LargeListArray.from_arrays(plain_array(offsets), inner, mask=mask)
         case _ if pa.types.is_run_end_encoded(array.type):
-            return as_declared(pa.compute.run_end_decode(array), feature)
+            return as_declared(_functions().run_end_decode(array), feature)
         case _ if pa.types.is_dictionary(array.type):
             return as_declared(array.dictionary_decode(), feature)
         case _:
@@ -288,9 +287,9 @@ def concat(arrays: list[pa.Array], feature: FeatureType) -> pa.Array:
 def _array_of_bytes(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Return values of one size, stored as bytes, as fixed-size lists of numbers."""
     size = wanted.list_size * numpy_type(wanted.value_type).itemsize
-    lengths = pa.compute.binary_length(array)
-    wrong = pa.compute.not_equal(lengths, size)
-    if pa.compute.any(wrong).as_py():
+    lengths = _functions().binary_length(array)
+    wrong = _functions().not_equal(lengths, size)
+    if _functions().any(wrong).as_py():
         found = lengths.filter(wrong)[0].as_py()
         raise CorruptFileError(f"An array has {found} bytes, and its shape needs {size}.")
     fixed = array.cast(pa.binary(size))  # Nulls take room here, as they do in the lists.
@@ -313,3 +312,10 @@ def _flat_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         start, stop = start * size, stop * size
     numbers = inner.slice(start, stop - start).cast(wanted.value_type)
     return pa.FixedSizeListArray.from_arrays(numbers, type=wanted, mask=mask)
+
+
+def _functions() -> Any:  # noqa: ANN401  # pyarrow is untyped
+    # At first use: importing them takes 0.1 s, which opening a dataset need not pay.
+    import pyarrow.compute
+
+    return pyarrow.compute
