@@ -22,7 +22,7 @@ VERSIONS: tuple[Literal["3.0", "2.1"], ...] = ("3.0", "2.1")
 
 def cases(settings: Settings) -> list[Case]:
     """Make the datasets and list who checks them."""
-    episodes, frames, many = (4, 8, 40) if settings.quick else (1000, 60, 100_000)
+    episodes, frames, many = (4, 8, 40) if settings.quick else (1000, 10, 100_000)
     spec = DemoSpec(episodes=episodes, frames=frames, size=(48, 64), codec="h264", cameras=2)
     listed = []
     for version in VERSIONS:

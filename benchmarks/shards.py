@@ -12,6 +12,8 @@ from benchmarks.results import CPU_MS, DISK_MB, HELD_MB, PEAK_MB, PER_CPU_SECOND
 
 __all__ = ["BENCHMARK"]
 
+PYARROW = "pyarrow's own map"
+
 
 def cases(settings: Settings) -> list[Case]:
     """Return a case per contender: 2 GB of pictures of 40 KB."""
@@ -21,12 +23,22 @@ def cases(settings: Settings) -> list[Case]:
     ours = Case(title, OURS, "benchmarks.cases.shards", "write_and_read", given)
     # The flat map needs only the standard library, so it runs without peers.
     flat = replace(ours, contender=stores.FLAT, module=stores.__name__, function="flat")
+    arrow = Case(
+        f"{title}, as Arrow",
+        OURS,
+        "benchmarks.cases.shards",
+        "arrow_door",
+        {"count": count, "passes": 50},
+    )
+    mapped = replace(arrow, contender=PYARROW, function="pyarrow_map")
     if settings.peers is None:
-        return [ours, flat]
+        return [ours, flat, arrow, mapped]
     peer = replace(flat, python=settings.peers)
     return [
         ours,
         flat,
+        arrow,
+        mapped,
         replace(peer, contender=stores.HF_DATASETS, function="hf_datasets"),
         replace(
             peer,

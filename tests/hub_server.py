@@ -1,7 +1,11 @@
-"""A small stand-in for the Hub on loopback: one dataset, its files, and a list of requests."""
+"""A small stand-in for the Hub on loopback: one dataset, its files, and a list of requests.
+
+It takes uploads too: a commit changes the files of the folder that it serves.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
@@ -25,6 +29,16 @@ class HubServer(ThreadingHTTPServer):
         """Path and range of each file that was sent."""
         self.cut_after = cut_after
         """Break off the next transfer after so many bytes."""
+        self.blobs: dict[str, bytes] = {}
+        """What was uploaded, by its SHA-256: it stays, even if no commit follows."""
+        self.uploaded: list[str] = []
+        """SHA-256 of each upload, in the order of arrival."""
+        self.uploads_left: int | None = None
+        """Refuse uploads after so many."""
+        self.commits: list[list[str]] = []
+        """Paths that each commit added or deleted, the latter with a minus sign."""
+        self.tags: dict[str, int] = {}
+        """By tag, how many commits there were when it was set."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -61,6 +75,83 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self._file(send=False)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        action = self.path.split("?")[0].rsplit("/", 2)[1]
+        if action == "tag":
+            self.server.tags[json.loads(body)["tag"]] = len(self.server.commits)
+        answers = {
+            "repos": self._made,
+            "preupload": self._modes,
+            "objects": self._batch,
+            "commit": self._commit,
+        }
+        answer = answers[action](body) if action in answers else {}
+        self._send(json.dumps(answer).encode())
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        left = self.server.uploads_left
+        if left is not None and left <= 0:
+            self._send(b"{}", status=403)
+            return
+        self.server.uploads_left = None if left is None else left - 1
+        oid = hashlib.sha256(data).hexdigest()
+        assert self.path == f"/upload/{oid}"
+        self.server.blobs[oid] = data
+        self.server.uploaded.append(oid)
+        self._send(b"")
+
+    def do_DELETE(self) -> None:
+        if self.server.tags.pop(self.path.rsplit("/", 1)[1], None) is None:
+            self._send(b"{}", status=404, headers={"X-Error-Code": "RevisionNotFound"})
+        else:
+            self._send(b"{}")
+
+    def _made(self, body: bytes) -> dict[str, object]:
+        assert json.loads(body)["type"] == "dataset"
+        return {"url": f"{self.server.endpoint}/datasets/owner/name", "id": "owner/name"}
+
+    def _modes(self, body: bytes) -> dict[str, object]:
+        names = [file["path"] for file in json.loads(body)["files"]]
+        large = {name: name.endswith((".parquet", ".mp4")) for name in names}
+        return {
+            "files": [
+                {"path": name, "uploadMode": "lfs" if large[name] else "regular",
+                 "shouldIgnore": False}
+                for name in names
+            ]
+        }  # fmt: skip
+
+    def _batch(self, body: bytes) -> dict[str, object]:
+        objects = []
+        for wanted in json.loads(body)["objects"]:
+            known = wanted["oid"] in self.server.blobs
+            upload = {"href": f"{self.server.endpoint}/upload/{wanted['oid']}"}
+            objects.append({**wanted, **({} if known else {"actions": {"upload": upload}})})
+        return {"transfer": "basic", "objects": objects}
+
+    def _commit(self, body: bytes) -> dict[str, object]:
+        changed = []
+        for line in body.splitlines():
+            kind, value = (entry := json.loads(line))["key"], entry["value"]
+            if kind == "header":
+                continue
+            path = self.server.root / value["path"]
+            if kind == "deletedFile":
+                path.unlink()
+                changed.append(f"-{value['path']}")
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stored = kind == "lfsFile"
+            path.write_bytes(
+                self.server.blobs[value["oid"]] if stored else base64.b64decode(value["content"])
+            )
+            changed.append(value["path"])
+        self.server.commits.append(changed)
+        url = f"{self.server.endpoint}/datasets/owner/name/commit/{COMMIT}"
+        return {"commitUrl": url, "commitOid": COMMIT, "success": True}
 
     def log_message(self, *args: object) -> None:
         """Say nothing."""

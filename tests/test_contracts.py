@@ -19,7 +19,8 @@ from roboreel.record.journal import read_records
 from roboreel.replay.slots import JpegSlots, NumberSlots
 from roboreel.schema import Feature
 from roboreel.shards import write_shards
-from roboreel.shards.features import features_of_schema
+from roboreel.shards.arrow import features_of_schema
+from roboreel.shards.foreign import ForeignFiles
 from roboreel.shards.origin import ForeignOrigin, GenerationOrigin, TableOrigin
 from roboreel.shards.readers import MappedShard, TableReader
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
@@ -28,7 +29,7 @@ from roboreel.video.packets import FilePackets
 from tests.contracts_files import ImageFileContract, PacketReaderContract, SlotsContract
 from tests.contracts_format import FormatContract, RecordedImagesContract, write_versions
 from tests.contracts_order import PermutationContract, ShuffleContract
-from tests.contracts_shards import ROWS, TABLE, BatchReaderContract, OriginContract
+from tests.contracts_shards import FEW, TABLE, BatchReaderContract, OriginContract
 from tests.contracts_source import FEATURES, LENGTHS, SourceContract, write
 from tests.factory import image_of
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
@@ -37,7 +38,9 @@ TESTED = {"Source", "Order", "PacketReader", "Slots", "ImageFile", "BatchReader"
 # Protocols with one implementation, or none of ours.
 SINGLE = {
     "ByteSource": "roboreel.storage.bounded: a file by offset; MappedFile is tested in test_spans",
-    "Samples": "roboreel.torch.SampleDataset",
+    "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
+    "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
+    "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
     "ReadableDataset": "roboreel.Dataset",
     "ReadableEpisode": "roboreel.Episode",
 }
@@ -292,14 +295,16 @@ class TestMappedStream(BatchReaderContract):
 class TestGenerationOrigin(OriginContract):
     @pytest.fixture
     def origin(self, tmp_path):
-        write_shards(({"n": n} for n in range(ROWS)), {"n": "int64"}, tmp_path / "s", batch_size=5)
+        write_shards(({"n": n} for n in range(FEW)), {"n": "int64"}, tmp_path / "s", batch_size=5)
         return GenerationOrigin.newest(tmp_path / "s", max_open=4)[0]
 
 
 class TestForeignOrigin(OriginContract):
     @pytest.fixture
     def origin(self, tmp_path):
-        return ForeignOrigin((write_arrow(tmp_path / "a.arrow", pa.ipc.new_stream),), max_open=4)
+        return ForeignOrigin(
+            tmp_path, ForeignFiles((write_arrow(tmp_path / "a.arrow", pa.ipc.new_stream),)), 4
+        )
 
 
 class TestTableOrigin(OriginContract):

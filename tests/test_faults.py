@@ -27,10 +27,6 @@ def run_rig(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 STOPS = ("kill", "torn", "eio", "enospc", "short", "full", "broken", "interrupt")
-NOT_YET = pytest.mark.xfail(
-    strict=False,
-    reason="new folders are not synced, and files that a killed run left are not removed",
-)
 
 
 @needs_compiler
@@ -38,8 +34,8 @@ NOT_YET = pytest.mark.xfail(
     ("scenarios", "ways"),
     [
         (RECORDING, STOPS),
-        pytest.param(RECORDING, MODELS, marks=NOT_YET),
-        pytest.param(PRODUCTS, (*STOPS, *MODELS), marks=NOT_YET),
+        (RECORDING, MODELS),
+        (PRODUCTS, (*STOPS, *MODELS)),
     ],
     ids=["recorders stopped", "recorders after power cuts", "other writers"],
 )

@@ -21,7 +21,6 @@ def in_own_folder(tmp_path, monkeypatch):
 
 
 NOT_YET = {
-    "MP4 fragments, salvage": "FFmpeg's errors are not turned into ours",
     "shards": "texts that are not UTF-8 raise UnicodeDecodeError",
 }
 

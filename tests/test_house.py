@@ -17,7 +17,12 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES = 400
 MOST_PARAMETERS = 9
 # Constructors with the parameters of LeRobot's own.
-MIRRORS = {"lerobot/dataset.py: __init__"}
+MIRRORS = {
+    "lerobot/dataset.py: __init__",
+    "lerobot/dataset.py: create",
+    "lerobot/dataset.py: resume",
+    "lerobot/streaming.py: __init__",
+}
 # A command has a parameter for each option that it takes.
 COMMANDS = {"cli/repair.py: repair"}
 

@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.errors import FeatureNotFoundError, NotADatasetError
+from roboreel.errors import CacheError, FeatureNotFoundError, NotADatasetError, TooLargeError
+from roboreel.format import write_manifest
 from roboreel.format.hub import find_dataset, parse_hub_url
+from roboreel.format.write_data import write_data_file
 from roboreel.schema import Feature
 
-from .factory import NUMBERS, image_of, write_dataset
+from .factory import NUMBERS, columns_of, image_of, make_manifest, write_dataset
 from .hub_server import COMMIT, HubServer
+from .memory_of import peak_of
 
 pytest.importorskip("datasets")
 
@@ -181,3 +184,111 @@ class TestIds:
         (refs / "main").write_text("../../../elsewhere")
         with pytest.raises(NotADatasetError):
             find_dataset("a/b")
+
+
+class TestLargeViews:
+    def test_a_folder_holds_the_same_values_mapped(self, root, tmp_path):
+        from roboreel.huggingface import to_datasets
+
+        dataset = reel.open_dataset(root)
+        mapped, held = to_datasets(dataset, folder=tmp_path), to_datasets(dataset)
+        assert mapped.features == held.features
+        assert mapped.data.table.equals(held.data.table)
+        assert [entry["filename"] for entry in mapped.cache_files] == [
+            str(tmp_path / "frames.arrow")
+        ]
+        with pytest.raises(CacheError, match=r"'frames\.arrow' is there already"):
+            to_datasets(dataset, folder=tmp_path)
+
+    def test_a_disk_that_is_too_small_is_said_first(self, root, tmp_path, monkeypatch):
+        import shutil
+
+        from roboreel.huggingface import arrow_bytes, to_datasets
+
+        dataset = reel.open_dataset(root)
+        size = arrow_bytes(dataset)
+        assert 0.5 * size < to_datasets(dataset).data.nbytes < 2 * size
+        usage = shutil.disk_usage(tmp_path)._replace(free=size - 1)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(TooLargeError, match=f"about {size:,} bytes"):
+            to_datasets(dataset, folder=tmp_path)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_stream_has_the_same_values_shuffles_and_resumes(self, root):
+        from roboreel.huggingface import to_datasets, to_iterable
+
+        view = reel.open_dataset(root).select([0, 2, 3])
+        stream = to_iterable(view)
+        assert stream.num_shards == 3
+        for one, other in zip(stream, to_datasets(view), strict=True):
+            assert one.keys() == other.keys()
+            for name in one:
+                assert np.array_equal(np.asarray(one[name]), np.asarray(other[name])), name
+        shuffled = to_iterable(view, ["index"]).shuffle(seed=1, buffer_size=4)
+        order = [example["index"] for example in shuffled]
+        assert sorted(order) == view[:]["index"].tolist() != order
+        plain = to_iterable(view, ["index"])
+        started = iter(plain)
+        first = [next(started)["index"] for _ in range(5)]
+        state = plain.state_dict()
+        resumed = to_iterable(view, ["index"])
+        resumed.load_state_dict(state)
+        rest = [example["index"] for example in resumed]
+        assert first + rest == view[:]["index"].tolist()
+
+    def test_items_are_tensors_as_lerobots_are(self, root):
+        torch = pytest.importorskip("torch")
+        from roboreel.huggingface import to_datasets, to_iterable
+
+        dataset = reel.open_dataset(root)
+        wanted = torch.from_numpy(dataset[5]["observation.images.front"]).float() / 255
+        for item in (
+            to_datasets(dataset, tensors=True)[5],
+            list(to_iterable(dataset, tensors=True))[5],
+        ):
+            assert torch.equal(item["observation.images.front"], wanted)
+            assert torch.equal(item["observation.state"], torch.tensor([500.0, 501.0, 502.0]))
+            assert item["note"] == "row 5"
+
+    @pytest.mark.parametrize(("form", "most"), [("memory", 190), ("folder", 90), ("stream", 90)])
+    def test_memory_is_that_of_the_result(self, large, tmp_path, form, most):
+        peak, said = peak_of(CONVERT, str(large), form, str(tmp_path / "out"))
+        assert said.strip() == "400", said
+        assert peak < most * 1e6, f"{peak / 1e6:.0f} MB"
+
+
+CONVERT = """
+import sys
+import datasets, PIL.PngImagePlugin
+import roboreel
+from roboreel.huggingface import to_datasets, to_iterable
+path, form, folder = sys.argv[1:]
+if form == "stream":
+    import torch  # `datasets` imports it to iterate
+print("ready"); sys.stdin.readline()
+dataset = roboreel.open_dataset(path)
+if form == "stream":
+    print(sum(1 for example in to_iterable(dataset)))
+else:
+    print(len(to_datasets(dataset, folder=None if form == "memory" else folder)))
+"""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Write 400 pictures of noise, 79 MB together."""
+    import imagecodecs
+
+    root = tmp_path_factory.mktemp("large")
+    features = {**NUMBERS, "observation.images.front": Feature("image", (256, 256, 3))}
+    manifest = make_manifest(root, [100] * 4, features=features)
+    noise = np.random.default_rng(0).integers(0, 256, (256, 256, 3), np.uint8)
+    picture = imagecodecs.png_encode(noise, level=1)
+    for file in range(2):
+        parts = []
+        for episode in (2 * file, 2 * file + 1):
+            columns = columns_of(dict(NUMBERS), 100 * episode, 100, episode)
+            parts.append({**columns, "observation.images.front": [picture] * 100})
+        write_data_file(root / manifest.data_files[file], parts, manifest.features)
+    write_manifest(manifest)
+    return root

@@ -64,6 +64,11 @@ PICTURES = {
     "tiff metres": pillow(METRES, None, "TIFF"),
     "webp": pillow(colour(), "RGB", "WEBP"),
     "webp lossless": pillow(colour(), "RGB", "WEBP", lossless=True),
+    "gif": pillow(colour(), "P", "GIF"),
+    "bmp": pillow(colour(), "RGB", "BMP"),
+    "bmp grey": pillow(colour(), "L", "BMP"),
+    "bmp palette": pillow(colour(), "P", "BMP"),
+    "bmp one bit": pillow(colour(), "1", "BMP"),
 }
 
 

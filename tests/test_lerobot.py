@@ -73,11 +73,11 @@ def test_numbers_have_the_types_of_lerobot(root):
     assert item["task"] == TASKS[0]
 
 
-def test_images_are_floats_unless_bytes_are_asked_for(root):
+def test_pictures_are_floats_even_if_bytes_are_asked_for_as_in_lerobot(root):
     floats = LeRobotDataset("ours/test", root)[4]["observation.images.front"]
-    whole = LeRobotDataset("ours/test", root, return_uint8=True)[4]["observation.images.front"]
-    assert (floats.dtype, whole.dtype) == (torch.float32, torch.uint8)
-    assert floats.equal(whole.float() / 255)
+    asked = LeRobotDataset("ours/test", root, return_uint8=True)[4]["observation.images.front"]
+    assert floats.dtype == torch.float32
+    assert floats.equal(asked)
     assert floats.shape == (3, 8, 12)
 
 
@@ -143,9 +143,11 @@ def test_the_metadata_has_lerobots_names(root):
 
 def test_version_two_datasets_are_read_too(tmp_path):
     write_dataset_v2(tmp_path, LENGTHS)
-    dataset = LeRobotDataset("ours/test", tmp_path)
+    dataset = LeRobotDataset("ours/test", tmp_path, api="v3.0")
     assert int(dataset[11]["index"]) == 11
     assert dataset.meta.episodes[3]["length"] == 2
+    assert dataset.meta.episodes["length"] == LENGTHS
+    assert dataset.meta.tasks.iloc[0].name == TASKS[0]
     assert dataset.meta.get_data_file_path(3).name == "episode_000003.parquet"
 
 
@@ -157,6 +159,9 @@ def test_version_two_datasets_are_read_too(tmp_path):
         {"video_backend": "quicktime"},
         {"vcodec": "h264"},
         {"batch_encoding_size": 4},
+        {"rgb_encoder": object()},
+        {"depth_output_unit": "cm"},
+        {"api": "v1.0"},
     ],
 )
 def test_what_is_not_offered_is_refused_and_named(root, argument):
@@ -164,12 +169,21 @@ def test_what_is_not_offered_is_refused_and_named(root, argument):
         LeRobotDataset("ours/test", root, **argument)
 
 
-def test_recording_is_refused_with_a_way_to_do_it(root):
-    dataset = LeRobotDataset("ours/test", root, vcodec="libsvtav1")
-    with pytest.raises(AttributeError, match=r"add_frame is not supported.*create_dataset"):
-        dataset.add_frame({})
-    with pytest.raises(UnsupportedArgumentError, match="create is not supported"):
-        LeRobotDataset.create("ours/new", 30, {})
+def test_arguments_of_lerobot_are_accepted_and_others_are_not(root):
+    LeRobotDataset(
+        "ours/test",
+        root,
+        token="secret",
+        rgb_encoder=None,
+        depth_encoder=None,
+        encoder_threads=None,
+        streaming_encoding=False,
+        batch_encoding_size=1,
+        encoder_queue_maxsize=30,
+        vcodec="libsvtav1",
+        depth_output_unit="m",
+        episode_filter=None,
+    )
     with pytest.raises(TypeError, match="unexpected keyword argument 'epsiodes'"):
         LeRobotDataset("ours/test", root, epsiodes=[1])
 

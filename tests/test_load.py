@@ -156,7 +156,6 @@ def test_bursts_of_interrupts_end_a_loader_and_never_hang_it(root):
     assert not hangs
 
 
-@pytest.mark.xfail(strict=False, reason="opening a dataset is not repeated when files are joined")
 def test_recording_compaction_and_readers_side_by_side(tmp_path):
     """Whatever a reader sees, it sees whole; the recorder is not disturbed."""
     root = tmp_path / "d"

@@ -27,6 +27,7 @@ PUBLIC = {
     "open_dataset",
     "open_shards",
     "resume_dataset",
+    "save_view",
     "write_shards",
 }
 
@@ -53,12 +54,18 @@ def test_the_contents_in_the_docstring_are_complete():
     [
         ("roboreel.shards", ["Array", "ClassLabel", "Image", "Sequence", "Store", "Struct"]),
         ("roboreel.shards", ["Value", "VideoPath", "validate_shards"]),
-        ("roboreel.dataset", ["Normalize", "Unnormalize"]),
-        ("roboreel.torch", ["Loader", "Local", "Normalize", "SampleDataset", "Unnormalize"]),
+        ("roboreel.lerobot", ["LeRobotDataset", "LeRobotDatasetMetadata"]),
+        ("roboreel.lerobot", ["MultiLeRobotDataset", "StreamingLeRobotDataset"]),
+        ("roboreel.dataset", ["Normalize", "Relative", "Unnormalize"]),
+        ("roboreel.loading", ["Loader", "Local", "Samples", "Skip"]),
+        (
+            "roboreel.torch",
+            ["Loader", "Local", "Normalize", "SampleDataset", "Skip", "Unnormalize"],
+        ),
     ],
 )
 def test_further_names_are_in_their_own_modules_alone(module, names):
-    if module == "roboreel.torch":
+    if module in ("roboreel.torch", "roboreel.lerobot"):
         pytest.importorskip("torch")
     home = importlib.import_module(module)
     for name in names:

@@ -1,8 +1,8 @@
 """The store's contract: the same for shards on disk, tables in memory and selections."""
 
+import json
 import multiprocessing
 import pickle
-import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,66 +15,13 @@ from hypothesis import strategies as st
 
 from roboreel.errors import (
     CorruptFileError,
-    FeatureNotFoundError,
     MissingFileError,
-    RowNotFoundError,
 )
-from roboreel.shards.features import (
-    Array,
-    ClassLabel,
-    Image,
-    Sequence,
-    VideoPath,
-    arrow_schema,
-)
-from roboreel.shards.features import normalize_features as normalize
-from roboreel.shards.store import Store, open_shards
+from roboreel.shards.features import Image, Sequence
+from roboreel.shards.opening import open_shards
+from roboreel.shards.store import Store
 from roboreel.shards.write import write_shards
-
-NOT_ROWS = r"Rows are (whole|a sequence of|a flat sequence of) numbers"
-FEATURES = {
-    "image": Image(),
-    "label": ClassLabel(["cat", "dog"]),
-    "depth": Array((2, 3, 1), "uint16"),
-    "mask": Array((3, 3), "bool"),
-    "state": Sequence("float32", 4),
-    "clip": VideoPath(),
-    "n": "int64",
-    "flag": "bool",
-    "maybe": "int32",
-    "path": ["float32"],
-    "words": ["string"],
-    "pose": {"xyz": Array((3,), "float64"), "name": "string"},
-}
-ROWS = 57
-
-
-def example(n: int) -> dict[str, Any]:
-    return {
-        "image": np.full((4, 5, 3), n, np.uint8),
-        "label": ("cat", "dog")[n % 2],
-        "depth": np.full((2, 3, 1), n, np.uint16),
-        "mask": np.arange(9).reshape(3, 3) % (n + 1) == 0,
-        "state": np.arange(4) + n,
-        "clip": f"clip-{n}.mp4",
-        "n": n,
-        "flag": n % 3 == 0,
-        "maybe": None if n % 5 == 0 else n,
-        "path": np.arange(n % 4) + n,
-        "words": [f"wört{n}"] * (n % 3),
-        "pose": {"xyz": np.full(3, n), "name": f"pose {n}"},
-    }
-
-
-def equal(left: Any, right: Any) -> bool:
-    """Compare values of any kind, with their types."""
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(equal(left[k], right[k]) for k in left)
-    if isinstance(left, list):
-        return isinstance(right, list) and all(map(equal, left, right)) and len(left) == len(right)
-    if isinstance(left, (np.ndarray, np.generic)):
-        return left.dtype == right.dtype and np.array_equal(left, right)
-    return type(left) is type(right) and left == right
+from tests.contracts_shards import FEATURES, ROWS, StoreContract, example
 
 
 def write(path: Path, shard_size: str = "9KB") -> Path:
@@ -88,242 +35,24 @@ def folder(tmp_path_factory):
     return write(tmp_path_factory.mktemp("shards") / "store")
 
 
-class StoreContract:
-    """``store`` holds the examples ``numbers``, in that order."""
+@pytest.fixture(scope="module")
+def mapped(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("mapped") / "store"
+    open_shards(folder).map(dict, path, shard_size="9KB", batch_size=5)
+    return path
 
-    numbers: tuple[int, ...]
 
-    @pytest.fixture
-    def store(self):
-        raise NotImplementedError
+@pytest.fixture(scope="module")
+def flattened(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("flat") / "store"
+    view = open_shards(folder).select(range(40, 9, -1))
+    view.flatten(path, shard_size="9KB", batch_size=7)
+    return path
 
-    def test_every_row_is_the_example_that_was_written(self, store):
-        assert len(store) == len(self.numbers)
-        for row, n in enumerate(self.numbers):
-            found, given_ = store[row], example(n)
-            assert found["n"] == n
-            assert found["label"] == n % 2
-            assert found["clip"] == given_["clip"]
-            assert found["flag"] == given_["flag"]
-            assert found["maybe"] == given_["maybe"]
-            assert found["words"] == given_["words"]
-            assert found["pose"]["name"] == given_["pose"]["name"]
-            for name in ("depth", "mask", "state", "path"):
-                assert np.array_equal(found[name], given_[name])
-                assert found[name].shape == np.shape(given_[name])
 
-    def test_types_are_those_declared(self, store):
-        row = store[1]
-        assert isinstance(row["image"], bytes)
-        assert row["depth"].dtype == np.uint16
-        assert row["mask"].dtype == bool
-        assert row["state"].dtype == np.float32
-        assert row["path"].dtype == np.float32
-        assert isinstance(row["n"], np.int64)
-        assert row["pose"]["xyz"].dtype == np.float64
-
-    def test_iteration_gives_the_rows_of_the_view(self, store):
-        assert [row["n"] for row in store] == list(self.numbers)
-
-    def test_negative_rows_count_from_the_end(self, store):
-        assert store[-1]["n"] == self.numbers[-1]
-        assert store.take([-1, 0])["n"].tolist() == [self.numbers[-1], self.numbers[0]]
-
-    @pytest.mark.parametrize("rows", [[9, 2, 2, 21], [0], [], [3, 4, 5, 6], [6, 5, 4], [20, 1]])
-    def test_take_gives_the_columns_of_single_rows(self, store, rows):
-        batch = store.take(rows)
-        assert list(batch) == list(FEATURES)
-        self.check_columns(batch, [store[row] for row in rows])
-
-    def test_slices_across_shards_give_the_columns_of_single_rows(self, store):
-        for start in range(0, len(store), 7):
-            for count in (0, 1, 6, len(store) - start):
-                if start + count <= len(store):
-                    rows = [store[row] for row in range(start, start + count)]
-                    self.check_columns(store.slice(start, count), rows)
-
-    def check_columns(self, batch: Any, rows: list[Any]) -> None:
-        for name in ("n", "label", "depth", "mask", "state", "flag"):
-            assert isinstance(batch[name], np.ndarray)
-            assert len(batch[name]) == len(rows)
-            assert equal(list(batch[name]), [row[name] for row in rows])
-        for name in ("image", "clip", "path", "words"):
-            assert equal(batch[name], [row[name] for row in rows])
-        assert equal(list(batch["pose"]["xyz"]), [row["pose"]["xyz"] for row in rows])
-        assert batch["pose"]["name"] == [row["pose"]["name"] for row in rows]
-        assert equal(list(batch["maybe"]), [row["maybe"] for row in rows])
-
-    def test_a_column_with_a_null_is_a_list_and_without_one_an_array(self, store):
-        nulls = [row for row, n in enumerate(self.numbers) if n % 5 == 0][:2]
-        others = [row for row, n in enumerate(self.numbers) if n % 5][:2]
-        assert store.take(nulls)["maybe"] == [None, None]
-        assert store.take(others)["maybe"].dtype == np.int32
-
-    def test_some_features_can_be_taken_alone(self, store):
-        assert list(store.take([1, 0], features=["n", "state"])) == ["n", "state"]
-        assert list(store.slice(0, 2, features=["n"])) == ["n"]
-        assert list(store.take([0], features="n")) == ["n"]
-        batches = store.iter_batches(8, features=iter(["n"]))
-        assert all(list(batch) == ["n"] for batch in batches)
-        with pytest.raises(FeatureNotFoundError, match="There is no feature 'x'"):
-            store.take([0], features=["x"])
-
-    def test_rows_that_do_not_exist_are_refused(self, store):
-        for row in (len(store), -len(store) - 1):
-            with pytest.raises(RowNotFoundError, match="does not exist"):
-                store[row]
-            with pytest.raises(RowNotFoundError, match="does not exist"):
-                store.take([0, row])
-        with pytest.raises(RowNotFoundError, match="do not all exist"):
-            store.slice(len(store) - 1, 2)
-
-    def test_the_error_names_the_row_as_it_was_asked_for(self, store):
-        count = len(store)
-        for row in (count, -count - 1, -3001, 2**40):
-            there = rf"Row {row} does not exist: there are {count} rows, 0 to {count - 1}, in "
-            for read in (
-                store.__getitem__,
-                lambda row: store[[0, row]],
-                lambda row: store.take([row]),
-            ):
-                with pytest.raises(RowNotFoundError, match=there):
-                    read(row)
-        with pytest.raises(RowNotFoundError, match="does not exist"):
-            store[np.array([2**64 - 1], np.uint64)]
-
-    @pytest.mark.parametrize(
-        "key",
-        [slice(2, 5), slice(-3, None), slice(None, None, 4), slice(9, 2, -2), slice(5, 2),
-         slice(20, 10**9), slice(3, 4), range(4, 1, -1), (5, 2), [6, -1, 6], [], np.array([3, 1]),
-         np.array([4], np.uint8)],
-        ids=repr,
-    )  # fmt: skip
-    def test_a_slice_or_a_list_of_rows_gives_columns(self, store, key):
-        rows = range(len(store))[key] if isinstance(key, slice) else list(key)
-        self.check_columns(store[key], [store[int(row)] for row in rows])
-
-    @pytest.mark.parametrize(
-        "number", [np.int64(3), np.uint8(3), np.array(3)], ids=["int64", "uint8", "array"]
-    )
-    def test_any_whole_number_gives_a_row(self, store, number):
-        assert store[number]["n"] == self.numbers[3]
-
-    def test_what_is_no_whole_number_is_refused(self, store):
-        mask = np.ones(len(store), bool)
-        wrong = [
-            1.0,
-            np.float32(1),
-            True,
-            np.True_,
-            "n",
-            None,
-            [0.5],
-            [True, False],
-            mask,
-            [[0], [1]],
-            ["n"],
-        ]
-        for rows in wrong:
-            with pytest.raises(TypeError, match=NOT_ROWS):
-                store[rows]
-        for rows in (3, [0.5], mask, [[0], [1]]):
-            for read in (store.take, store.select):
-                with pytest.raises(TypeError, match=NOT_ROWS):
-                    read(rows)
-
-    def test_a_view_keeps_its_rows_when_the_array_they_came_from_changes(self, store):
-        rows = np.array([2, 0])
-        view = store.select(rows)
-        rows[:] = 1
-        assert rows.flags.writeable
-        assert [view[place]["n"] for place in (0, 1)] == [store[row]["n"] for row in (2, 0)]
-
-    def test_batches_give_every_row_once(self, store):
-        batches = list(store.iter_batches(8))
-        assert [len(batch["n"]) for batch in batches[:-1]] == [8] * (len(batches) - 1)
-        assert np.concatenate([batch["n"] for batch in batches]).tolist() == list(self.numbers)
-
-    def test_a_short_last_batch_can_be_dropped(self, store):
-        count = sum(len(batch["n"]) for batch in store.iter_batches(8, drop_last=True))
-        assert count == len(self.numbers) // 8 * 8
-
-    def test_shuffled_batches_give_every_row_once_in_another_order(self, store):
-        shuffled = self.order(store)
-        assert shuffled != list(self.numbers)
-        assert sorted(shuffled) == sorted(self.numbers)
-
-    def test_shuffling_without_a_seed_differs_and_with_one_repeats(self, store):
-        assert self.order(store) != self.order(store)
-        assert self.order(store, 7) == self.order(store, 7) != self.order(store, 8)
-
-    def order(self, store: Store, seed: int | None = None) -> list[int]:
-        batches = store.iter_batches(8, shuffle=True, seed=seed)
-        return [int(n) for batch in batches for n in batch["n"]]
-
-    def test_a_selection_holds_its_rows_on_every_path(self, store):
-        rows = [11, 3, 3, -1, 8]
-        numbers = [self.numbers[row] for row in rows]
-        view = store.select(rows)
-        assert len(view) == 5
-        assert [row["n"] for row in view] == numbers
-        assert view.slice(0, 5)["n"].tolist() == numbers
-        assert view.take(range(5))["n"].tolist() == numbers
-        assert [n for batch in view.iter_batches(2) for n in batch["n"]] == numbers
-        assert sorted(self.order(view)) == sorted(numbers)
-        assert [row["n"] for row in pickle.loads(pickle.dumps(view))] == numbers
-        assert view.select([1, 0]).take([0, 1])["n"].tolist() == [numbers[1], numbers[0]]
-        with pytest.raises(RowNotFoundError):
-            view[5]
-
-    def test_a_split_shares_no_row_and_loses_none(self, store):
-        train, test = store.split(test=0.25, seed=3)
-        train_rows, test_rows = [row["n"] for row in train], [row["n"] for row in test]
-        assert len(test_rows) == round(0.25 * len(self.numbers))
-        assert not set(train_rows) & set(test_rows)
-        assert sorted(train_rows + test_rows) == sorted(self.numbers)
-        again = [row["n"] for row in store.split(test=0.25, seed=3)[1]]
-        other = [row["n"] for row in store.split(test=0.25, seed=4)[1]]
-        assert again == test_rows != other
-
-    def test_decoded_gives_pixels_and_leaves_the_rest(self, store):
-        decoded = store.decoded()
-        assert equal(decoded[2]["image"], example(self.numbers[2])["image"])
-        assert decoded[2]["clip"] == store[2]["clip"]
-        images = decoded.take([4, 1])["image"]
-        assert [int(image[0, 0, 0]) for image in images] == [self.numbers[4], self.numbers[1]]
-        assert equal(decoded.select([3])[0]["image"], decoded[3]["image"])
-        assert isinstance(pickle.loads(pickle.dumps(decoded))[0]["image"], np.ndarray)
-        assert isinstance(store[2]["image"], bytes)
-
-    def test_what_comes_back_is_the_callers_own(self, store):
-        store[1]["depth"][:] = 999
-        store.slice(0, 4)["state"][:] = -1
-        store.take([1])["pose"]["xyz"][:] = -1
-        assert store[1]["depth"].max() == self.numbers[1]
-        assert store[1]["state"][0] == self.numbers[1]
-        assert store[1]["pose"]["xyz"][0] == self.numbers[1]
-
-    def test_a_pickle_holds_the_same_rows(self, store):
-        assert equal(pickle.loads(pickle.dumps(store))[3], store[3])
-
-    def test_the_schema_has_large_types(self, store):
-        assert store.schema.equals(arrow_schema(normalize(FEATURES)))
-        assert store.schema.field("image").type == pa.large_binary()
-        assert list(store.features) == list(FEATURES)
-
-    def test_threads_read_the_right_rows(self, store):
-        wrong: list[int] = []
-
-        def read(seed):
-            rows = np.random.default_rng(seed).integers(0, len(store), 300).tolist()
-            wrong.extend(row for row in rows if store[row]["n"] != self.numbers[row])
-
-        threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+@pytest.fixture(scope="module")
+def foreign(folder, tmp_path_factory):
+    return write_stable_cache(read_table(folder), tmp_path_factory.mktemp("foreign"))
 
 
 class TestShardsOnDisk(StoreContract):
@@ -383,6 +112,67 @@ class TestSelection(StoreContract):
     @pytest.fixture
     def store(self, folder):
         return open_shards(folder).select(self.numbers)
+
+
+class TestView(StoreContract):
+    """Rows, renamed columns and an added one, over two tables."""
+
+    numbers = tuple(range(50, 5, -1))
+
+    @pytest.fixture
+    def store(self, folder):
+        store = open_shards(folder).select(self.numbers).rename_column("n", "old")
+        view = store.add_column("n", iter(self.numbers), "int64").remove_columns("old")
+        return view.select_columns(list(FEATURES))
+
+
+class TestMappedStore(StoreContract):
+    numbers = tuple(range(ROWS))
+
+    @pytest.fixture
+    def store(self, mapped):
+        return open_shards(mapped)
+
+
+class TestFlattenedStore(StoreContract):
+    numbers = tuple(range(40, 9, -1))
+
+    @pytest.fixture
+    def store(self, flattened):
+        return open_shards(flattened)
+
+
+class TestForeignFolder(StoreContract):
+    """A cache of stable-datasets: its own metadata, small offsets, arrays as bytes."""
+
+    numbers = tuple(range(ROWS))
+
+    @pytest.fixture
+    def store(self, foreign):
+        return open_shards(foreign, features=FEATURES)
+
+
+def write_stable_cache(table: pa.Table, path: Path) -> Path:
+    """Write a table as stable-datasets does; the names of its files do not tell their order."""
+    table = table.cast(pa.schema([small_type(field) for field in table.schema]))
+    depth = pa.array([np.asarray(row, np.uint16).tobytes() for row in table["depth"].to_pylist()])
+    table = table.set_column(table.schema.names.index("depth"), "depth", depth)
+    names, counts = ["shard-b.arrow", "shard-a.arrow"], [30, table.num_rows - 30]
+    for name, start, count in zip(names, (0, 30), counts, strict=True):
+        with pa.ipc.new_file(str(path / name), table.schema) as writer:
+            writer.write_table(table.slice(start, count), max_chunksize=8)
+    meta = {
+        "cache_format_version": 1,
+        "schema_fingerprint": "0" * 16,
+        "num_rows": table.num_rows,
+        "num_shards": 2,
+        "shard_row_counts": counts,
+        "shard_filenames": names,
+        "shard_size_target_bytes": None,
+    }
+    (path / "_metadata.json").write_text(json.dumps(meta))
+    (path / "shard-c.arrow").write_bytes(b"a leftover")
+    return path
 
 
 def read_table(path: Path) -> pa.Table:
@@ -455,7 +245,7 @@ def test_a_pickled_store_is_small_and_holds_no_data(folder):
 
 def test_shards_are_mapped_on_first_use_and_only_so_many(folder):
     store = open_shards(folder, max_open=2)
-    table = store._table
+    table = store._columns[0].table
     assert table.num_open == 0
     store[0]
     assert table.num_open == 1
@@ -471,24 +261,24 @@ def test_the_shard_used_longest_ago_is_let_go_of(tmp_path):
     store = open_shards(write(tmp_path / "store", shard_size="4KB"), max_open=2)
     for row in (0, 5, 1, 10):  # five rows to a shard: 0, 1, 0, 2
         store[row]
-    assert store._table._open == {0, 2}
+    assert store._columns[0].table._open == {0, 2}
 
 
 def test_rows_are_the_same_when_reads_are_prefetched(folder):
     store = open_shards(folder, max_open=2)
     for row in (3, 50, 3, 20):
-        store._table._disk.waits = True
+        store._columns[0].table._disk.waits = True
         assert store[row]["n"] == row
-        store._table._disk.waits = True
+        store._columns[0].table._disk.waits = True
         assert store.take([row, 0, 41])["n"].tolist() == [row, 0, 41]
-        store._table._disk.waits = True
+        store._columns[0].table._disk.waits = True
         assert store.slice(row, 7)["clip"] == [f"clip-{row + n}.mp4" for n in range(7)]
 
 
 def test_a_slice_across_shards_touches_no_other_shard(tmp_path):
     store = open_shards(write(tmp_path / "store", shard_size="4KB"))
     store.slice(8, 4)
-    assert store._table._open == {1, 2}
+    assert store._columns[0].table._open == {1, 2}
 
 
 def test_an_empty_store_has_columns_of_length_zero(tmp_path):

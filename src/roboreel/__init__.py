@@ -2,7 +2,7 @@
 
 ::
 
-    reading      open_dataset, Dataset, Episode, Mixture, SampleSpec, Window
+    reading      open_dataset, save_view, Dataset, Episode, Mixture, SampleSpec, Window
     caching      Jpeg, Raw: the pictures of a training cache, see Dataset.materialize
     recording    create_dataset, resume_dataset, Recorder, Feature, Depth, Encoding
     replaying    ReplayBuffer
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from roboreel.dataset import Episode as Episode
     from roboreel.dataset import Mixture as Mixture
     from roboreel.dataset import open_dataset as open_dataset
+    from roboreel.dataset import save_view as save_view
     from roboreel.dataset.cache import Jpeg as Jpeg
     from roboreel.dataset.cache import Raw as Raw
     from roboreel.errors import DatasetError as DatasetError
@@ -59,6 +60,7 @@ _HOMES = {
     "open_dataset": "roboreel.dataset",
     "open_shards": "roboreel.shards",
     "resume_dataset": "roboreel.record.recorder",
+    "save_view": "roboreel.dataset",
     "write_shards": "roboreel.shards",
 }
 

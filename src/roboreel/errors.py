@@ -26,6 +26,8 @@
     ├── BufferInUseError        (RuntimeError)       another process writes to a replay buffer
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
+    ├── QueryError              (ValueError)         a condition on episodes that cannot be answered
+    ├── ViewError               (ValueError)         a saved view that is not there or does not fit
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
@@ -57,6 +59,7 @@ __all__ = [
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
+    "QueryError",
     "RecordingError",
     "RowNotFoundError",
     "SampleError",
@@ -70,6 +73,7 @@ __all__ = [
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
     "UnsupportedVideoError",
+    "ViewError",
     "WindowError",
 ]
 
@@ -172,6 +176,14 @@ class EmptyBufferError(DatasetError, LookupError):
 
 class ExampleError(DatasetError, ValueError):
     """An example does not fit the features it was declared to have."""
+
+
+class QueryError(DatasetError, ValueError):
+    """A condition on episodes cannot be understood, or names what does not exist."""
+
+
+class ViewError(DatasetError, ValueError):
+    """A saved view is not there, or was saved from another state of its dataset."""
 
 
 class CacheError(DatasetError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -10,6 +9,7 @@ import imagecodecs
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.image_headers import ImageSize, has_palette, read_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     Pixels = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.float32]
 
 __all__ = [
+    "Box",
+    "Fit",
     "ImageSize",
     "Layout",
+    "box_of",
     "decode_image",
     "decode_images",
     "encode_jpeg",
@@ -36,10 +39,10 @@ __all__ = [
 Layout = Literal["chw", "hwc"]
 """Order of the axes of an image: channels first or channels last."""
 
-_MOST_PIXELS = 2**26
-"""67 million, eight times 4K: more is taken for a corrupt or hostile header."""
+Fit = Literal["stretch", "pad"]
+"""How an image of other proportions fills a size: by changing them, or with black bars."""
+
 _PIXEL_TYPES = frozenset(["uint8", "uint16", "int32", "float32"])
-_PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}
 
 
 def image_shape(height: int, width: int, channels: int, layout: Layout) -> tuple[int, int, int]:
@@ -47,26 +50,63 @@ def image_shape(height: int, width: int, channels: int, layout: Layout) -> tuple
     return (channels, height, width) if layout == "chw" else (height, width, channels)
 
 
-class ImageSize(NamedTuple):
-    """Shape of a decoded picture."""
+class Box(NamedTuple):
+    """Where an image lies inside a larger one, between bars."""
 
-    height: int
-    width: int
-    channels: int
-    """1 for grey and depth, 3 for colour; opacity does not count."""
+    outer: tuple[int, int]
+    """Height and width of the whole, with the bars."""
+    top: int
+    left: int
+    size: tuple[int, int]
+    """Height and width of the image itself."""
+
+    def inside(self, images: NDArray[Any], layout: Layout) -> NDArray[Any]:
+        """Return the part of images that lies in the box, as a view."""
+        rows = slice(self.top, self.top + self.size[0])
+        columns = slice(self.left, self.left + self.size[1])
+        return images[..., rows, columns] if layout == "chw" else images[..., rows, columns, :]
+
+    def padded(self, image: NDArray[Any], layout: Layout) -> NDArray[Any]:
+        """Return an image of the box's size with its bars."""
+        if self.size == self.outer:
+            return image
+        channels = image.shape[0 if layout == "chw" else 2]
+        whole = np.zeros(image_shape(*self.outer, channels, layout), image.dtype)
+        self.inside(whole, layout)[...] = image
+        return whole
+
+
+def box_of(stored: tuple[int, ...], size: tuple[int, int], fit: Fit) -> Box:
+    """Return where an image lies when it fills a size.
+
+    Args:
+        stored: Height and width of the image.
+        size: Height and width that it is brought to.
+        fit: ``"stretch"`` fills all of it. ``"pad"`` keeps the proportions, to the nearest pixel,
+            with the image in the middle.
+    """
+    if fit == "stretch":
+        return Box(size, 0, 0, size)
+    (height, width), (own_height, own_width) = size, stored
+    # Whole numbers, so that the box is the same on every machine: the side that fits first is full.
+    if own_height * width >= own_width * height:
+        inner = (height, max(1, (2 * own_width * height + own_height) // (2 * own_height)))
+    else:
+        inner = (max(1, (2 * own_height * width + own_width) // (2 * own_width)), width)
+    return Box(size, (height - inner[0]) // 2, (width - inner[1]) // 2, inner)
 
 
 def image_size(data: Encoded) -> ImageSize:
     """Return the shape that a picture will have, from its header alone.
 
     Raises:
-        CorruptFileError: The header is not of a PNG, JPEG, TIFF or WebP picture, is cut off, or has
-            an impossible size.
+        CorruptFileError: The header is not of a PNG, JPEG, TIFF, WebP, GIF or BMP picture, is cut
+            off, or has an impossible size.
     """
-    return _header(data)[1]
+    return read_header(data)[1]
 
 
-def decode_image(data: Encoded, *, alpha: bool = False) -> Pixels:
+def decode_image(data: Encoded, *, alpha: bool | None = False) -> Pixels:
     """Return a picture as an array, ``(H, W, C)``.
 
     Grey and depth have one channel, colour has three, red first. Transparency is dropped and
@@ -75,24 +115,27 @@ def decode_image(data: Encoded, *, alpha: bool = False) -> Pixels:
     TIFF, int32 and float32 TIFF.
 
     Args:
-        data: A PNG, JPEG, TIFF or WebP picture.
+        data: A PNG, JPEG, TIFF, WebP, GIF or BMP picture. A GIF is always in colour; of several
+            pictures, the first one counts.
         alpha: Whether colour has a fourth channel, its opacity, as ``PIL.Image.convert("RGBA")``
-            does: a picture without transparency is opaque.
+            does: a picture without transparency is opaque. None leaves it to the picture: grey
+            and colour have one more channel if there is transparency.
 
     Raises:
         CorruptFileError: The picture cannot be decoded. The message says why, but not which
             picture it is: only the caller knows.
     """
-    name, size = _header(data)
+    name, size = read_header(data)
     try:
         pixels = _DECODERS[name](data if isinstance(data, bytes) else bytes(data))
     except Exception as error:  # each codec has an error of its own, and some raise ValueError
         raise CorruptFileError(f"The {name} picture cannot be decoded: {error}.") from error
-    pixels = _with_alpha(pixels) if alpha and size.channels == 3 else _opaque(pixels)
+    if alpha is not None:
+        pixels = _with_alpha(pixels) if alpha and size.channels == 3 else _opaque(pixels)
     if pixels.ndim == 2:
         pixels = pixels[..., np.newaxis]
-    if alpha and size.channels == 3:
-        size = size._replace(channels=4)
+    if (alpha is None and pixels.shape[2] in (2, 4)) or (alpha and size.channels == 3):
+        size = size._replace(channels=size.channels + 1)
     if pixels.shape != size or pixels.dtype.name not in _PIXEL_TYPES:
         raise CorruptFileError(
             f"The {name} picture decodes to {pixels.dtype} pixels of shape {pixels.shape}; "
@@ -172,115 +215,6 @@ def _plain(pixels: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(pixels[..., 0] if grey else pixels)
 
 
-# --- headers ------------------------------------------------------------------------------------
-
-
-def _header(data: Encoded) -> tuple[str, ImageSize]:
-    """Return the format of a picture, and its size if that is plausible."""
-    start = bytes(data[:16])
-    found = next((kind for kind in _HEADERS if start.startswith(kind[1])), None)
-    if found is None:
-        raise CorruptFileError(
-            f"The {len(data)} bytes are not a PNG, JPEG, TIFF or WebP picture: "
-            f"they begin with {start[:8].hex(' ') or 'nothing'}."
-        )
-    name, _, read_size = found
-    try:
-        size = read_size(data)
-    except (struct.error, IndexError, KeyError) as error:
-        raise CorruptFileError(f"The header of the {name} picture is cut off or wrong.") from error
-    pixels = size.height * size.width
-    highest = min(_MOST_PIXELS, len(data) * _HIGHEST_RATIO.get(name, _MOST_PIXELS))
-    if not 0 < pixels <= highest or min(size) <= 0:
-        raise CorruptFileError(
-            f"The {name} picture of {len(data)} bytes claims {size.width} x {size.height} pixels."
-        )
-    return name, size
-
-
-def _png_size(data: Encoded) -> ImageSize:
-    width, height, _, colour = struct.unpack_from(">II2B", data, 16)
-    return ImageSize(height, width, _PNG_CHANNELS[colour])
-
-
-def _jpeg_size(data: Encoded) -> ImageSize:
-    size: ImageSize | None = None
-    offset = 2
-    while True:
-        marker, kind, length = struct.unpack_from(">BBH", data, offset)
-        if marker != 0xFF:
-            raise CorruptFileError("The JPEG picture has bytes between its segments.")
-        if kind == 0xFF:  # padding
-            offset += 1
-            continue
-        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width, components = struct.unpack_from(">HHB", data, offset + 5)
-            size = ImageSize(height, width, 1 if components == 1 else 3)
-        offset += 2 + length
-        if kind == 0xDA:
-            break
-    # libjpeg fills in grey for missing data. Inside a scan, these two bytes mean the end and
-    # nothing else.
-    if size is None or bytes(data[offset:]).rfind(b"\xff\xd9") < 0:
-        raise CorruptFileError("The JPEG picture is cut off.")
-    return size
-
-
-def _tiff_size(data: Encoded) -> ImageSize:
-    tags = _tiff_tags(data)
-    stored_bits = len(data) * 8 if tags.get(259, 1) == 1 else _MOST_PIXELS
-    if tags.get(277, 1) > 4 or tags[256] * tags[257] > stored_bits:
-        raise CorruptFileError(
-            f"The TIFF picture of {len(data)} bytes claims {tags[256]} x {tags[257]} pixels "
-            f"of {tags.get(277, 1)} channels."
-        )
-    colour = tags.get(262) == _TIFF_PALETTE or tags.get(277, 1) >= 3
-    return ImageSize(tags[257], tags[256], 3 if colour else 1)
-
-
-def _tiff_tags(data: Encoded) -> dict[int, int]:
-    """Return those tags of the first directory that hold one small number."""
-    order = "<" if bytes(data[:2]) == b"II" else ">"
-    (directory,) = struct.unpack_from(order + "I", data, 4)
-    (count,) = struct.unpack_from(order + "H", data, directory)
-    tags: dict[int, int] = {}
-    for entry in range(directory + 2, directory + 2 + 12 * count, 12):
-        tag, kind = struct.unpack_from(order + "HH", data, entry)
-        if kind in (3, 4):
-            (tags[tag],) = struct.unpack_from(order + ("H" if kind == 3 else "I"), data, entry + 8)
-    return tags
-
-
-def _webp_size(data: Encoded) -> ImageSize:
-    kind = bytes(data[12:16])
-    if kind == b"VP8X":  # extended: three bytes each, less one
-        width = int.from_bytes(data[24:27], "little") + 1
-        height = int.from_bytes(data[27:30], "little") + 1
-    elif kind == b"VP8L":  # lossless: fourteen bits each, less one
-        (bits,) = struct.unpack_from("<I", data, 21)
-        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    else:
-        width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", data, 26))
-    return ImageSize(height, width, 3)
-
-
-_HEADERS: tuple[tuple[str, bytes, Callable[[Encoded], ImageSize]], ...] = (
-    ("PNG", b"\x89PNG\r\n\x1a\n", _png_size),
-    ("JPEG", b"\xff\xd8\xff", _jpeg_size),
-    ("TIFF", b"II*\0", _tiff_size),
-    ("TIFF", b"MM\0*", _tiff_size),
-    ("WebP", b"RIFF", _webp_size),
-)
-
-_HIGHEST_RATIO = {"PNG": 8 * 1040, "JPEG": 2048}
-"""Pixels that one byte can stand for: Deflate packs 1 to 1032 and a PNG pixel has a bit or more;
-a JPEG block of 64 pixels has a bit or more."""
-_TIFF_PALETTE = 3
-
-
-# --- pixels -------------------------------------------------------------------------------------
-
-
 def _decode_png(data: bytes) -> NDArray[Any]:
     pixels: NDArray[Any] = imagecodecs.png_decode(data)
     return pixels
@@ -292,7 +226,7 @@ def _decode_jpeg(data: bytes) -> NDArray[Any]:
 
 
 def _decode_tiff(data: bytes) -> NDArray[Any]:
-    palette = _tiff_tags(data).get(262) == _TIFF_PALETTE
+    palette = has_palette(data)
     pixels: NDArray[Any] = imagecodecs.tiff_decode(data, asrgb=palette)
     return pixels.astype(np.uint8) * np.uint8(255) if pixels.dtype == np.bool_ else pixels
 
@@ -302,11 +236,25 @@ def _decode_webp(data: bytes) -> NDArray[Any]:
     return pixels
 
 
+def _decode_gif(data: bytes) -> NDArray[Any]:
+    pixels: NDArray[Any] = imagecodecs.gif_decode(data, index=0)
+    return pixels
+
+
+def _decode_bmp(data: bytes) -> NDArray[Any]:
+    pixels: NDArray[Any] = imagecodecs.bmp_decode(data)
+    if pixels.ndim == 3 and image_size(data).channels == 1:
+        return np.ascontiguousarray(pixels[..., 0])
+    return pixels
+
+
 _DECODERS: dict[str, Callable[[bytes], NDArray[Any]]] = {
     "PNG": _decode_png,
     "JPEG": _decode_jpeg,
     "TIFF": _decode_tiff,
     "WebP": _decode_webp,
+    "GIF": _decode_gif,
+    "BMP": _decode_bmp,
 }
 
 

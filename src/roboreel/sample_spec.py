@@ -6,9 +6,10 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from roboreel.errors import WindowError
+from roboreel.image import Fit
 from roboreel.window import Window
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ class SampleSpec:
         windows: Windows by feature; ``range(16)`` is short for ``Window(frames=range(16))``.
         image_size: Height and width to scale images to; None keeps the stored size.
         layout: Order of the axes of images: ``"chw"`` or ``"hwc"``.
+        fit: How an image of other proportions fills ``image_size``: ``"stretch"`` changes its
+            proportions; ``"pad"`` keeps them, with equal black bars on both sides.
 
     Raises:
         WindowError: The offsets of a window are not integers, or there are none.
         TypeError: An argument has the wrong type.
-        ValueError: The image size is not positive, or the layout is unknown.
+        ValueError: The image size is not positive, or the layout or fit is unknown.
 
     Examples:
         >>> SampleSpec("observation.state", {"action": range(16)}, image_size=(224, 224))
@@ -48,6 +51,7 @@ class SampleSpec:
     """Read-only."""
     image_size: tuple[int, int] | None
     layout: Layout
+    fit: Fit
 
     def __init__(
         self,
@@ -55,17 +59,22 @@ class SampleSpec:
         windows: Windows | None = None,
         image_size: Sequence[int] | None = None,
         layout: Layout = "chw",
+        fit: Fit = "stretch",
     ) -> None:
         if layout not in _LAYOUTS:
             raise ValueError(f"layout is 'chw' or 'hwc', not {layout!r}.")
+        if fit not in get_args(Fit):
+            raise ValueError(f"fit is 'stretch' or 'pad', not {fit!r}.")
         put = object.__setattr__
         put(self, "features", None if features is None else _check_names(features))
         put(self, "windows", _NO_WINDOWS if not windows else _check_windows(windows))
         put(self, "image_size", None if image_size is None else _check_size(image_size))
         put(self, "layout", layout)
+        put(self, "fit", fit)
 
     def __hash__(self) -> int:
-        return hash((self.features, frozenset(self.windows.items()), self.image_size, self.layout))
+        windows = frozenset(self.windows.items())
+        return hash((self.features, windows, self.image_size, self.layout, self.fit))
 
     def __repr__(self) -> str:
         fields = {
@@ -73,12 +82,14 @@ class SampleSpec:
             "windows": dict(self.windows) or None,
             "image_size": self.image_size,
             "layout": self.layout,
+            "fit": None if self.fit == "stretch" else self.fit,
         }
         given = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
         return f"SampleSpec({', '.join(given)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SampleSpec, (self.features, dict(self.windows), self.image_size, self.layout)
+        parts = (self.features, dict(self.windows), self.image_size, self.layout, self.fit)
+        return SampleSpec, parts
 
 
 def spec_of(

@@ -97,6 +97,7 @@ class ThreadPool:
     ) -> Job[Result]:
         """Have a call made, and return at once."""
         job = Job(partial(function, *arguments, **keywords))
+        self._unused = False
         self._jobs.put(job)
         if len(self._workers) < self.threads:
             unfinished = next(self._submitted) - sum(worker.finished for worker in self._workers)
@@ -118,6 +119,8 @@ class ThreadPool:
 
         An interrupt may strike here too: call it again. A later call of `submit` starts new threads.
         """
+        if self._unused:
+            return  # At the exit of the interpreter, when what follows may be gone already.
         _dismiss(self._jobs)
         for worker in self._workers:
             worker.wait()
@@ -131,6 +134,7 @@ class ThreadPool:
         self.close()
 
     def _begin_anew(self) -> None:
+        self._unused = True
         self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
         self._workers: list[_Worker] = []
         self._submitted = count(1)  # Increments in C, so that threads can share it.

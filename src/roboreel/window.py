@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,7 +16,11 @@ from roboreel.errors import WindowError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Window", "window_rows"]
+__all__ = ["At", "Window", "window_rows"]
+
+At: TypeAlias = Literal["exact", "nearest", "previous", "linear"]
+"""What stands for a moment between two frames: nothing, the nearer frame, the frame before it, or
+values in proportion between the two."""
 
 # Added to any row number, such an offset stays far from the limits of int64.
 _MAX_OFFSET = 2**31
@@ -35,14 +39,23 @@ class Window:
         Window(frames=range(0, 50))
         >>> Window(seconds=(-0.1, 0.0)).offsets(fps=30)
         array([-3,  0])
+        >>> Window(seconds=(-0.1, 0.0), at="nearest").offsets(fps=24)
+        array([-2,  0])
     """
 
     frames: Iterable[int] | None = None
     """Offsets in frames: 0 is the anchor, negative offsets are before it. Kept as a tuple."""
     seconds: Iterable[float] | None = None
-    """Offsets in seconds, each a multiple of ``1 / fps``. Kept as a tuple."""
+    """Offsets in seconds; multiples of ``1 / fps``, unless ``at`` is given. Kept as a tuple."""
     tolerance_s: float = 1e-4
-    """How far an offset in seconds may be from its frame."""
+    """How far an offset in seconds may be from a frame and still be that frame."""
+    at: At = "exact"
+    """What stands for a moment between two frames, for a dataset of another rate. ``"exact"``
+    refuses it. Of two frames that are equally near, the earlier one is taken. ``"linear"`` is for
+    floating-point features."""
+    rotations: Literal["nearest", "linear"] = "nearest"
+    """How elements that are angles or parts of quaternions, by their names, are taken with
+    ``at="linear"``: halfway between 359 and 1 degrees is not 180."""
 
     def __post_init__(self) -> None:
         if (self.frames is None) == (self.seconds is None):
@@ -50,6 +63,7 @@ class Window:
                 "A window has offsets either in frames or in seconds: write "
                 "Window(frames=range(16)) or Window(seconds=(-0.1, 0.0))."
             )
+        self._check_at()
         tolerance_s = _check_second(self.tolerance_s, "tolerance_s")
         if tolerance_s < 0:
             raise WindowError(f"tolerance_s is {tolerance_s}: give zero or more seconds.")
@@ -71,28 +85,62 @@ class Window:
             short = len(frames) > 2 and frames == tuple(run)
             return f"Window(frames={run if short else frames})"
         tolerance = "" if self.tolerance_s == 1e-4 else f", tolerance_s={self.tolerance_s}"
-        return f"Window(seconds={self.seconds}{tolerance})"
+        at = "" if self.at == "exact" else f", at={self.at!r}"
+        rotations = "" if self.rotations == "nearest" else f", rotations={self.rotations!r}"
+        return f"Window(seconds={self.seconds}{tolerance}{at}{rotations})"
 
     def offsets(self, fps: float) -> NDArray[np.int64]:
         """Return the offsets in frames, ``(T,)``, in the order they were given.
 
         Raises:
-            WindowError: An offset in seconds falls between two frames.
+            WindowError: An offset in seconds falls between two frames, and ``at`` does not say
+                which of them to take.
+        """
+        offsets, fractions = self.places(fps)
+        if fractions.any():
+            raise WindowError(
+                f"{self!r} falls between frames at {fps:g} fps, and values are not interpolated "
+                "here. Use at='nearest' or at='previous'."
+            )
+        return offsets
+
+    def places(self, fps: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the offsets in frames ``(T,)``, and how far on to the next frame each one is.
+
+        The second is ``(T,)``, in ``[0, 1)``, and 0 unless ``at`` is ``"linear"``.
+
+        Raises:
+            WindowError: An offset in seconds falls between two frames, and ``at`` is ``"exact"``.
         """
         if self.seconds is None:
-            return np.array(self.frames, dtype=np.int64)
+            return np.array(self.frames, dtype=np.int64), np.zeros(len(self))
         if not (math.isfinite(fps) and fps > 0):
             raise WindowError(f"Offsets in seconds need a rate: fps is {fps}.")
         seconds = np.array(self.seconds, dtype=np.float64)
-        nearest = np.rint(seconds * fps)
+        wanted = seconds * fps
+        nearest = np.rint(wanted)
         between = np.abs(seconds - nearest / fps) > self.tolerance_s
-        if between.any():
+        if self.at == "exact" and between.any():
             raise WindowError(_describe_between(seconds[between], nearest[between] / fps, fps))
-        if np.abs(nearest).max() > _MAX_OFFSET:
+        before = np.floor(wanted)
+        between_frame = np.ceil(wanted - 0.5) if self.at == "nearest" else before
+        offsets = np.where(between, between_frame, nearest)
+        if np.abs(offsets).max() > _MAX_OFFSET:
             raise WindowError(
                 f"{self!r} reaches further than {_MAX_OFFSET:,} frames at {fps:g} fps."
             )
-        return nearest.astype(np.int64)
+        linear = between & (self.at == "linear")
+        return offsets.astype(np.int64), np.where(linear, wanted - before, 0.0)
+
+    def _check_at(self) -> None:
+        if self.at not in get_args(At):
+            raise WindowError(f"at is {self.at!r}: give one of {', '.join(get_args(At))}.")
+        if self.at != "exact" and self.seconds is None:
+            raise WindowError(f"at={self.at!r} is for offsets in seconds: frames are exact.")
+        if self.rotations not in ("nearest", "linear"):
+            raise WindowError(f"rotations is {self.rotations!r}: give 'nearest' or 'linear'.")
+        if self.rotations == "linear" and self.at != "linear":
+            raise WindowError("rotations='linear' goes with at='linear'.")
 
 
 def window_rows(
@@ -165,5 +213,6 @@ def _describe_between(
     listed = ", ".join(pairs[:5]) + (f" and {len(pairs) - 5} more" if len(pairs) > 5 else "")
     return (
         f"Between two frames at {fps:g} fps: {listed}. "
-        "Give multiples of 1 / fps, or count in frames: Window(frames=…)."
+        "Give multiples of 1 / fps, say what to take with at='nearest', or count in frames: "
+        "Window(frames=…)."
     )

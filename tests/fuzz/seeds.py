@@ -235,6 +235,7 @@ def texts(_: Path) -> Iterator[bytes]:
         "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
         "videos/{video_key}/chunk-{episode_chunk:03d}/x.mp4",
         "hf://datasets/owner/name@main",
+        "length > p95(length) and not task contains 'cube' or x in (1, -2.5)",
         "v3.0",
     ):
         yield text.encode()

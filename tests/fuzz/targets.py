@@ -15,6 +15,7 @@ from roboreel.check.baseline import read_baseline
 from roboreel.commit import Workshop, finish_commit
 from roboreel.dataset.cache.manifest import CacheManifest
 from roboreel.dataset.episode_numbers import parse_episodes
+from roboreel.dataset.query import parse as parse_condition
 from roboreel.errors import DatasetError
 from roboreel.format.hub import parse_hub_url
 from roboreel.format.info import read_info
@@ -216,6 +217,7 @@ def parse_text(data: bytes) -> None:
         lambda: parse_size(text),
         lambda: len(parse_episodes(text)) if len(text) < 12 else 0,
         lambda: parse_hub_url(text),
+        lambda: parse_condition(text),
         lambda: check_template(text, ["chunk_index"], {"video_key": "k"}, info_path=path),
     ):
         with suppress(*TYPED):

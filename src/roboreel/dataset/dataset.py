@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.dataset.described import Described
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.notebook import to_html
-from roboreel.dataset.opened import Opened, find_manifest
 from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.format.statistics import read_stats
-from roboreel.memory.budget import parse_size, process_budget
+from roboreel.memory.budget import process_budget
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import spec_of
 
@@ -27,55 +27,18 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.cache import Picture
     from roboreel.dataset.episodes import Episode
+    from roboreel.dataset.opened import Opened
     from roboreel.dataset.plan import Selection
     from roboreel.dataset.reader import Reader
-    from roboreel.findings import Finding
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
-    from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
-__all__ = ["Dataset", "open_dataset"]
+__all__ = ["Dataset"]
 
 
-def open_dataset(
-    path: str | os.PathLike[str],
-    *,
-    memory: int | str | None = None,
-    decode_threads: int | None = None,
-    cache: str | os.PathLike[str] | None = None,
-) -> Dataset:
-    """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
-
-    Only metadata is read: no data or video file is opened, and nothing is written.
-
-    Args:
-        path: The folder that holds ``meta/info.json``; or ``hf://datasets/owner/name[@revision]``,
-            for a dataset that was downloaded before.
-        memory: Limit of the memory budget, such as ``"2GB"``. Process-wide; the latest call wins.
-            Default 512 MiB.
-        decode_threads: Threads that decode images; one per core by default.
-        cache: A training cache of this dataset, made by `Dataset.materialize`. What it holds is
-            read from its mapped shards, and images have its size unless you ask for another.
-
-    Raises:
-        NotADatasetError: There is no dataset at this path.
-        UnsupportedVersionError: Its version is not supported.
-        MetadataError: A metadata file cannot be understood.
-        CacheError: The cache does not exist, or was made from another state of the dataset.
-    """
-    if memory is not None:
-        process_budget().limit_bytes = parse_size(memory)
-    opened = Opened(
-        find_manifest(path), decode_threads, None if cache is None else Path(cache).expanduser()
-    )
-    if cache is not None:
-        _ = opened.reader  # A cache that does not fit is refused now, not at the first read.
-    return Dataset(opened)
-
-
-class Dataset:
+class Dataset(Described):
     """A LeRobot dataset, or a view of some of its episodes. It never changes a file.
 
     Samples are numbered ``0 … len - 1``: the frames of the episodes, in the order in which the
@@ -84,39 +47,9 @@ class Dataset:
     """
 
     def __init__(self, opened: Opened, positions: NDArray[np.int64] | None = None) -> None:
-        self.manifest = opened.manifest
+        super().__init__(opened.manifest)
         self._opened = opened
         self._positions = positions
-
-    @property
-    def path(self) -> Path:
-        """The dataset's folder."""
-        return self.manifest.root
-
-    @property
-    def fps(self) -> float:
-        """Frames per second."""
-        return self.manifest.fps
-
-    @property
-    def version(self) -> str:
-        """LeRobot's name of its layout: ``v2.0``, ``v2.1`` or ``v3.0``."""
-        return self.manifest.version
-
-    @property
-    def robot_type(self) -> str | None:
-        """The robot that recorded it, if the metadata says so."""
-        return self.manifest.robot_type
-
-    @property
-    def features(self) -> Mapping[str, Feature]:
-        """The features of every frame, by name."""
-        return self.manifest.features
-
-    @property
-    def cameras(self) -> tuple[str, ...]:
-        """Names of the features whose values are images."""
-        return self.manifest.cameras
 
     @cached_property
     def tasks(self) -> Mapping[int, str]:
@@ -127,16 +60,6 @@ class Dataset:
             return tasks
         texts = table.task_texts_of(self._selection.positions)
         return {number: text for number, text in tasks.items() if text in texts}
-
-    @property
-    def subtasks(self) -> Mapping[int, str]:
-        """Subtask texts by subtask number; of a view too, all of the dataset."""
-        return self.manifest.subtasks
-
-    @property
-    def problems(self) -> tuple[Finding, ...]:
-        """Inconsistencies in the metadata; empty for a sound dataset. Each prints as a sentence."""
-        return self.manifest.problems
 
     @cached_property
     def episodes(self) -> Episodes:
@@ -291,6 +214,79 @@ class Dataset:
         kept = [episode.position for episode in self.episodes if keep(episode)]
         return self._view(np.asarray(kept, dtype=np.int64))
 
+    def where(self, condition: str) -> Dataset:
+        """Return a view of the episodes for which a condition is true.
+
+        Conditions are over the columns of the episode table: ``episode``, ``length`` in frames,
+        ``task``, and every column of `Episodes.metadata`. Quantiles, as in ``length < p95(length)``,
+        are those of this view. docs/choosing.md has the grammar.
+
+        Args:
+            condition: Such as ``"length > 60 and success and task contains 'cube'"``.
+
+        Raises:
+            QueryError: The condition cannot be understood, or names a column that does not exist.
+        """
+        from roboreel.dataset.query import column_of, evaluate, parse
+
+        positions = self._selection.positions
+        kept = evaluate(parse(condition), len(positions), partial(column_of, self))
+        return self._view(positions[kept])
+
+    def split(
+        self,
+        shares: Mapping[str, float],
+        *,
+        by: str | Sequence[str] | None = None,
+        stratify: str | Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> dict[str, Dataset]:
+        """Return views that share out the episodes, such as ``{"train": 0.9, "val": 0.1}``.
+
+        Hashes decide, so every process gets the same parts. An episode is identified by its tasks
+        and its length, or by the column ``by``, not by its number. It stays in its part whatever is
+        added or removed; with ``stratify``, as long as episodes are only appended.
+
+        Args:
+            shares: A share for each part; together they are 1. Shares hold on average.
+            by: A column, or several, whose episodes stay together, such as ``"scene"``.
+            stratify: A column, or several; each of its values is shared out by itself, and exactly.
+            seed: Another seed gives other parts.
+
+        Raises:
+            ValueError: The shares are not positive, or do not add up to 1.
+            QueryError: A column does not exist.
+        """
+        from roboreel.dataset.splitting import split_positions
+
+        parts = split_positions(self, shares, by=by, stratify=stratify, seed=seed)
+        return {name: self._view(positions) for name, positions in parts.items()}
+
+    def to_arrow(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
+        """Return numbers and texts as a `pyarrow.Table`, a row for each sample, in memory.
+
+        A feature of several values is a list of fixed size. ``"task"`` is a column of texts.
+
+        Args:
+            features: Names of columns. Default: all features but cameras, and ``"task"``.
+
+        Raises:
+            FeatureNotFoundError: A feature does not exist, or is a camera.
+        """
+        from roboreel.dataset.tables import table_of
+
+        return table_of(self, features)
+
+    def to_pandas(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
+        """Return numbers and texts as a `pandas.DataFrame`; see `to_arrow`. Needs pandas."""
+        return self.to_arrow(features).to_pandas()
+
+    def to_polars(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
+        """Return numbers and texts as a `polars.DataFrame`; see `to_arrow`. Needs polars."""
+        from importlib import import_module
+
+        return import_module("polars").from_arrow(self.to_arrow(features))
+
     def materialize(
         self,
         path: str | os.PathLike[str],
@@ -315,6 +311,7 @@ class Dataset:
             CacheError: A pattern matches no camera, or the folder holds other files.
         """
         from roboreel.dataset.cache.build import materialize
+        from roboreel.dataset.opening import open_dataset
 
         root = Path(path).expanduser()
         materialize(self, root, cameras, on_rows=on_rows)
@@ -328,6 +325,8 @@ class Dataset:
         return to_html(str(self.path), self._summary, self.features)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from roboreel.dataset.opening import reopen
+
         # A path and a bit per episode: each worker reads the metadata itself.
         bits = None
         if self._positions is not None:
@@ -335,7 +334,7 @@ class Dataset:
             chosen[self._positions] = True
             bits = np.packbits(chosen)
         settings = {**self._settings, "memory": process_budget().limit_bytes}
-        return _reopen, (self.path, settings, bits)
+        return reopen, (self.path, settings, bits)
 
     def _view(self, positions: NDArray[np.int64] | None) -> Dataset:
         return Dataset(self._opened, positions)
@@ -371,11 +370,3 @@ class Dataset:
         if len(outside):
             number = int(self.manifest.episodes.number[outside[0]])
             raise self.episodes.missing(number)
-
-
-def _reopen(path: Path, settings: Mapping[str, Any], bits: NDArray[np.uint8] | None) -> Dataset:
-    dataset = open_dataset(path, **settings)
-    if bits is None:
-        return dataset
-    chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)
-    return dataset._view(np.flatnonzero(chosen))

@@ -15,7 +15,9 @@ from roboreel.sample_spec import spec_of
 from roboreel.schema import describe_episodes
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec
     from roboreel.stats import FeatureStats
+    from roboreel.video.encoding import Encoding
 
 __all__ = ["Episode", "Episodes"]
 
@@ -118,6 +121,31 @@ class Episode:
         """Yield the images of a camera one at a time; memory does not grow with the length."""
         spec = spec_of(camera, None, image_size, layout)
         return self.dataset._reader.stream(camera, self.position, spec)
+
+    def to_video(
+        self,
+        path: str | os.PathLike[str],
+        camera: str | None = None,
+        *,
+        encoding: Encoding | None = None,
+    ) -> Path:
+        """Write the images of a camera to an MP4 file, and return its path.
+
+        Packets are copied, so that nothing is lost, where they can be: from a clip that starts at a
+        keyframe. An existing file is replaced.
+
+        Args:
+            path: Where to write, outside the dataset's folder.
+            camera: Which camera; may be left out if there is only one.
+            encoding: Encode the images again in this way, instead of copying.
+
+        Raises:
+            EncodingError: The packets cannot be copied, and no encoding was given.
+            FeatureNotFoundError: There is no such camera, or there are several.
+        """
+        from roboreel.dataset.episode_video import write_episode_video
+
+        return write_episode_video(self, path, camera, encoding)
 
     def __repr__(self) -> str:
         return (

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.image import decode_image, decode_images, image_shape
+from roboreel.image import box_of, decode_image, decode_images, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.sample_spec import SampleSpec
 from roboreel.threads import ThreadPool
 from roboreel.video.scale import scale_picture
 
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
-    from roboreel.sample_spec import SampleSpec
     from roboreel.video.reader import ClipRequest
 
 __all__ = ["Images"]
@@ -60,7 +61,7 @@ class Images:
             ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8; for depth, metres as float32 from video, or
             the stored values from pictures.
         """
-        if self._is_cached(camera, spec.image_size):
+        if self._is_cached(camera, spec):
             assert self._cache is not None
             return self._cache.images(camera, rows, layout=spec.layout, pool=self._pool)
         if self._manifest.features[camera].dtype == "video":
@@ -77,23 +78,26 @@ class Images:
         """Yield the images of the episode at a position one by one, in bounded memory."""
         table = self._manifest.episodes
         start, length = int(table.start[episode]), int(table.length[episode])
-        if self._is_cached(camera, spec.image_size):
+        if self._is_cached(camera, spec):
             for row in range(start, start + length):
                 yield self.read(camera, np.asarray([row]), np.asarray([episode]), spec)[0]
             return
         if self._manifest.features[camera].dtype == "video":
             request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
             depth = self._manifest.features[camera].depth
-            yield from self._videos.stream(
-                request, size=spec.image_size, layout=spec.layout, depth=depth
-            )
+            stored = self._videos.table(request.path).coding.image_size
+            box = box_of(stored, spec.image_size or stored, spec.fit)
+            for image in self._videos.stream(
+                request, size=box.size, layout=spec.layout, depth=depth
+            ):
+                yield box.padded(image, spec.layout)
             return
         for row in range(start, start + length):
             yield self._read_pictures(camera, np.asarray([row]), spec)[0]
 
     def path(self, camera: str) -> str:
         """Return in words how a camera is read."""
-        if self._is_cached(camera, None):
+        if self._is_cached(camera, SampleSpec()):
             return "training cache, mapped"
         if self._manifest.features[camera].dtype == "video":
             return f"video, decoded from the packets it needs{self._describe_demuxed(camera)}"
@@ -107,12 +111,15 @@ class Images:
         count = sum(root / files[file] in demuxed for file in range(len(files)))
         return f"; {count} files by FFmpeg's demuxer, which is slower" if count else ""
 
-    def _is_cached(self, camera: str, size: tuple[int, int] | None) -> bool:
+    def _is_cached(self, camera: str, spec: SampleSpec) -> bool:
         """Whether the cache holds a camera in this size; other sizes are read from the source."""
         if self._cache is None or camera not in self._cache.manifest.cameras:
             return False
-        stored = self._cache.manifest.cameras[camera].size
-        return size is None or size == (stored or self._manifest.features[camera].shape[:2])
+        size = spec.image_size
+        source = self._manifest.features[camera].shape[:2]
+        stored = self._cache.manifest.cameras[camera].size or source
+        # What a cache holds is stretched, which is the same only in the same proportions.
+        return size is None or (size == stored and box_of(source, size, spec.fit).size == size)
 
     def _read_pictures(
         self, camera: str, rows: NDArray[np.int64], spec: SampleSpec
@@ -141,8 +148,11 @@ class Images:
         images = self._batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
 
         def scale(picture: bytes, out: NDArray[Any]) -> None:
-            scaled = scale_picture(decode_image(picture, alpha=alpha), size)
-            out[...] = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
+            pixels = decode_image(picture, alpha=alpha)
+            box = box_of(pixels.shape[:2], size, spec.fit)
+            scaled = scale_picture(pixels, box.size)
+            placed = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
+            out[...] = box.padded(placed, layout)
 
         list(self._pool.map(scale, pictures, images))
         return images
@@ -185,7 +195,16 @@ class Images:
         plan = self._videos.plan(requests)
         height, width = spec.image_size or self._video_size(camera, plan.image_sizes)
         out = self._batch(len(rows), (height, width, channels), dtype, layout)
-        self._videos.read(plan, out, layout=layout, depth=feature.depth)
+        boxes = {
+            path: box_of(stored, (height, width), spec.fit)
+            for path, stored in plan.image_sizes.items()
+        }
+        if any(box.size != box.outer for box in boxes.values()):
+            out[...] = 0
+        for box in set(boxes.values()):
+            jobs = [job for job in plan.jobs if boxes[job.path] == box]
+            inside = box.inside(out, layout)
+            self._videos.read(replace(plan, jobs=jobs), inside, layout=layout, depth=feature.depth)
         return out
 
     def _requests(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.members import Member
     from roboreel.schema import Feature
 
 __all__ = ["Blend", "blend_features"]
@@ -81,7 +81,7 @@ class Blend:
 
 
 def blend_features(
-    datasets: Sequence[Dataset], features: Mapping[str, str | Sequence[str | None]] | None
+    datasets: Sequence[Member], features: Mapping[str, str | Sequence[str | None]] | None
 ) -> dict[str, Blend]:
     """Return the features of a mixture: those named, or those that all datasets have.
 
@@ -92,7 +92,7 @@ def blend_features(
     return {name: _blend(name, owns, datasets) for name, owns in _names(datasets, features).items()}
 
 
-def _blend(name: str, owns: tuple[str | None, ...], datasets: Sequence[Dataset]) -> Blend:
+def _blend(name: str, owns: tuple[str | None, ...], datasets: Sequence[Member]) -> Blend:
     owned = [d.features[own] for d, own in zip(datasets, owns, strict=True) if own is not None]
     kinds = {"image" if feature.is_camera else feature.kind for feature in owned}
     shapes = {feature.value_shape for feature in owned if not feature.is_camera}
@@ -114,14 +114,18 @@ def _blend(name: str, owns: tuple[str | None, ...], datasets: Sequence[Dataset])
 
 
 def _names(
-    datasets: Sequence[Dataset], features: Mapping[str, str | Sequence[str | None]] | None
+    datasets: Sequence[Member], features: Mapping[str, str | Sequence[str | None]] | None
 ) -> dict[str, tuple[str | None, ...]]:
     """Return the name that each feature of the mixture has in each dataset."""
     if features is None:
         first, *others = datasets
         shared = [n for n in first.features if all(n in other.features for other in others)]
         return {name: (name,) * len(datasets) for name in shared}
-    names: dict[str, tuple[str | None, ...]] = {n: (n,) * len(datasets) for n in COUNTERS}
+    names: dict[str, tuple[str | None, ...]] = {
+        name: tuple(name if name in dataset.features else None for dataset in datasets)
+        for name in COUNTERS
+        if any(name in dataset.features for dataset in datasets)
+    }
     for name, given in features.items():
         owns = (given,) * len(datasets) if isinstance(given, str) else tuple(given)
         if len(owns) != len(datasets) or not any(owns):

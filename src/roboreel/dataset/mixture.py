@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.dataset.members import source_of
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
+from roboreel.dataset.sharing import check_normalize_by, share_stats
 from roboreel.errors import FeatureNotFoundError
 from roboreel.image import image_shape
 from roboreel.numbers import inside, positions, whole_numbers
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.dataset.dataset import Dataset
+    from roboreel.dataset.members import Member
     from roboreel.dataset.mixing import Blend
     from roboreel.dataset.normalize import Affine, Mode
+    from roboreel.dataset.sharing import NormalizeBy
     from roboreel.image import Layout
     from roboreel.sample_spec import Windows
     from roboreel.schema import Feature
@@ -42,11 +45,18 @@ class Mixture:
     the feature. ``"dataset_index"`` says which dataset each sample of a batch is from.
 
     Args:
-        weights: The share of each dataset in an epoch; they need not add up to 1.
+        weights: The share of each dataset in an epoch; they need not add up to 1. A
+            `roboreel.shards.Store` or a `ReplayBuffer` may stand beside datasets; statistics and
+            windows are for those that have them.
         features: Names in the mixture, each with the name that it has in all datasets, or with one
             name per dataset, None where a dataset lacks it. By default, the features that all
             datasets have.
-        normalize: How features are normalized, each dataset by its own statistics.
+        normalize: How features are normalized.
+        normalize_by: Whose statistics are used: those of each ``"dataset"`` (the default); of all
+            datasets of one ``"robot"`` in which the feature has the same element names, as it has
+            in one control mode; or of those that are given the same word,
+            ``{arm: "joints", hand: "poses"}``. Quantiles of a group are averages, as in
+            `roboreel.stats.merge_stats`.
 
     Examples:
         ``Mixture({arm: 0.7, humanoid: 0.3}, features={"action": "action",
@@ -60,22 +70,28 @@ class Mixture:
 
     def __init__(
         self,
-        weights: Mapping[Dataset, float],
+        weights: Mapping[Any, float],
         *,
         features: Mapping[str, str | Sequence[str | None]] | None = None,
         normalize: Mapping[str, Mode] | None = None,
+        normalize_by: NormalizeBy = "dataset",
     ) -> None:
         if not isinstance(weights, Mapping):
             raise TypeError(
                 f"A mixture takes weights by dataset, such as {{arm: 0.7, hand: 0.3}}: not "
                 f"{weights!r}."
             )
-        self.datasets = tuple(weights)
+        members: dict[Any, Member] = {given: source_of(given) for given in weights}
+        self.datasets: tuple[Member, ...] = tuple(members.values())
         self.weights = np.asarray(list(weights.values()), np.float64)
         _check_weights(self.datasets, self.weights)
         self._blends = blend_features(self.datasets, features)
         self._modes = dict(normalize or {})
         self._check_names(self._modes)
+        if isinstance(normalize_by, Mapping):
+            normalize_by = {members.get(given, given): word for given, word in normalize_by.items()}
+        check_normalize_by(normalize_by, self.datasets)
+        self._normalize_by = normalize_by
 
     @property
     def features(self) -> Mapping[str, Feature]:
@@ -84,15 +100,16 @@ class Mixture:
 
     @cached_property
     def stats(self) -> tuple[Mapping[str, FeatureStats], ...]:
-        """Statistics of each dataset, under the names of the mixture."""
-        return tuple(
+        """Statistics that each dataset is normalized by, under the names of the mixture."""
+        own_stats = [
             {
                 name: dataset.stats[own]
                 for name, blend in self._blends.items()
                 if (own := blend.owns[place]) in dataset.stats and own is not None
             }
             for place, dataset in enumerate(self.datasets)
-        )
+        ]
+        return share_stats(own_stats, self.datasets, self._blends, self._normalize_by)
 
     @cached_property
     def episode_bounds(self) -> NDArray[np.int64]:
@@ -155,7 +172,10 @@ class Mixture:
 
     def __repr__(self) -> str:
         parts = zip(self.datasets, self.weights.tolist(), strict=True)
-        listed = ", ".join(f"{dataset.path.name}: {weight:g}" for dataset, weight in parts)
+        listed = ", ".join(
+            f"{dataset.path.name if dataset.path else dataset}: {weight:g}"
+            for dataset, weight in parts
+        )
         return f"Mixture({listed}, {len(self)} samples)"
 
     @cached_property
@@ -234,7 +254,7 @@ def _own_spec(spec: SampleSpec, own: Mapping[str, str], texts: Sequence[str]) ->
     """Return a spec in the names that one dataset has for the features."""
     names = [*own.values(), *texts]
     windows = {own[name]: window for name, window in spec.windows.items() if name in own}
-    return SampleSpec(names, windows, spec.image_size, spec.layout)
+    return SampleSpec(names, windows, spec.image_size, spec.layout, spec.fit)
 
 
 def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
@@ -246,7 +266,7 @@ def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:
     return image_shape(height, width, channels, spec.layout)
 
 
-def _check_weights(datasets: Sequence[Dataset], weights: NDArray[np.float64]) -> None:
+def _check_weights(datasets: Sequence[Member], weights: NDArray[np.float64]) -> None:
     if not len(weights) or not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError(
             f"A mixture needs datasets with weights that are 0 or more: {weights.tolist()}."

@@ -70,6 +70,10 @@ class WindowPlan:
     """``(B, T)``, inside the anchor's episode."""
     mask: NDArray[np.bool_]
     """``(B, T)``, True where the window left the episode and its first or last row is repeated."""
+    later: NDArray[np.int64] | None = None
+    """``(B, T)``, the rows to interpolate to, if values between rows are asked for."""
+    fractions: NDArray[np.float64] | None = None
+    """``(T,)``, how far on to the later row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +99,7 @@ def plan_read(
     episodes: NDArray[np.int64],
     table: EpisodeTable,
     features: Sequence[str],
-    offsets: Mapping[str, NDArray[np.int64]],
+    places: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]],
 ) -> Plan:
     """Return what to read.
 
@@ -104,11 +108,23 @@ def plan_read(
         episodes: Position of each anchor's episode, ``(B,)``.
         table: The dataset's episodes.
         features: Names of the features to read.
-        offsets: Offsets in frames, ``(T,)``, of each feature that has a window.
+        places: `Window.places` of each feature that has a window.
     """
     starts = table.start[episodes]
     stops = starts + table.length[episodes]
-    windows = {
-        name: WindowPlan(*window_rows(anchors, offsets[name], starts, stops)) for name in offsets
-    }
+    windows = {name: _plan_window(anchors, place, starts, stops) for name, place in places.items()}
     return Plan(anchors, episodes, features, windows)
+
+
+def _plan_window(
+    anchors: NDArray[np.int64],
+    place: tuple[NDArray[np.int64], NDArray[np.float64]],
+    starts: NDArray[np.int64],
+    stops: NDArray[np.int64],
+) -> WindowPlan:
+    offsets, fractions = place
+    rows, mask = window_rows(anchors, offsets, starts, stops)
+    if not fractions.any():
+        return WindowPlan(rows, mask)
+    later, beyond = window_rows(anchors, offsets + (fractions > 0), starts, stops)
+    return WindowPlan(rows, mask | beyond, later, fractions)

@@ -9,6 +9,7 @@ import numpy as np
 
 from roboreel.dataset.cache import open_cache
 from roboreel.dataset.images import Images
+from roboreel.dataset.interpolate import check_linear, interpolate, rotation_elements
 from roboreel.dataset.plan import plan_read
 from roboreel.errors import FeatureNotFoundError
 from roboreel.frames.frame_reader import FrameReader
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.cache import Cache
-    from roboreel.dataset.plan import Plan
+    from roboreel.dataset.plan import Plan, WindowPlan
     from roboreel.memory.budget import Budget
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
@@ -68,9 +69,12 @@ class Reader:
         """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
         names = self._names(spec)
         fps = self._manifest.fps
-        offsets = {name: _offsets(window, fps) for name, window in spec.windows.items()}
+        places = {name: _places(window, fps) for name, window in spec.windows.items()}
+        for name, window in spec.windows.items():
+            if window.at == "linear":
+                check_linear(name, self._manifest.features[name])
         plan = plan_read(
-            rows, self._files.episodes_of(rows), self._manifest.episodes, names, offsets
+            rows, self._files.episodes_of(rows), self._manifest.episodes, names, places
         )
         return self._carry_out(plan, spec)
 
@@ -140,9 +144,23 @@ class Reader:
                 values[name] = images.reshape(*rows.shape, *images.shape[1:])
             else:
                 values[name] = self._gather(name, rows)
+                if name in plan.windows:
+                    values[name] = self._between(name, values[name], plan.windows[name], spec)
             if name in plan.windows:
                 values[f"{name}_is_pad"] = plan.windows[name].mask
         return values
+
+    def _between(
+        self, name: str, values: NDArray[Any], plan: WindowPlan, spec: SampleSpec
+    ) -> NDArray[Any]:
+        """Return the values of a window, interpolated where it asks for moments between rows."""
+        if plan.later is None or plan.fractions is None:
+            return values
+        feature = self._manifest.features[name]
+        nearest = rotation_elements(name, feature)
+        if spec.windows[name].rotations == "linear":
+            nearest = np.zeros_like(nearest)
+        return interpolate(values, self._gather(name, plan.later), plan.fractions, nearest)
 
     def _gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         if self._cache is None or name not in self._cache.manifest.numbers:
@@ -180,6 +198,6 @@ class Reader:
 
 
 @lru_cache(maxsize=256)
-def _offsets(window: Window, fps: float) -> NDArray[np.int64]:
-    """Return a window's offsets, which are the same for every batch."""
-    return window.offsets(fps)
+def _places(window: Window, fps: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return where a window reaches, which is the same for every batch."""
+    return window.places(fps)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["write_data_file"]
+__all__ = ["MESSAGE", "write_data_file"]
 
 _PICTURE_NAME = "frame-{:06d}.png"
-_MESSAGE = {
+MESSAGE = {
     "role": "string",
     "content": "string",
     "style": "string",
@@ -45,7 +45,7 @@ def write_data_file(
         features: The dataset's features.
         sync: Whether the file must be on the disk when this returns.
     """
-    schema = frame_schema(features, message=_MESSAGE)
+    schema = frame_schema(features, message=MESSAGE)
     return write_parquet(
         path,
         (frame_table(c, features, schema, picture_name=_PICTURE_NAME) for c in episodes),

@@ -1,4 +1,4 @@
-"""LeRobotDataset on top of roboreel: change the import, and training code runs."""
+"""LeRobotDataset on top of roboreel: change the import, and LeRobot's code runs."""
 
 try:
     import torch as torch
@@ -10,5 +10,12 @@ except ModuleNotFoundError as error:
 
 from roboreel.lerobot.dataset import LeRobotDataset
 from roboreel.lerobot.metadata import LeRobotDatasetMetadata
+from roboreel.lerobot.multi import MultiLeRobotDataset
+from roboreel.lerobot.streaming import StreamingLeRobotDataset
 
-__all__ = ["LeRobotDataset", "LeRobotDatasetMetadata"]
+__all__ = [
+    "LeRobotDataset",
+    "LeRobotDatasetMetadata",
+    "MultiLeRobotDataset",
+    "StreamingLeRobotDataset",
+]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
-import torch
 from torch.utils.data import Dataset as TorchDataset
 
 from roboreel.dataset import open_dataset
-from roboreel.errors import UnsupportedArgumentError
+from roboreel.errors import EpisodeNotFoundError, UnsupportedArgumentError
+from roboreel.lerobot.arguments import check_reading, check_recording, refuse_sync
+from roboreel.lerobot.depth import check_unit
+from roboreel.lerobot.items import ItemOptions, read_items
 from roboreel.lerobot.metadata import CODEBASE_VERSION, LeRobotDatasetMetadata, locate
+from roboreel.lerobot.recording import RecordingMethods
+from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
+from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import SampleSpec
 from roboreel.window import Window
@@ -20,57 +25,59 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    import torch
     from numpy.typing import NDArray
+
+    from roboreel.dataset import Dataset
+    from roboreel.lerobot.writing import EpisodeWriter
 
 __all__ = ["LeRobotDataset"]
 
-_BACKENDS = ("torchcodec", "pyav", "video_reader")
-_FOR_RECORDING = {
-    "batch_encoding_size": 1,
-    "vcodec": "libsvtav1",
-    "streaming_encoding": False,
-    "encoder_queue_maxsize": 30,
-    "encoder_threads": None,
-}
-_RECORDING_METHODS = (
-    "add_frame",
-    "save_episode",
-    "clear_episode_buffer",
+_NOT_OFFERED = (
     "start_image_writer",
     "stop_image_writer",
     "create_episode_buffer",
-    "finalize",
-    "push_to_hub",
+    "episode_buffer",
     "pull_from_repo",
     "download",
 )
 
 
-class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to us
+class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """A dataset of v2.0, v2.1 or v3.0 with the arguments, attributes and items of LeRobot's own.
 
     An item has every feature as a tensor, images as float32 ``(C, H, W)`` between 0 and 1, and the
-    task as a text. A DataLoader reads whole batches at once.
+    task as a text. A slice is a list of items. A DataLoader reads whole batches at once.
 
     Args:
         repo_id: The dataset's id on the Hub.
         root: Its folder; if None, it is looked up in ``HF_LEROBOT_HOME`` and the Hub's cache.
-        episodes: Numbers of the episodes to read; their frames come in the dataset's order.
-        image_transforms: Called with the images of each camera of each item.
+        episodes: Numbers of the episodes to read; their frames come in the dataset's order, or with
+            the API of v2.1 in the order given.
+        image_transforms: Called with the images of each colour camera of each item.
         delta_timestamps: Seconds around the item's frame, by feature: multiples of ``1 / fps``.
         tolerance_s: How far these may be off. Images are found by counting, without a tolerance.
         revision: Which snapshot of the Hub's cache.
         force_cache_sync: Not supported: nothing here uses the network.
         download_videos: False is not supported, for the same reason.
         video_backend: Has no effect: there is one decoder, with the same pixels.
-        return_uint8: Leave images as uint8, a quarter of the memory.
-        recording: Arguments for recording; only their defaults are supported.
+        return_uint8: Leave images from video as uint8, a quarter of the memory.
+        episode_filter: Keeps the episodes whose record in ``meta.episodes`` it returns True for.
+        depth_output_unit: Depth comes in whole millimetres, ``"mm"``, or in metres, ``"m"``.
+        token: Has no effect: nothing here uses the network.
+        api: Whose answers to give where LeRobot's versions differ: ``"v2.1"`` or ``"v3.0"``.
+            Default: that of the dataset's version.
+        recording: Arguments for recording; only their defaults are supported here, since `create`
+            and `resume` take them.
 
     Raises:
         UnsupportedArgumentError: An argument is not supported.
         NotADatasetError: The dataset is not on this machine.
         WindowError: Deltas do not fall on frames.
+        EpisodeNotFoundError: An episode does not exist, or none passes the filter.
     """
+
+    writer: EpisodeWriter | None = None
 
     def __init__(
         self,
@@ -85,42 +92,142 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         download_videos: bool = True,
         video_backend: str | None = None,
         return_uint8: bool = False,
+        *,
+        episode_filter: Callable[[dict[str, Any]], bool] | None = None,
+        depth_output_unit: str = "mm",
+        token: str | bool | None = None,
+        api: str | None = None,
         **recording: Any,  # noqa: ANN401  # checked below
     ) -> None:
         super().__init__()
-        _refuse(recording, video_backend, download_videos)
+        del token
+        refuse_sync(repo_id, force_cache_sync)
+        check_reading(recording, video_backend, download_videos)
         dataset = open_dataset(locate(repo_id, root, revision))
-        self.meta = LeRobotDatasetMetadata(
-            repo_id, dataset.path, revision, force_cache_sync, _dataset=dataset
-        )
-        self.dataset = dataset if episodes is None else dataset.select(episodes)
+        self.meta = LeRobotDatasetMetadata(repo_id, revision=revision, api=api, _dataset=dataset)
+        self.meta.rescale_depth_stats(depth_output_unit)
         self.repo_id = repo_id
         self.root = dataset.path
         self.revision = revision or CODEBASE_VERSION
         self.episodes = None if episodes is None else list(episodes)
-        self.image_transforms = image_transforms
+        if episode_filter is not None:
+            self.episodes = _filtered(self.meta, episode_filter, self.episodes)
+        self.set_image_transforms(image_transforms)
         self.delta_timestamps = delta_timestamps
         self.tolerance_s = tolerance_s
         self.video_backend = video_backend or "roboreel"
         self.return_uint8 = return_uint8
-        windows = {
-            name: Window(seconds=seconds, tolerance_s=tolerance_s)
-            for name, seconds in (delta_timestamps or {}).items()
-        }
-        self._spec = SampleSpec(windows=windows)
-        self.delta_indices = None
-        if delta_timestamps is not None:
-            # Wrong deltas are refused here, with the arguments, and not at the first item.
-            self.delta_indices = {
-                name: window.offsets(dataset.fps).tolist() for name, window in windows.items()
-            }
-            dataset.read([], [], windows=windows)
+        self.depth_output_unit = depth_output_unit
+        # Wrong episodes and deltas are refused here, with the arguments, not at the first item.
+        self.dataset.read([], [], windows=self._options.spec.windows)
 
     @classmethod
-    def create(cls, *args: object, **kwargs: object) -> NoReturn:
-        """Refuse: recording is done by `roboreel.create_dataset`, or by LeRobot itself."""
-        del args, kwargs
-        raise _reading_only("create")
+    def create(
+        cls,
+        repo_id: str,
+        fps: int,
+        features: Mapping[str, Mapping[str, Any]],
+        root: str | Path | None = None,
+        robot_type: str | None = None,
+        use_videos: bool = True,
+        *,
+        vcodec: str | None = None,
+        rgb_encoder: Any | None = None,  # noqa: ANN401  # LeRobot's, or an Encoding
+        depth_encoder: Any | None = None,  # noqa: ANN401
+        encoder_threads: int | None = None,
+        encoder_queue_maxsize: int = 30,
+        **further: Any,  # noqa: ANN401  # checked below
+    ) -> LeRobotDataset:
+        """Make a v3.0 dataset, empty at first, to record with `add_frame` and `save_episode`.
+
+        Args:
+            repo_id: The dataset's id.
+            fps: Frames per second.
+            features: What every frame has, as LeRobot declares it.
+            root: A folder that does not exist yet. Default: one in ``HF_LEROBOT_HOME``.
+            robot_type: What the robot is called.
+            use_videos: False if cameras are stored as images.
+            vcodec: The codec of colour cameras, as LeRobot 0.4 takes it.
+            rgb_encoder: LeRobot's settings of colour cameras, or an `Encoding`.
+            depth_encoder: The same for depth cameras.
+            encoder_threads: Threads of each encoder.
+            encoder_queue_maxsize: Images that may wait for an encoder.
+            **further: Other arguments of LeRobot's; those that cannot be followed are refused.
+
+        Raises:
+            RecordingError: The folder already exists.
+            UnsupportedArgumentError: An argument cannot be followed.
+        """
+        check_recording("create", further)
+        writer = create_writer(
+            new_folder(repo_id, root),
+            fps=fps,
+            features=features,
+            robot_type=robot_type,
+            use_videos=use_videos,
+            encoders={
+                "vcodec": vcodec,
+                "rgb_encoder": rgb_encoder,
+                "depth_encoder": depth_encoder,
+                "encoder_threads": encoder_threads,
+            },
+            queue_images=encoder_queue_maxsize,
+        )
+        try:
+            made = cls(repo_id, writer.recorder.path)
+        except BaseException:
+            writer.finish()
+            raise
+        made.writer = writer
+        return made
+
+    @classmethod
+    def resume(
+        cls,
+        repo_id: str,
+        root: str | Path | None = None,
+        *,
+        revision: str | None = None,
+        force_cache_sync: bool = False,
+        token: str | bool | None = None,
+        vcodec: str | None = None,
+        rgb_encoder: Any | None = None,  # noqa: ANN401
+        depth_encoder: Any | None = None,  # noqa: ANN401
+        encoder_threads: int | None = None,
+        encoder_queue_maxsize: int = 30,
+        **further: Any,  # noqa: ANN401  # checked below
+    ) -> LeRobotDataset:
+        """Open a v3.0 dataset to add episodes; arguments are those of `create`.
+
+        Raises:
+            UnsupportedArgumentError: ``root`` is missing, since a snapshot of the Hub's cache is
+                shared and must not change, or an argument cannot be followed.
+        """
+        check_recording("resume", further)
+        if not root:
+            raise UnsupportedArgumentError(
+                "resume() needs root='…', the folder to record into: the Hub's cache is shared."
+            )
+        made = cls(repo_id, root, revision=revision, force_cache_sync=force_cache_sync, token=token)
+        made.writer = resume_writer(
+            made.root,
+            fps=made.meta.dataset.fps,
+            features=made.meta.dataset.features,
+            encoders={
+                "vcodec": vcodec,
+                "rgb_encoder": rgb_encoder,
+                "depth_encoder": depth_encoder,
+                "encoder_threads": encoder_threads,
+            },
+            queue_images=encoder_queue_maxsize,
+        )
+        made.meta.refresh()
+        return made
+
+    @property
+    def dataset(self) -> Dataset:
+        """The chosen episodes, as a view of roboreel's."""
+        return self.meta.dataset if self.episodes is None else self._chosen
 
     @property
     def fps(self) -> int:
@@ -142,15 +249,38 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         """Features as info.json describes them."""
         return self.meta.features
 
+    @property
+    def delta_indices(self) -> dict[str, list[int]] | None:
+        """Deltas in frames, by feature."""
+        if self.delta_timestamps is None:
+            return None
+        windows = self._options.spec.windows
+        return {name: window.offsets(self.fps).tolist() for name, window in windows.items()}
+
+    @property
+    def episode_data_index(self) -> dict[str, torch.Tensor]:
+        """First item of each chosen episode and the one after its last, as in LeRobot 2.1."""
+        return episode_data_index(self.meta.dataset, self.episodes)
+
+    @property
+    def absolute_to_relative_idx(self) -> dict[int, int] | None:
+        """Items by their row in the whole dataset; None if all episodes are read."""
+        if self.episodes is None:
+            return None
+        rows = self.dataset.selection.rows(self._samples(np.arange(len(self), dtype=np.int64)))
+        return {row: item for item, row in enumerate(rows.tolist())}
+
     @cached_property
     def hf_dataset(self) -> Any:  # noqa: ANN401  # a datasets.Dataset
-        """The frames without video, as a `datasets.Dataset` in memory; made at first access.
+        """The frames without video, as a `datasets.Dataset` of tensors; made at first access.
 
-        It is here for code that inspects it; items are read without it.
+        It is held in memory, for code that inspects it; items are read without it.
         """
         from roboreel.huggingface import to_datasets
 
-        return to_datasets(self.dataset)
+        self._check_finalized("hf_dataset")
+        rows = to_datasets(self.dataset, tensors=True)
+        return rows if self._order is None else rows.select(self._order)
 
     @property
     def hf_features(self) -> Any:  # noqa: ANN401  # a datasets.Features
@@ -159,32 +289,55 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
 
         return to_hf_features(self.dataset)
 
+    def select_columns(self, column_names: str | list[str]) -> Any:  # noqa: ANN401
+        """Return some columns of ``hf_dataset``."""
+        return self.hf_dataset.select_columns(column_names)
+
+    def get_raw_item(self, idx: int) -> dict[str, Any]:
+        """Return a row of ``hf_dataset``: without deltas, video and transforms."""
+        row: dict[str, Any] = self.hf_dataset[idx]
+        return row
+
+    def set_image_transforms(self, image_transforms: Callable[[Any], Any] | None) -> None:
+        """Replace what is called with the images of each item."""
+        if image_transforms is not None and not callable(image_transforms):
+            raise TypeError(f"image_transforms is {image_transforms!r}: give a function, or None.")
+        self.image_transforms = image_transforms
+
+    def clear_image_transforms(self) -> None:
+        """Leave images as they are."""
+        self.image_transforms = None
+
     def __len__(self) -> int:
         return self.num_frames
 
-    def __getitem__(self, idx: int) -> dict[str, Any]:
+    @overload
+    def __getitem__(self, idx: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, idx: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, idx: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(idx, slice):
+            return self.__getitems__(range(*idx.indices(len(self))))
         place = positions(idx, len(self), "item")
         if not isinstance(place, int):
             raise TypeError(
-                f"LeRobotDataset takes one number at a time, as LeRobot's does: not {idx!r}. For "
+                f"LeRobotDataset takes a number or a slice, as LeRobot's does: not {idx!r}. For "
                 "a batch of arrays, write dataset.dataset[…]."
             )
         return self.__getitems__([place])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several items that were read at once; a DataLoader calls this."""
-        numbers = whole_numbers(indices, "item")
-        batch = self.dataset.read(numbers, self._spec)
-        columns = {name: self._column(name, values) for name, values in batch.items()}
-        items = [{name: values[i] for name, values in columns.items()} for i in range(len(numbers))]
-        if self.image_transforms is not None:
-            for item in items:
-                for camera in self.dataset.cameras:
-                    item[camera] = self.image_transforms(item[camera])
-        return items
+        self._check_finalized("Reading")
+        samples = self._samples(whole_numbers(indices, "item"))
+        return read_items(self.dataset, samples, self._options, self.image_transforms)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "hf_dataset"}
+        self._check_finalized("Pickling")
+        made = ("hf_dataset", "writer", "_options", "_order", "_chosen")
+        return {name: value for name, value in self.__dict__.items() if name not in made}
 
     def __repr__(self) -> str:
         return (
@@ -193,57 +346,50 @@ class LeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in _RECORDING_METHODS:
-            raise AttributeError(str(_reading_only(name)))
+        if name in _NOT_OFFERED:
+            raise AttributeError(
+                f"LeRobotDataset.{name} is not supported: frames go to add_frame, and downloads "
+                "are done by roboreel.huggingface.download."
+            )
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
-    def _column(self, name: str, values: Any) -> Any:  # noqa: ANN401  # an array or texts
-        """Return the values of a batch in LeRobot's types."""
-        if isinstance(values, list) or values.dtype == object:
-            return list(values)
-        if name not in self.dataset.cameras:
-            return torch.from_numpy(_as_lerobot_types(values))
-        images = torch.from_numpy(values)
-        if name in self._spec.windows and len(self._spec.windows[name]) == 1:
-            # LeRobot drops the axis of a single delta, but only for video.
-            images = images[:, 0] if self.dataset.features[name].dtype == "video" else images
-        if images.dtype == torch.uint8 and not self.return_uint8:
-            return images.to(torch.float32).div_(255)
-        return images
+    @cached_property
+    def _options(self) -> ItemOptions:
+        windows = {
+            name: Window(seconds=seconds, tolerance_s=self.tolerance_s)
+            for name, seconds in (self.delta_timestamps or {}).items()
+        }
+        units = {
+            name: (self.features[name].get("info") or {}).get("depth_unit")
+            for name in self.meta.depth_keys
+        }
+        unit = check_unit(self.depth_output_unit)
+        return ItemOptions(SampleSpec(windows=windows), self.return_uint8, unit, units)
+
+    @cached_property
+    def _chosen(self) -> Dataset:
+        return self.meta.dataset.select(self.episodes)
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64] | None:
+        """Sample of each item, where LeRobot 2.1 has the episodes in the order given."""
+        if self.meta.api != API_V21 or self.episodes is None:
+            return None
+        return episode_order(self.dataset, self.episodes)
+
+    def _samples(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        return items if self._order is None else self._order[items]
 
 
-def _as_lerobot_types(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers as LeRobot has them after converting through Python: float32, int64, bool."""
-    kind = values.dtype.kind
-    if kind == "f":
-        return values.astype(np.float32, copy=False)
-    return values.astype(np.int64, copy=False) if kind in "iu" else values
-
-
-def _refuse(recording: Mapping[str, Any], video_backend: str | None, download_videos: bool) -> None:
-    for name, value in recording.items():
-        if name not in _FOR_RECORDING:
-            raise TypeError(f"LeRobotDataset() got an unexpected keyword argument {name!r}")
-        if value != _FOR_RECORDING[name]:
-            raise UnsupportedArgumentError(
-                f"{name}={value!r} is for recording, and this class only reads: record with "
-                "roboreel.create_dataset, or with LeRobot itself."
-            )
-    if video_backend is not None and video_backend not in _BACKENDS:
-        raise UnsupportedArgumentError(
-            f"No video backend {video_backend!r}: LeRobot has {', '.join(_BACKENDS)}; here they "
-            "all have the same effect."
+def _filtered(
+    meta: LeRobotDatasetMetadata,
+    keep: Callable[[dict[str, Any]], bool],
+    episodes: Sequence[int] | None,
+) -> list[int]:
+    kept = meta.filter_episodes(keep, episodes)
+    if not kept:
+        raise EpisodeNotFoundError(
+            f"episode_filter keeps none of the {len(episodes or meta.dataset.episodes)} episodes: "
+            "give one that keeps some."
         )
-    if not download_videos:
-        raise UnsupportedArgumentError(
-            "download_videos=False would use the network, which only "
-            "roboreel.huggingface.download does. To read no images, leave out the cameras: "
-            "roboreel.torch.SampleDataset(dataset, features=[…])."
-        )
-
-
-def _reading_only(name: str) -> UnsupportedArgumentError:
-    return UnsupportedArgumentError(
-        f"LeRobotDataset.{name} is not supported: this class only reads. Record with "
-        "roboreel.create_dataset, or with LeRobot itself."
-    )
+    return kept

@@ -2,104 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from roboreel.dataset import open_dataset
-from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError, UnsupportedArgumentError
-from roboreel.format.episode_columns import is_statistics, read_episode_columns
+from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.format.hub import find_dataset
-from roboreel.format.json_files import read_json
-from roboreel.format.paths import info_path
-from roboreel.numbers import positions
+from roboreel.lerobot.arguments import refuse_sync
+from roboreel.lerobot.depth import check_unit, stats_factor
+from roboreel.lerobot.episode_records import EpisodeRecords
+from roboreel.lerobot.info import Info, load_info
+from roboreel.lerobot.language import DEFAULT_TOOLS, LANGUAGE_FEATURES
+from roboreel.lerobot.version_21 import (
+    API_V21,
+    choose_api,
+    episodes_by_number,
+    episodes_stats,
+    stats_as_dict,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from numpy.typing import NDArray
 
     from roboreel.dataset import Dataset
-    from roboreel.schema import Manifest
 
-__all__ = ["CODEBASE_VERSION", "EpisodeRecords", "LeRobotDatasetMetadata", "locate"]
+__all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "locate"]
 
 CODEBASE_VERSION = "v3.0"
+_MADE = ("episodes", "stats", "tasks", "subtasks", "episodes_stats")
 
 
 def locate(repo_id: str, root: str | Path | None, revision: str | None) -> Path:
     """Return the folder of a dataset: the given one, or where it was downloaded to."""
     return find_dataset(repo_id, revision) if root is None else Path(root).expanduser()
-
-
-class EpisodeRecords(Sequence[dict[str, Any]]):
-    """The episodes as a table: ``episodes[3]["length"]`` or ``episodes["length"][3]``.
-
-    As in LeRobot, several episodes, ``episodes[:3]`` or ``episodes[[0, 2]]``, are a dict of lists.
-    """
-
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
-        episodes = manifest.episodes
-        self._columns: dict[str, NDArray[Any]] = {
-            "episode_index": episodes.number,
-            "length": episodes.length,
-            "dataset_from_index": episodes.start,
-            "dataset_to_index": episodes.start + episodes.length,
-        }
-        for name, column in manifest.data_files.numbers.items():
-            self._columns.setdefault(f"data/{name}", column[episodes.data_file])
-        for camera, clips in episodes.clips.items():
-            for name, column in manifest.video_files[camera].numbers.items():
-                self._columns[f"videos/{camera}/{name}"] = column[clips.file]
-            self._columns[f"videos/{camera}/from_timestamp"] = clips.start_s
-            self._columns[f"videos/{camera}/to_timestamp"] = clips.stop_s
-
-    @cached_property
-    def _further(self) -> dict[str, list[Any]]:
-        """Every other column that is stored, except statistics, which LeRobot leaves out too."""
-        made = ("tasks", *self._columns)
-        return read_episode_columns(
-            self._manifest, lambda name: name not in made and not is_statistics(name)
-        )
-
-    @property
-    def column_names(self) -> list[str]:
-        """Names of the columns."""
-        return ["tasks", *self._columns, *self._further]
-
-    def __len__(self) -> int:
-        return len(self._manifest.episodes)
-
-    def __getitem__(self, key: int | str | slice | Sequence[int]) -> Any:  # noqa: ANN401
-        if isinstance(key, str):
-            return self._column(key)
-        picked = positions(key, len(self), "episode", error=EpisodeNotFoundError)
-        if isinstance(picked, int):
-            return self._record(picked)
-        records = [self._record(place) for place in picked.tolist()]
-        return {name: [record[name] for record in records] for name in self.column_names}
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        return (self._record(place) for place in range(len(self)))
-
-    def _record(self, place: int) -> dict[str, Any]:
-        numbers = {name: column[place].item() for name, column in self._columns.items()}
-        further = {name: column[place] for name, column in self._further.items()}
-        return {**numbers, **further, "tasks": list(self._manifest.episodes.tasks_of(place))}
-
-    def _column(self, name: str) -> list[Any]:
-        if name == "tasks":
-            return [list(self._manifest.episodes.tasks_of(place)) for place in range(len(self))]
-        if name not in self._columns and name in self._further:
-            return list(self._further[name])
-        if name not in self._columns:
-            raise FeatureNotFoundError(
-                f"The episodes have no {name!r}: there are {', '.join(self.column_names)}."
-            )
-        values: list[Any] = self._columns[name].tolist()
-        return values
 
 
 class LeRobotDatasetMetadata:
@@ -110,6 +48,11 @@ class LeRobotDatasetMetadata:
         root: Its folder; if None, it is looked up in ``HF_LEROBOT_HOME`` and the Hub's cache.
         revision: Which snapshot of the Hub's cache.
         force_cache_sync: Not supported: nothing here uses the network.
+        metadata_buffer_size: Has no effect: recording writes every episode at once.
+        repo_type: Only ``"dataset"``: buckets are streamed from the Hub.
+        token: Has no effect, for the same reason.
+        api: Whose answers to give: ``"v2.1"`` for those of LeRobot before 0.4, with ``tasks`` and
+            ``episodes`` as dicts, or ``"v3.0"``. Default: that of the dataset's version.
     """
 
     def __init__(
@@ -118,49 +61,121 @@ class LeRobotDatasetMetadata:
         root: str | Path | None = None,
         revision: str | None = None,
         force_cache_sync: bool = False,
+        metadata_buffer_size: int = 10,
         *,
+        repo_type: str = "dataset",
+        token: str | bool | None = None,
+        api: str | None = None,
         _dataset: Dataset | None = None,
     ) -> None:
-        if force_cache_sync:
+        del metadata_buffer_size, token
+        refuse_sync(repo_id, force_cache_sync)
+        if repo_type != "dataset":
             raise UnsupportedArgumentError(
-                "force_cache_sync=True would use the network, which only "
-                f"roboreel.huggingface.download({repo_id!r}) does: call that first."
+                f"repo_type={repo_type!r} would stream from the Hub: only 'dataset' is supported."
             )
         self.repo_id = repo_id
         self.revision = revision or CODEBASE_VERSION
-        self._dataset = _dataset or open_dataset(locate(repo_id, root, revision))
+        if _dataset is None:
+            _dataset = open_dataset(locate(repo_id, root, revision))
+        self._dataset = _dataset
         self.root = self._dataset.path
-        self.info: dict[str, Any] = read_json(info_path(self.root))
-        for feature in self.info["features"].values():
-            feature["shape"] = tuple(feature["shape"])
+        self.info: Info = load_info(self.root)
+        self.api = choose_api(api, self._dataset.version)
+        self._depth_unit: str | None = None
+
+    @property
+    def dataset(self) -> Dataset:
+        """The whole dataset, as roboreel has it."""
+        return self._dataset
+
+    def refresh(self) -> None:
+        """Read the metadata again, after episodes were recorded."""
+        self._dataset = open_dataset(self.root)
+        self.info = load_info(self.root)
+        for name in _MADE:
+            self.__dict__.pop(name, None)
+
+    def ensure_readable(self) -> None:
+        """Do nothing: metadata is read when it is asked for."""
 
     @cached_property
-    def episodes(self) -> EpisodeRecords:
-        """What is known about each episode, as a table."""
+    def episodes(self) -> Any:  # noqa: ANN401  # EpisodeRecords, or a dict
+        """What is known about each episode: a table, or with the API of v2.1 a dict."""
+        if self.api == API_V21:
+            return episodes_by_number(self._dataset.manifest)
         return EpisodeRecords(self._dataset.manifest)
+
+    def filter_episodes(
+        self,
+        predicate: Callable[[dict[str, Any]], bool],
+        candidates: Collection[int] | None = None,
+    ) -> list[int]:
+        """Return the numbers of the episodes whose record satisfies a predicate, ascending."""
+        records = EpisodeRecords(self._dataset.manifest)
+        allowed = None if candidates is None else set(candidates)
+        return sorted(
+            int(record["episode_index"])
+            for record in records
+            if (allowed is None or record["episode_index"] in allowed) and predicate(record)
+        )
 
     @cached_property
     def stats(self) -> dict[str, dict[str, NDArray[Any]]]:
         """Statistics by feature and name: ``stats["action"]["mean"]``."""
-        return {
-            name: {
-                **{key: getattr(stats, key) for key in ("min", "max", "mean", "std")},
-                "count": np.atleast_1d(stats.count.max(initial=0)),
-                **stats.quantiles,
-            }
-            for name, stats in self._dataset.stats.items()
-        }
+        stats = {name: stats_as_dict(stats) for name, stats in self._dataset.stats.items()}
+        for name in self.depth_keys:
+            factor = stats_factor(self.features[name], self._depth_unit)
+            if factor != 1.0 and name in stats:
+                stats[name] = {
+                    key: value if key == "count" else value * factor
+                    for key, value in stats[name].items()
+                }
+        return stats
+
+    def rescale_depth_stats(self, output_unit: str) -> None:
+        """Have the statistics of depth cameras in a unit, ``"mm"`` or ``"m"``."""
+        self._depth_unit = check_unit(output_unit)
+        self.__dict__.pop("stats", None)
 
     @cached_property
-    def tasks(self) -> Any:  # noqa: ANN401  # a pandas.DataFrame
-        """Task numbers by task text, as a DataFrame; needs pandas."""
+    def episodes_stats(self) -> dict[int, dict[str, dict[str, NDArray[Any]]]]:
+        """Statistics of each episode by its number, as in LeRobot 2.1."""
+        return episodes_stats(self._dataset.manifest, self.stats)
+
+    @cached_property
+    def tasks(self) -> Any:  # noqa: ANN401  # a pandas.DataFrame, or a dict
+        """Task numbers by text, as a DataFrame; with the API of v2.1, texts by number in a dict."""
+        if self.api == API_V21:
+            return dict(sorted(self._dataset.tasks.items()))
         return _numbered_texts(self._dataset.tasks, "task")
+
+    @property
+    def task_to_task_index(self) -> dict[str, int]:
+        """Task numbers by text, as in LeRobot 2.1."""
+        return {text: number for number, text in sorted(self._dataset.tasks.items())}
 
     @cached_property
     def subtasks(self) -> Any | None:  # noqa: ANN401  # a pandas.DataFrame
         """Subtask numbers by text, as a DataFrame; None if there are none."""
         subtasks = self._dataset.manifest.subtasks
         return _numbered_texts(subtasks, "subtask") if subtasks else None
+
+    @property
+    def depth_keys(self) -> list[str]:
+        """Cameras whose images are distances."""
+        features = self._dataset.features
+        return [name for name in self._dataset.cameras if features[name].depth is not None]
+
+    @property
+    def has_language_columns(self) -> bool:
+        """Whether frames carry messages."""
+        return any(name in self.features for name in LANGUAGE_FEATURES)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that the dataset declares; ``say`` if it declares none."""
+        return [dict(tool) for tool in self.info.get("tools") or DEFAULT_TOOLS]
 
     @property
     def url_root(self) -> str:
@@ -240,6 +255,15 @@ class LeRobotDatasetMetadata:
         return int(self.info["chunks_size"])
 
     @property
+    def total_chunks(self) -> int:
+        """Chunks of the whole dataset; 0 where info.json does not count them."""
+        return int(self.info.get("total_chunks") or 0)
+
+    def get_episode_chunk(self, ep_index: int) -> int:
+        """Return the chunk of an episode, as LeRobot 2.1 counts them."""
+        return ep_index // self.chunks_size
+
+    @property
     def data_files_size_in_mb(self) -> int | None:
         """How large a data file may grow; None before v3.0."""
         return self.info.get("data_files_size_in_mb")
@@ -281,8 +305,7 @@ class LeRobotDatasetMetadata:
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached values are left out, so that a pickle stays small.
-        made = ("episodes", "stats", "tasks", "subtasks")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        return {name: value for name, value in self.__dict__.items() if name not in _MADE}
 
     def __repr__(self) -> str:
         return (

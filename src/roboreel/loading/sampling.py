@@ -82,6 +82,11 @@ def make_order(
         per_dataset = source.samples_per_dataset(lengths)
         return Weighted(per_dataset, source.weights, num_samples=count, seed=seed)
     if weights is not None:
+        if not hasattr(source, "selection"):
+            raise ValueError(
+                "Weights are those of episodes or tasks of a dataset. Mix stores and buffers with "
+                "roboreel.Mixture to weigh them."
+            )
         shares = weigh_episodes(cast("Dataset", source), lengths, weights)
         return Weighted(lengths, shares, num_samples=count, seed=seed)
     return Uniform(count, seed=seed) if local is None else LocalOrder(count, local, seed)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Feature
 
-__all__ = ["Source"]
+__all__ = ["HasSource", "Source"]
 
 
 class Source(Protocol):
@@ -31,3 +31,10 @@ class Source(Protocol):
 
     def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
         """Return a batch of samples as a dict of arrays."""
+
+
+class HasSource(Protocol):
+    """What can give samples: a `roboreel.shards.Store`, a `roboreel.ReplayBuffer`."""
+
+    def as_source(self) -> Source:
+        """Return where its samples come from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +54,10 @@ class Split:
                 f"Rank {self.rank} does not exist: there are {self.world_size} ranks, "
                 f"0 to {self.world_size - 1}."
             )
+
+    def of(self, rank: int, world_size: int) -> Split:
+        """Return the same cut for another rank."""
+        return replace(self, rank=rank, world_size=world_size)
 
     def num_batches(self, consumed: int = 0) -> int:
         """Return how many batches each rank has left in an epoch."""

@@ -20,6 +20,7 @@ from roboreel.replay.opening import open_spec
 from roboreel.replay.positions import slot_spans
 from roboreel.replay.ring import Ring
 from roboreel.replay.sampling import draw_sample, window_offsets
+from roboreel.replay.source import ReplaySource
 from roboreel.replay.writer import RingWriter
 
 if TYPE_CHECKING:
@@ -265,6 +266,10 @@ class ReplayBuffer:
             values = ring.read(start, stop)
             if values is not None:
                 yield values
+
+    def as_source(self) -> ReplaySource:
+        """Return the frames held now as samples; ``Loader`` and ``Mixture`` do this themselves."""
+        return ReplaySource(self, self._ring.snapshot())
 
     def to_dataset(
         self,

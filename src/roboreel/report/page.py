@@ -42,7 +42,7 @@ def write_report(dataset: Dataset, out: str | os.PathLike[str]) -> Path:
         The path of the page.
     """
     path = Path(out)
-    write_atomically(path, render_page(survey_dataset(dataset)), sync=False)
+    write_atomically(path, render_page(survey_dataset(dataset)))
     return path
 
 

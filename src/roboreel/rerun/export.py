@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import rerun as rr
 from rerun.chunk import LazyChunkStream
 
+from roboreel.errors import DatasetError
 from roboreel.files import atomic_file, remove_leftovers, write_atomically
 from roboreel.rerun.blueprint import blueprint_bytes, default_blueprint
 from roboreel.rerun.episode_chunks import EpisodeChunks
@@ -80,12 +81,12 @@ def export_episodes(
     # Not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
         layout = blueprint_bytes(default_blueprint(dataset.manifest), made.name)
-        write_atomically(folder / BLUEPRINT_FILE, layout, sync=False)
+        write_atomically(folder / BLUEPRINT_FILE, layout)
     paths = [folder / f"{recording_id(episode)}.rrd" for episode in dataset.episodes]
     for done, (episode, path) in enumerate(zip(dataset.episodes, paths, strict=True), start=1):
         if overwrite or not path.exists():
             with (
-                atomic_file(path, sync=False) as temporary,
+                atomic_file(path) as temporary,
                 lend_chunks(made.of(episode)) as chunks,
             ):
                 LazyChunkStream.from_iter(chunks).write_rrd(
@@ -137,7 +138,11 @@ def recording_id(episode: Episode) -> str:
 
 @contextmanager
 def lend_chunks(chunks: Iterable[Chunk]) -> Iterator[Iterator[Chunk]]:
-    """Lend chunks to Rerun, and raise what making them raised: Rerun turns it into RuntimeError."""
+    """Lend chunks to Rerun, and raise what making them raised: Rerun turns it into RuntimeError.
+
+    Raises:
+        DatasetError: Rerun itself failed.
+    """
     raised: list[BaseException] = []
 
     def lent() -> Iterator[Chunk]:
@@ -156,4 +161,5 @@ def lend_chunks(chunks: Iterable[Chunk]) -> Iterator[Iterator[Chunk]]:
             raise raised[0] from None
         if str(error).startswith("KeyboardInterrupt"):  # It came between two chunks.
             raise KeyboardInterrupt from None
-        raise
+        # A full or broken disk, for example.
+        raise DatasetError(f"Rerun cannot store the recording: {error}") from error

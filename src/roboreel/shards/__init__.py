@@ -11,7 +11,9 @@
 Reading and writing:
 
 * `write_shards` writes examples, at about two batches of memory.
-* `open_shards` opens a folder as a `Store`: rows, batches of columns (`Batch`), views, splits.
+* `open_shards` opens a folder as a `Store`: rows, batches of columns (`Batch`), Arrow tables,
+  views, splits; `Store.map` and `Store.flatten` write new stores.
+* `store_name` makes a stable folder name of a dataset's name, version, configuration and split.
 * `validate_shards` finds damage and staleness.
 * `read_manifest` returns the `ShardManifest`, with a `Shard` for each file.
 
@@ -29,12 +31,17 @@ The modules::
 
     writing    features   types to declare               values     checks one value
                pictures   images to encoded bytes        examples   examples to record batches
-               write      record batches to files
+               write      record batches to files        naming     names of folders
+               arrow      features and Arrow types
     folder     publish    which files are current        manifest   what they hold
                validate   what is wrong with them
     reading    readers    files to record batches        buffers    Arrow arrays to values
                batches    all batches as one table       decode     encoded images to arrays
-               origin     where a store can be reopened  store      what a user sees
+               origin     where a store can be reopened  foreign    files of other tools
+               columns    some columns at some rows      visiting   the order of an epoch
+               opening    paths to stores                reading    rows, batches, tables
+               store      what a user has
+    deriving   derive     filter, map, flatten           source     rows as training samples
 """
 
 from roboreel.shards.features import (
@@ -48,7 +55,9 @@ from roboreel.shards.features import (
     VideoPath,
 )
 from roboreel.shards.manifest import Shard, ShardManifest, read_manifest
-from roboreel.shards.store import Batch, Store, open_shards
+from roboreel.shards.naming import store_name
+from roboreel.shards.opening import open_shards
+from roboreel.shards.store import Batch, Store
 from roboreel.shards.validate import validate_shards
 from roboreel.shards.write import write_shards
 
@@ -67,6 +76,7 @@ __all__ = [
     "VideoPath",
     "open_shards",
     "read_manifest",
+    "store_name",
     "validate_shards",
     "write_shards",
 ]

@@ -8,9 +8,19 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from roboreel.errors import CorruptFileError
 from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
+from roboreel.shards.arrow import (
+    as_declared,
+    concat,
+    features_of_schema,
+    fits,
+    is_run,
+    plain_array,
+    take_rows,
+)
 from roboreel.shards.buffers import Part, ValueReader, gather, value_reader
 from roboreel.shards.features import (
     Array,
@@ -19,16 +29,13 @@ from roboreel.shards.features import (
     Sequence,
     Struct,
     Value,
-    arrow_type,
-    features_of_schema,
     is_number,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Sequence as Items
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from roboreel.shards.publish import Hold
@@ -40,13 +47,16 @@ __all__ = ["BatchTable"]
 class _Batch:
     """A record batch whose values can be read by row."""
 
-    __slots__ = ("columns", "getters", "row_ns", "shard")
+    __slots__ = ("arrow", "columns", "getters", "row_ns", "shard")
 
-    def __init__(self, columns: Mapping[str, ValueReader], shard: int, row_bytes: int) -> None:
+    def __init__(
+        self, arrow: pa.RecordBatch, columns: Mapping[str, ValueReader], shard: int
+    ) -> None:
+        self.arrow = arrow
         self.columns = columns
         self.getters = tuple((name, column.get) for name, column in columns.items())
         self.shard = shard
-        self.row_ns = usual_row_ns(row_bytes)
+        self.row_ns = usual_row_ns(arrow.nbytes // max(1, arrow.num_rows))
 
 
 class BatchTable:
@@ -94,8 +104,18 @@ class BatchTable:
         """How many shards are mapped now."""
         return len(self._open)
 
-    def row(self, row: int) -> dict[str, Any]:
-        """Return one row; the caller has checked that it exists."""
+    @property
+    def num_shards(self) -> int:
+        """How many files there are, or tables in memory."""
+        return len(self._readers)
+
+    def shards_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the shard that each row lies in."""
+        bounds = self._bounds[self._first_batch]
+        return np.asarray(np.searchsorted(bounds, rows, side="right") - 1, np.int64)
+
+    def row(self, row: int, names: Items[str] | None = None) -> dict[str, Any]:
+        """Return one row, or some of its features; the caller has checked that they exist."""
         number = bisect_right(self._starts, row) - 1
         batch = self._batches[number] or self._load(number)
         if self._may_close:
@@ -103,29 +123,79 @@ class BatchTable:
         row -= self._starts[number]
         started_ns = perf_counter_ns()
         if self._disk.waits:
-            self._prefetch([(batch, slice(row, row + 1), slice(0, 1))], self.features)
-        values = {name: get(row) for name, get in batch.getters}
+            self._prefetch([(batch, slice(row, row + 1), slice(0, 1))], names or self.features)
+        if names is None:
+            values = {name: get(row) for name, get in batch.getters}
+        else:
+            values = {name: batch.columns[name].get(row) for name in names}
         self._disk.note(perf_counter_ns() - started_ns, batch.row_ns)
         return values
 
     def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
         """Return columns of some rows, in their order; the caller has checked that they exist."""
-        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and (rows[1:] - rows[:-1] == 1).all():
+        if is_run(rows):
             return self.span(int(rows[0]), int(rows[-1]) + 1, names)
+        return self._collect(self._scattered(rows), len(rows), names)
+
+    def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
+        """Return columns of the rows ``[start, stop)``; the caller has checked that they exist."""
+        return self._collect(self._consecutive(start, stop), stop - start, names)
+
+    def arrow(self, rows: NDArray[np.int64], names: Items[str]) -> list[pa.Array]:
+        """Return Arrow columns of some rows, in their order, in the types of their features.
+
+        Rows that follow one another inside a batch are not copied.
+        """
+        if is_run(rows):
+            parts, back = self._consecutive(int(rows[0]), int(rows[-1]) + 1), None
+        else:
+            parts = self._scattered(rows)
+            order = np.concatenate([np.empty(0, np.int64), *(places for _, _, places in parts)])
+            back = plain_array(np.argsort(order)) if (order[1:] < order[:-1]).any() else None
+        columns = []
+        for name in names:
+            feature = self.features[name]
+            taken = [
+                as_declared(take_rows(batch.arrow.column(name), inside), feature)
+                for batch, inside, _ in parts
+            ]
+            joined = taken[0] if len(taken) == 1 else concat(taken, feature)
+            columns.append(joined if back is None else joined.take(back))
+        return columns
+
+    def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of the files, straight from the map.
+
+        Args:
+            names: The columns.
+            schema: Their types, and the names they get.
+        """
+        for shard, reader in enumerate(self._readers):
+            for number in range(len(reader.batch_rows)):
+                found = reader.read(number)
+                if number == 0:
+                    self._check_schema(found.schema, shard)
+                    self._keep_open(shard)
+                if found.schema.equals(schema):
+                    yield found
+                    continue
+                arrays = [as_declared(found.column(name), self.features[name]) for name in names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _scattered(self, rows: NDArray[np.int64]) -> list[tuple[_Batch, Any, Any]]:
+        """Return the batches of some rows, with the rows in each and their places."""
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
         numbers = np.searchsorted(self._bounds, ascending, side="right") - 1
         inside = ascending - self._bounds[numbers]
         edges = (np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist()
-        parts = [
+        return [
             (self._batch(int(numbers[start])), inside[start:stop], order[start:stop])
             for start, stop in itertools.pairwise([0, *edges, len(rows)])
             if stop > start
         ]
-        return self._collect(parts, len(rows), names)
 
-    def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
-        """Return columns of the rows ``[start, stop)``; the caller has checked that they exist."""
+    def _consecutive(self, start: int, stop: int) -> list[tuple[_Batch, Any, Any]]:
         parts = []
         first = bisect_right(self._starts, start) - 1
         for number in range(first, len(self._starts)):
@@ -137,7 +207,7 @@ class BatchTable:
                 rows = slice(begin - base, cease - base)
                 places = slice(begin - start, cease - start)
                 parts.append((self._batch(number), rows, places))
-        return self._collect(parts, stop - start, names)
+        return parts
 
     def _collect(
         self, parts: Items[tuple[_Batch, Any, Any]], length: int, names: Items[str]
@@ -173,13 +243,17 @@ class BatchTable:
         record_batch = self._readers[shard].read(number - self._first_batch[shard])
         if shard not in self._open:
             self._check_schema(record_batch.schema, shard)
-        row_bytes = record_batch.nbytes // max(1, record_batch.num_rows)
-        batch = _Batch(self._columns(record_batch, shard), shard, row_bytes)
+        batch = _Batch(record_batch, self._columns(record_batch, shard), shard)
         self._batches[number] = batch
+        self._keep_open(shard)
+        return batch
+
+    def _keep_open(self, shard: int) -> None:
+        """Remember that a shard is mapped, and close those that were used longest ago."""
+        self._used[shard] = next(self._clock)
         self._open.add(shard)
         while len(self._open) > self._max_open and (others := self._open - {shard}):
             self._release(min(others, key=self._used.__getitem__))
-        return batch
 
     def _columns(self, batch: pa.RecordBatch, shard: int) -> dict[str, ValueReader]:
         try:
@@ -192,11 +266,12 @@ class BatchTable:
 
     def _check_schema(self, schema: pa.Schema, shard: int) -> None:
         """Raise if a shard's columns differ from the store's; the width of offsets does not matter."""
-        stored = {name: arrow_type(feature) for name, feature in features_of_schema(schema).items()}
-        wanted = {name: arrow_type(feature) for name, feature in self.features.items()}
-        if stored != wanted:
+        stored = features_of_schema(schema)
+        if stored.keys() != self.features.keys() or not all(
+            fits(feature, stored[name]) for name, feature in self.features.items()
+        ):
             raise CorruptFileError(
-                f"The columns differ from those of the store: {stored}, not {wanted}. "
+                f"The columns differ from those of the store: {stored}, not {self.features}. "
                 f"Write the shards again: {self._readers[shard]}"
             )
 

@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
+from roboreel.shards.arrow import as_declared
 from roboreel.shards.features import (
     Array,
+    ClassLabel,
     FeatureType,
     Image,
     Sequence,
@@ -256,10 +258,12 @@ def value_reader(array: pa.Array, feature: FeatureType) -> ValueReader:
 
     Raises:
         CorruptFileError: An offset is out of range.
-        MissingValueError: There are nulls inside lists of numbers.
+        MissingValueError: There are nulls inside arrays of a fixed shape.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
+    if _is_unusual(array.type, feature):
+        array = as_declared(array, feature)
     if isinstance(array, pa.DictionaryArray):
         return _dictionary_reader(array, feature)
     match feature:
@@ -276,6 +280,26 @@ def value_reader(array: pa.Array, feature: FeatureType) -> ValueReader:
             return _bytes_reader(array)
         case _:
             return _number_reader(array, array.offset, len(array), (), _valid(array))
+
+
+_UNUSUAL = (
+    *(pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    *(pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_map, pa.types.is_date),
+    pa.types.is_run_end_encoded,
+)
+
+
+def _is_unusual(stored: pa.DataType, feature: FeatureType) -> bool:
+    """Return whether the buffers of a type have another layout than the feature's own type."""
+    match feature:
+        case Array():
+            return not pa.types.is_fixed_size_list(stored)
+        case Image():
+            return pa.types.is_struct(stored) or any(check(stored) for check in _UNUSUAL)
+        case ClassLabel():
+            return stored != pa.int64() and not pa.types.is_dictionary(stored)
+        case _:
+            return any(check(stored) for check in _UNUSUAL)
 
 
 def _dictionary_reader(array: pa.DictionaryArray, feature: FeatureType) -> ValueReader:
@@ -303,8 +327,6 @@ def _bytes_reader(array: pa.Array) -> ValueReader:
 
 def _list_reader(array: pa.Array, of: FeatureType) -> ValueReader:
     inner = array.values
-    if is_number(of):
-        _refuse_inner_nulls(inner)
     if isinstance(array, pa.FixedSizeListArray):
         rows = array.offset + np.arange(len(array) + 1, dtype=np.int64)
         bounds = (rows * array.type.list_size).data
@@ -346,7 +368,8 @@ def _number_reader(
 def _refuse_inner_nulls(inner: pa.Array) -> None:
     if inner.null_count:
         raise MissingValueError(
-            f"There are {inner.null_count} nulls inside lists of numbers. Fill them before writing."
+            f"There are {inner.null_count} nulls inside arrays of a fixed shape. Fill them, or "
+            "declare a Sequence of any length."
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import ExampleError
+from roboreel.shards.arrow import arrow_schema, arrow_type
 from roboreel.shards.features import (
     Array,
     ClassLabel,
@@ -19,8 +20,6 @@ from roboreel.shards.features import (
     Sequence,
     Struct,
     Value,
-    arrow_schema,
-    arrow_type,
     is_number,
 )
 from roboreel.shards.values import MisfitError, acceptor, describe
@@ -50,10 +49,16 @@ class ExampleEncoder:
     its files. Only the compression of pixels runs in threads, with a bounded queue.
     """
 
-    def __init__(self, features: Mapping[str, FeatureType], *, threads: int) -> None:
+    def __init__(
+        self, features: Mapping[str, FeatureType], *, threads: int, missing_as_null: bool = False
+    ) -> None:
         self._features = dict(features)
         self._schema = arrow_schema(features)
-        self._accept = {name: acceptor(feature, self._encode) for name, feature in features.items()}
+        self._missing_as_null = missing_as_null
+        self._accept = {
+            name: acceptor(feature, self._encode, missing_as_null=missing_as_null)
+            for name, feature in features.items()
+        }
         self._pool = ThreadPool(threads, "roboreel-encode")
         self._waiting: deque[Job[bytes]] = deque()
         self._max_waiting = 2 * threads
@@ -79,17 +84,21 @@ class ExampleEncoder:
         return self._size_bytes
 
     def add(self, example: object) -> None:
-        """Check one example and keep it for the next batch.
+        """Check one example and keep it for the next batch; the key of a pair is dropped.
 
         Raises:
             ExampleError: It does not fit the features. The message names the feature and the
                 number of the example, from 0.
         """
+        if isinstance(example, tuple) and len(example) == 2:
+            example = example[1]
         if not isinstance(example, Mapping):
             raise _misfit(self._number, f"expected a dict of features, got {describe(example)}")
-        if example.keys() != self._accept.keys():
+        if example.keys() != self._accept.keys() and not (
+            self._missing_as_null and example.keys() <= self._accept.keys()
+        ):
             raise _misfit(self._number, _describe_names(example, self._features))
-        row = {name: self._accept_value(name, example[name]) for name in self._accept}
+        row = {name: self._accept_value(name, example.get(name)) for name in self._accept}
         self._rows.append(row)
         self._size_bytes += sum(map(_size_of, row.values()))
         self._number += 1
@@ -134,11 +143,11 @@ def _misfit(number: int, reason: str) -> ExampleError:
 
 
 def _describe_names(example: Mapping[Any, Any], features: Mapping[str, FeatureType]) -> str:
-    missing = [name for name in features if name not in example]
-    if missing:
-        return f"{missing[0]!r} is missing; give None where there is no value"
-    unknown = next(name for name in example if name not in features)
-    return f"{unknown!r} is not one of the features {', '.join(map(repr, features))}"
+    unknown = [name for name in example if name not in features]
+    if not unknown:
+        missing = next(name for name in features if name not in example)
+        return f"{missing!r} is missing; give None where there is no value"
+    return f"{unknown[0]!r} is not one of the features {', '.join(map(repr, features))}"
 
 
 def _size_of(kept: object) -> int:
@@ -195,6 +204,8 @@ def _build_items(of: FeatureType, lists: list[Any]) -> pa.Array:
     if not is_number(of):
         return _build(of, [item for items in lists for item in items])
     dtype = numpy_type(arrow_type(of))
+    if any(isinstance(items, list) for items in lists):  # with nulls
+        return _build(of, [item for items in lists for item in items])
     return _build_numbers(np.concatenate([np.empty(0, dtype), *lists]).astype(dtype, copy=False))
 
 

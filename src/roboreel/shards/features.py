@@ -1,19 +1,20 @@
-"""The features of a shard store: types to declare, and their JSON and Arrow forms."""
+"""The features of a shard store: types to declare, and their JSON form."""
 
 from __future__ import annotations
 
-import json
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from roboreel.errors import MetadataError
 
 __all__ = [
+    "NUMBERS",
+    "TIMES",
     "Array",
     "ClassLabel",
     "FeatureType",
@@ -22,21 +23,19 @@ __all__ = [
     "Struct",
     "Value",
     "VideoPath",
-    "arrow_schema",
-    "arrow_type",
     "as_feature",
     "features_from_json",
-    "features_of_schema",
     "features_to_json",
+    "is_number",
     "normalize_features",
 ]
 
-_NUMBERS = (
+_UNITS = ("s", "ms", "us", "ns")
+NUMBERS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64"),
 )
-_ARROW_NUMBERS = {str(pa.from_numpy_dtype(np.dtype(name))): name for name in _NUMBERS}
-_SCHEMA_KEY = b"roboreel.features"
+TIMES = tuple(f"{kind}[{unit}]" for kind in ("datetime64", "timedelta64") for unit in _UNITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +48,72 @@ class Value:
     """
 
     dtype: str
-    """A NumPy name (``bool``, ``int8`` … ``uint64``, ``float16`` … ``float64``), ``string`` or
-    ``bytes``."""
+    """A NumPy name (``bool``, ``int8`` … ``uint64``, ``float16`` … ``float64``, ``datetime64[us]``,
+    ``timedelta64[ns]``, …), ``string`` or ``bytes``."""
 
     def __post_init__(self) -> None:
-        if self.dtype not in (*_NUMBERS, "string", "bytes"):
+        if self.dtype not in (*NUMBERS, *TIMES, "string", "bytes"):
             raise ValueError(
                 f"Not the dtype of a value: {self.dtype!r}. "
-                f"Use {', '.join(_NUMBERS)}, string or bytes."
+                f"Use {', '.join((*NUMBERS, *TIMES))}, string or bytes."
             )
 
 
 @dataclass(frozen=True, slots=True)
 class ClassLabel:
-    """One of several names, stored as its position among them."""
+    """One of several names, stored as its position among them.
+
+    Examples:
+        >>> label = ClassLabel(["cat", "dog"])
+        >>> label.num_classes, label.str2int("dog"), label.int2str([0, 1])
+        (2, 1, ['cat', 'dog'])
+    """
 
     names: tuple[str, ...]
 
-    def __init__(self, names: Iterable[str]) -> None:
-        object.__setattr__(self, "names", tuple(names))
+    def __init__(
+        self, names: Iterable[str] | None = None, *, num_classes: int | None = None
+    ) -> None:
+        """Take the names, or how many classes there are: these are called ``"0"``, ``"1"``, …."""
+        if (names is None) == (num_classes is None):
+            raise ValueError("A ClassLabel needs its names, or num_classes.")
+        given = map(str, range(num_classes or 0)) if names is None else names
+        object.__setattr__(self, "names", tuple(given))
         if not self.names or len(set(self.names)) != len(self.names):
             raise ValueError(f"A ClassLabel needs distinct names, not {self.names!r}.")
+
+    @property
+    def num_classes(self) -> int:
+        """How many names there are."""
+        return len(self.names)
+
+    def str2int(self, names: str | Iterable[str]) -> Any:  # noqa: ANN401  # a number, or a list
+        """Return the number of a name, or a list of numbers for several names.
+
+        Raises:
+            ValueError: A name is not one of the labels.
+        """
+        if not isinstance(names, str):
+            return [self.str2int(name) for name in names]
+        if names not in self.names:
+            raise ValueError(f"{names!r} is not one of the labels {', '.join(self.names)}.")
+        return self.names.index(names)
+
+    def int2str(self, numbers: SupportsIndex | Iterable[SupportsIndex]) -> Any:  # noqa: ANN401  # text, or a list
+        """Return the name of a number, or a list of names for several numbers.
+
+        Raises:
+            ValueError: There is no label of this number.
+        """
+        if isinstance(numbers, Iterable) and np.ndim(numbers) > 0:  # type: ignore[arg-type]  # that is the question
+            return [self.int2str(number) for number in numbers]
+        number = operator.index(numbers)  # type: ignore[arg-type]  # not a list
+        if not 0 <= number < len(self.names):
+            raise ValueError(
+                f"Label {number} does not exist: there are {len(self.names)}, "
+                f"0 to {len(self.names) - 1}."
+            )
+        return self.names[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +130,8 @@ class Array:
             raise ValueError(
                 f"Not the shape of an array: {self.shape}. Every length must be at least 1."
             )
-        if dtype not in _NUMBERS:
-            raise ValueError(f"Not the dtype of an array: {dtype!r}. Use {', '.join(_NUMBERS)}.")
+        if dtype not in NUMBERS:
+            raise ValueError(f"Not the dtype of an array: {dtype!r}. Use {', '.join(NUMBERS)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +187,8 @@ FeatureType: TypeAlias = Value | ClassLabel | Array | Image | VideoPath | Sequen
 
 
 def is_number(feature: FeatureType) -> bool:
-    """Return whether each value is a single number."""
-    return isinstance(feature, Value) and feature.dtype in _NUMBERS
+    """Return whether each value is a single number or time."""
+    return isinstance(feature, Value) and feature.dtype not in ("string", "bytes")
 
 
 def as_feature(declared: object) -> FeatureType:
@@ -177,98 +221,6 @@ def normalize_features(declared: Mapping[str, object]) -> dict[str, FeatureType]
         if not isinstance(name, str) or not name:
             raise ValueError(f"Not the name of a feature: {name!r}. A name is text, and not empty.")
     return {name: as_feature(feature) for name, feature in declared.items()}
-
-
-def arrow_type(feature: FeatureType) -> pa.DataType:
-    """Return the Arrow type of a feature; bytes, text and lists have 64-bit offsets."""
-    match feature:
-        case Value("string") | VideoPath():
-            return pa.large_string()
-        case Value("bytes") | Image():
-            return pa.large_binary()
-        case Value(dtype):
-            return pa.from_numpy_dtype(np.dtype(dtype))
-        case ClassLabel():
-            return pa.int64()
-        case Array(shape, dtype):
-            return pa.list_(pa.from_numpy_dtype(np.dtype(dtype)), math.prod(shape))
-        case Sequence(of, None):
-            return pa.large_list(arrow_type(of))
-        case Sequence(of, length):
-            return pa.list_(arrow_type(of), length)
-        case Struct(fields):
-            return pa.struct([(name, arrow_type(inner)) for name, inner in fields.items()])
-
-
-def arrow_schema(features: Mapping[str, FeatureType]) -> pa.Schema:
-    """Return the schema of a shard; its metadata describes the features."""
-    return pa.schema(
-        [(name, arrow_type(feature)) for name, feature in features.items()],
-        metadata={_SCHEMA_KEY: json.dumps(features_to_json(features))},
-    )
-
-
-def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
-    """Return the features of any table, as far as its schema describes them.
-
-    Metadata is used only where it fits the column: other tools flatten, rename and cast tables
-    but keep the old metadata.
-
-    Raises:
-        MetadataError: Two columns have the same name, a type is not supported, or there are no
-            columns.
-    """
-    if not schema.names:
-        raise MetadataError("The table has no columns.")
-    if len(set(schema.names)) != len(schema.names):
-        raise MetadataError(f"Two columns have the same name: {', '.join(schema.names)}.")
-    described = _described_features(schema)
-    features: dict[str, FeatureType] = {}
-    for column in schema:
-        features[column.name] = _feature_of_type(column.type, column.name)
-        feature = described.get(column.name)
-        if feature is not None and arrow_type(feature) == arrow_type(features[column.name]):
-            features[column.name] = feature
-    return normalize_features(features)
-
-
-def _described_features(schema: pa.Schema) -> dict[str, FeatureType]:
-    try:
-        return features_from_json(json.loads((schema.metadata or {})[_SCHEMA_KEY]))
-    except (KeyError, ValueError):
-        return {}
-
-
-def _feature_of_type(stored: pa.DataType, name: str) -> FeatureType:
-    if isinstance(stored, pa.BaseExtensionType):
-        stored = stored.storage_type
-    types = pa.types
-    if types.is_dictionary(stored):
-        return _feature_of_type(stored.value_type, name)
-    if types.is_string(stored) or types.is_large_string(stored):
-        return Value("string")
-    if types.is_binary(stored) or types.is_large_binary(stored):
-        return Value("bytes")
-    if types.is_struct(stored) and stored.num_fields:
-        return Struct({inner.name: _feature_of_type(inner.type, name) for inner in stored})
-    if types.is_list(stored) or types.is_large_list(stored) or types.is_fixed_size_list(stored):
-        return _feature_of_list(stored, name)
-    if str(stored) in _ARROW_NUMBERS:
-        return Value(_ARROW_NUMBERS[str(stored)])
-    raise MetadataError(f"Column {name!r} has a type that is not supported: {stored}.")
-
-
-def _feature_of_list(stored: pa.DataType, name: str) -> FeatureType:
-    of = _feature_of_type(stored.value_type, name)
-    if not pa.types.is_fixed_size_list(stored):
-        return Sequence(of)
-    match of:
-        case Value(dtype) if dtype in _NUMBERS:
-            return Array((stored.list_size,), dtype)
-        case Array(shape, dtype):
-            return Array((stored.list_size, *shape), dtype)
-        case _:
-            return Sequence(of)
 
 
 def features_to_json(features: Mapping[str, FeatureType]) -> list[Any]:

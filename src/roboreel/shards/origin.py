@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from roboreel.errors import MissingFileError
+from roboreel.shards.arrow import declare, features_of_schema
 from roboreel.shards.batches import BatchTable
-from roboreel.shards.features import features_of_schema
 from roboreel.shards.manifest import manifest_of, open_manifest
 from roboreel.shards.publish import Hold
 from roboreel.shards.readers import MappedShard, TableReader
@@ -19,16 +20,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from roboreel.shards.features import FeatureType
+    from roboreel.shards.foreign import ForeignFiles
     from roboreel.shards.manifest import ShardManifest
 
-__all__ = ["ForeignOrigin", "GenerationOrigin", "Origin", "TableOrigin"]
+__all__ = ["MAX_OPEN", "ForeignOrigin", "GenerationOrigin", "Origin", "TableOrigin"]
+
+MAX_OPEN = 64
+"""Shards that may be mapped at once, if nobody says otherwise."""
 
 
 class Origin(Protocol):
     """Opens the rows of a store; picklable. `str` of it names the place in errors."""
 
+    @property
+    def path(self) -> Path | None:
+        """The folder or file; None for a table in memory."""
+
     def open(self) -> BatchTable:
         """Return the rows; nothing is mapped yet."""
+
+    def identity(self) -> list[Any] | None:
+        """Return what changes with the content, in JSON types; None if nothing tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,17 @@ class GenerationOrigin:
             ) from error
         return self._table(manifest_of(hold), hold)
 
+    @property
+    def path(self) -> Path:
+        """The folder of the store."""
+        return self.generation.parent
+
+    def identity(self) -> list[Any]:
+        """Return the fingerprint and the checksums of all shards."""
+        with closing(Hold(self.generation)) as hold:
+            manifest = manifest_of(hold)
+        return [manifest.fingerprint, *(shard.crc32 for shard in manifest.shards)]
+
     def _table(self, manifest: ShardManifest, hold: Hold) -> BatchTable:
         shards = [MappedShard(self.generation / shard.file, shard) for shard in manifest.shards]
         return BatchTable(manifest.features, shards, max_open=self.max_open, hold=hold)
@@ -68,19 +91,33 @@ class GenerationOrigin:
 class ForeignOrigin:
     """Arrow files that another tool wrote."""
 
-    paths: tuple[Path, ...]
+    root: Path
+    """The folder, or the file if there is only one."""
+    files: ForeignFiles
     max_open: int
+    declared: Mapping[str, object] | None = field(default=None, hash=False)
+
+    @property
+    def path(self) -> Path:
+        """The folder, or the file."""
+        return self.root
 
     def open(self) -> BatchTable:
         """Return the rows of all files; opens each file once to count its rows."""
-        shards = [MappedShard(path) for path in self.paths]
-        features = features_of_schema(shards[0].schema)
+        shards = [MappedShard(path) for path in self.files.paths]
+        self.files.check([sum(shard.batch_rows) for shard in shards], self.root)
+        features = declare(features_of_schema(shards[0].schema), self.declared)
         for shard in shards:
             shard.close()
         return BatchTable(features, shards, max_open=self.max_open)
 
+    def identity(self) -> list[Any]:
+        """Return the names, sizes and times of all files."""
+        states = [(path.name, path.stat()) for path in self.files.paths]
+        return [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+
     def __str__(self) -> str:
-        return repr(str(self.paths[0].parent))
+        return repr(str(self.root))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +126,15 @@ class TableOrigin:
 
     table: pa.Table
     features: Mapping[str, FeatureType] = field(hash=False)
+
+    @property
+    def path(self) -> None:
+        """There is no file."""
+        return
+
+    def identity(self) -> None:
+        """Nothing tells the content of a table but the table."""
+        return
 
     def open(self) -> BatchTable:
         """Return the rows of the table."""

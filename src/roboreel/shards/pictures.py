@@ -49,7 +49,7 @@ def encoding_of(value: object) -> bytes | Pixels:
 
     Args:
         value: Encoded bytes or a path (stored as they are), a Pillow image (keeps its format where
-            possible), or an array ``(height, width[, 1 … 4])`` of uint8 or uint16.
+            possible), or an array ``(height, width[, 1 … 4])`` of uint8, uint16 or bool (black and white).
 
     Raises:
         TypeError: The value is not an image.
@@ -71,6 +71,8 @@ def encoding_of(value: object) -> bytes | Pixels:
 
 def _checked_pixels(value: Any) -> NDArray[Any]:  # noqa: ANN401  # whatever can be an array
     pixels = np.array(value, order="C", copy=True)
+    if pixels.dtype == bool:
+        pixels = pixels.astype(np.uint8) * np.uint8(255)
     if pixels.dtype not in (np.uint8, np.uint16):
         raise TypeError(f"expected pixels of uint8 or uint16, got {pixels.dtype}")
     if pixels.ndim == 3 and pixels.shape[2] == 1:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import DatasetError
-from roboreel.shards.features import arrow_schema, normalize_features
+from roboreel.shards.arrow import arrow_schema
+from roboreel.shards.features import normalize_features
 from roboreel.shards.manifest import ShardManifest, fingerprint_of, open_manifest, plain_source
 from roboreel.shards.readers import MappedShard
 

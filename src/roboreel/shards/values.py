@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +38,9 @@ class MisfitError(Exception):
         self.reason = reason
 
 
-def acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accept:
+def acceptor(
+    feature: FeatureType, encode: Callable[[Pixels], object], *, missing_as_null: bool = False
+) -> Accept:
     """Return a function that checks a value and returns what to store; None stays None.
 
     The result shares no memory with the value, so a generator may reuse its buffers.
@@ -46,15 +48,21 @@ def acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accept
     Args:
         feature: What the values should be.
         encode: Called with pixels; its result is stored in their place.
+        missing_as_null: Whether structs may lack some of their names.
 
     Returns:
         A function that raises `MisfitError`, TypeError, ValueError or OSError for a wrong value.
     """
-    accept = _acceptor(feature, encode)
+    accept = _acceptor(feature, encode, missing_as_null)
     return lambda value: None if value is None else accept(value)
 
 
-def _acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accept:
+def _acceptor(
+    feature: FeatureType, encode: Callable[[Pixels], object], missing_as_null: bool
+) -> Accept:
+    def inner(of: FeatureType) -> Accept:
+        return acceptor(of, encode, missing_as_null=missing_as_null)
+
     match feature:
         case Value("string"):
             return _text
@@ -71,11 +79,12 @@ def _acceptor(feature: FeatureType, encode: Callable[[Pixels], object]) -> Accep
         case Array(shape, dtype):
             return _array_acceptor(shape, np.dtype(dtype))
         case Sequence(Value(dtype), length) if is_number(feature.of):
-            return _array_acceptor((length,), np.dtype(dtype))
+            accept = _array_acceptor((length,), np.dtype(dtype))
+            return accept if length else _with_nulls(accept, _list_acceptor(inner(feature.of)))
         case Sequence(of):
-            return _list_acceptor(acceptor(of, encode))
+            return _list_acceptor(inner(of))
         case Struct(fields):
-            return _struct_acceptor({name: acceptor(of, encode) for name, of in fields.items()})
+            return _struct_acceptor({n: inner(of) for n, of in fields.items()}, missing_as_null)
 
 
 def _text(value: object) -> str:
@@ -138,7 +147,7 @@ def _number_acceptor(dtype: np.dtype[Any]) -> Accept:
 
 def _array_acceptor(shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Accept:
     def accept(value: object) -> NDArray[Any]:
-        array = np.asarray(value)
+        array = np.asarray(list(value) if isinstance(value, Iterator) else value)
         if array.ndim != len(shape) or any(
             wanted not in (None, there) for wanted, there in zip(shape, array.shape, strict=True)
         ):
@@ -147,6 +156,18 @@ def _array_acceptor(shape: tuple[int | None, ...], dtype: np.dtype[Any]) -> Acce
         if array.size == 0:
             return np.empty(array.shape, dtype)
         return np.array(cast_exactly(array, dtype), order="C", copy=True)
+
+    return accept
+
+
+def _with_nulls(accept_array: Accept, accept_list: Accept) -> Accept:
+    """Return a function that accepts numbers as an array, or as a list if some are None."""
+
+    def accept(values: Any) -> Any:  # noqa: ANN401  # list or array
+        if isinstance(values, Iterator):
+            values = list(values)
+        has_nulls = isinstance(values, (list, tuple)) and any(value is None for value in values)
+        return accept_list(values) if has_nulls else accept_array(values)
 
     return accept
 
@@ -160,13 +181,17 @@ def _list_acceptor(accept: Accept) -> Accept:
     return accept_all
 
 
-def _struct_acceptor(accepts: Mapping[str, Accept]) -> Accept:
+def _struct_acceptor(accepts: Mapping[str, Accept], missing_as_null: bool) -> Accept:
     def accept_fields(values: object) -> dict[str, Any]:
         if not isinstance(values, Mapping):
             raise TypeError(f"expected a dict, got {describe(values)}")
-        if values.keys() != accepts.keys():
+        if not values.keys() <= accepts.keys() or (
+            len(values) < len(accepts) and not missing_as_null
+        ):
             raise ValueError(f"expected the names {_some(accepts)}, got {_some(values)}")
-        return {name: _inside(f".{name}", accept, values[name]) for name, accept in accepts.items()}
+        return {
+            name: _inside(f".{name}", accept, values.get(name)) for name, accept in accepts.items()
+        }
 
     return accept_fields
 
@@ -180,6 +205,10 @@ def _inside(place: str, accept: Accept, value: object) -> Any:  # noqa: ANN401  
         raise MisfitError(place, str(error)) from error
 
 
+_CASTS = {"b": "b", "i": "iu", "u": "iu", "f": "iuf", "M": "M", "m": "m"}
+"""The kinds of numbers that may become a number of each kind."""
+
+
 def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return numbers as another dtype; refuses what would truncate, wrap round or overflow.
 
@@ -191,8 +220,10 @@ def cast_exactly(array: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """
     if array.dtype == dtype:
         return array
-    if array.dtype.kind not in {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}[dtype.kind]:
+    if array.dtype.kind not in _CASTS[dtype.kind]:
         raise TypeError(f"expected {dtype}, got {array.dtype}")
+    if dtype.kind in "mM":
+        return array.astype(dtype)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low, high = int(array.min()), int(array.max())

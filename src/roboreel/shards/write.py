@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import zlib
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import pyarrow as pa
 
@@ -14,8 +15,9 @@ from roboreel.cores import usable_cores
 from roboreel.errors import DatasetError
 from roboreel.files import write_atomically
 from roboreel.memory.budget import parse_size
+from roboreel.shards.arrow import arrow_schema
 from roboreel.shards.examples import ExampleEncoder
-from roboreel.shards.features import FeatureType, arrow_schema, normalize_features
+from roboreel.shards.features import FeatureType, normalize_features
 from roboreel.shards.manifest import (
     Shard,
     ShardManifest,
@@ -26,17 +28,27 @@ from roboreel.shards.manifest import (
 from roboreel.shards.publish import META_FILE, publishing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = ["write_shards"]
+__all__ = ["WriteOptions", "checked_limits", "publish_batches", "table_of", "write_shards"]
 
 _MOST_THREADS = 8
 _MAX_BATCH_BYTES = 64 * 1024**2
 """A batch of large examples ends at this size, since it is held in memory."""
 
 
+class WriteOptions(TypedDict, total=False):
+    """How shards are written: see `write_shards`."""
+
+    shard_size: int | str
+    batch_size: int
+    overwrite: bool
+    threads: int | None
+    missing_as_null: bool
+
+
 def write_shards(
-    examples: Iterable[Mapping[str, object]],
+    examples: Iterable[Mapping[str, object] | tuple[object, Mapping[str, object]]],
     features: Mapping[str, object],
     path: str | os.PathLike[str],
     *,
@@ -45,6 +57,7 @@ def write_shards(
     source: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     threads: int | None = None,
+    missing_as_null: bool = False,
 ) -> ShardManifest:
     """Write examples as a store of Arrow shards, and return its manifest.
 
@@ -57,7 +70,8 @@ def write_shards(
     Without one, every call writes.
 
     Args:
-        examples: Dicts with a value for every feature; None for a missing value.
+        examples: Dicts with a value for every feature; None for a missing value. Pairs of a key
+            and such a dict are taken too; the keys are dropped.
         features: The features by name: `Value`, `ClassLabel`, `Array`, `Sequence`, `Image`,
             `VideoPath`, a dtype name, a list of one feature, or a dict of features.
         path: The folder, made if need be. A folder that holds other files is refused.
@@ -68,15 +82,59 @@ def write_shards(
             parameters, seeds.
         overwrite: Write even if the same store is there.
         threads: Threads that encode images; by default one per core, up to 8.
+        missing_as_null: Store None where an example lacks a feature, instead of refusing it.
 
     Raises:
         ExampleError: An example does not fit the features.
         ValueError: The folder holds other files, or a size is invalid.
     """
     declared = normalize_features(features)
+    limit_bytes = checked_limits(shard_size, batch_size)
+    encoder = partial(
+        ExampleEncoder,
+        declared,
+        threads=threads or min(usable_cores(), _MOST_THREADS),
+        missing_as_null=missing_as_null,
+    )
+    return publish_batches(
+        lambda: _batches(examples, encoder, batch_size, min(limit_bytes, _MAX_BATCH_BYTES)),
+        declared,
+        Path(path),
+        source=source,
+        limit_bytes=limit_bytes,
+        overwrite=overwrite,
+    )
+
+
+def table_of(examples: Iterable[Mapping[str, object]], features: Mapping[str, object]) -> pa.Table:
+    """Return examples as a table in memory, in the form in which they would be written."""
+    declared = normalize_features(features)
+    encoder = partial(ExampleEncoder, declared, threads=1)
+    batches = _batches(examples, encoder, 1000, _MAX_BATCH_BYTES)
+    return pa.Table.from_batches(batches, arrow_schema(declared))
+
+
+def publish_batches(
+    batches: Callable[[], Iterable[pa.RecordBatch]],
+    features: Mapping[str, FeatureType],
+    root: Path,
+    *,
+    source: Mapping[str, Any] | None,
+    limit_bytes: int,
+    overwrite: bool,
+) -> ShardManifest:
+    """Write record batches as the new content of a folder, unless it is there: see `write_shards`.
+
+    Args:
+        batches: Returns the batches; called once it is known that they are needed.
+        features: The features of their columns.
+        root: The folder.
+        source: What the batches follow from.
+        limit_bytes: The size of a file.
+        overwrite: Write even if the same store is there.
+    """
     source = None if source is None else plain_source(source)
-    fingerprint = fingerprint_of(declared, source)
-    root, limit_bytes = Path(path), _checked_limits(shard_size, batch_size)
+    fingerprint = fingerprint_of(features, source)
     reusable = source is not None and not overwrite
     if reusable and (found := _find(root, fingerprint)):
         return found
@@ -85,20 +143,14 @@ def write_shards(
         if reusable and (found := _find(root, fingerprint)):
             return found
         with publication.generation() as folder:
-            batches = _batches(
-                examples,
-                declared,
-                batch_size,
-                limit_bytes,
-                threads or min(usable_cores(), _MOST_THREADS),
-            )
-            shards = _write_batches(batches, arrow_schema(declared), folder, limit_bytes)
-            manifest = ShardManifest(declared, shards, fingerprint, source)
+            shards = _write_batches(batches(), arrow_schema(features), folder, limit_bytes)
+            manifest = ShardManifest(features, shards, fingerprint, source)
             write_atomically(folder / META_FILE, manifest.to_json())
     return manifest
 
 
-def _checked_limits(shard_size: int | str, batch_size: int) -> int:
+def checked_limits(shard_size: int | str, batch_size: int = 1) -> int:
+    """Return the size of a shard in bytes; raises ValueError if it or a batch is empty."""
     limit_bytes = parse_size(shard_size)
     if limit_bytes < 1 or batch_size < 1:
         raise ValueError(
@@ -121,14 +173,12 @@ def _find(root: Path, fingerprint: str) -> ShardManifest | None:
 
 
 def _batches(
-    examples: Iterable[Mapping[str, object]],
-    features: Mapping[str, FeatureType],
+    examples: Iterable[object],
+    make_encoder: Callable[[], ExampleEncoder],
     batch_size: int,
     limit_bytes: int,
-    threads: int,
 ) -> Iterator[pa.RecordBatch]:
-    limit_bytes = min(limit_bytes, _MAX_BATCH_BYTES)
-    with ExampleEncoder(features, threads=threads) as encoder:
+    with make_encoder() as encoder:
         for example in examples:
             encoder.add(example)
             if encoder.num_rows >= batch_size or encoder.size_bytes >= limit_bytes:

@@ -30,7 +30,11 @@ def is_numeric(arrow_type: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
 
 
 def numpy_type(arrow_type: Any) -> np.dtype[Any]:  # noqa: ANN401  # pyarrow is untyped
-    """Return the NumPy dtype for an Arrow type of numbers or booleans."""
+    """Return the NumPy dtype for an Arrow type of numbers, booleans or times."""
+    if pa.types.is_timestamp(arrow_type):
+        return np.dtype(f"datetime64[{arrow_type.unit}]")
+    if pa.types.is_duration(arrow_type):
+        return np.dtype(f"timedelta64[{arrow_type.unit}]")
     name = str(arrow_type)
     return np.dtype(_OTHER_NAMES.get(name, name))
 

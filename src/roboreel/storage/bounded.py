@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, TooLargeError
-from roboreel.storage.extents.sizes import ChunkSize, ChunkSpan, chunk_spans, measure_chunk
+from roboreel.storage.extents.sizes import (
+    ChunkSize,
+    ChunkSpan,
+    find_chunks_in,
+    measure_chunk,
+    read_span,
+)
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
@@ -60,10 +67,15 @@ class BoundedFile:
         self._file = file
         self._arrow_source = source
         self._source = _Offsets(source)
-        self._footer: bytes | None = None
-        self._spans: dict[int, list[ChunkSpan]] = {}
-        self._sizes: dict[tuple[int, int], ChunkSize] = {}
-        self._columns: list[Any] | None = None
+        self._places: dict[int, list[int]] = {}
+        """Where the footer describes each leaf, by row group."""
+        self._bounds: dict[tuple[int, str], Bound] = {}
+        self._leaves_of: dict[str, list[int]] = {}
+        self.names: list[str] = file.schema_arrow.names
+        """Names of the columns."""
+        self._schema = [file.schema.column(leaf) for leaf in range(len(file.schema))]
+        self.leaves: list[str] = [column.path for column in self._schema]
+        """Paths of the leaves, such as ``"camera.bytes"``."""
 
     def bound(self, group: int, name: str) -> Bound:
         """Return the most memory that a column of a row group can take.
@@ -71,10 +83,16 @@ class BoundedFile:
         Raises:
             CorruptFileError: The footer or a page header is damaged.
         """
+        bound = self._bounds.get((group, name))
+        if bound is None:
+            bound = self._bounds[group, name] = self._measure(group, name)
+        return bound
+
+    def _measure(self, group: int, name: str) -> Bound:
         rows = self._file.metadata.row_group(group).num_rows
         whole = one = pages = packed = 0
         for leaf in self._leaves(name):
-            size, column = self._size(group, leaf), self._schema()[leaf]
+            size, column = self._size(group, leaf), self._schema[leaf]
             count, width = max(size.num_values, rows), _width(column)
             if width:
                 each = width + _LEVEL_BYTES * bool(column.max_repetition_level)
@@ -84,8 +102,7 @@ class BoundedFile:
                 single = size.page_bytes + _LEVEL_BYTES
                 total = count * single if size.expands else size.total_bytes + _LEVEL_BYTES * count
             whole, one, pages = whole + total, one + single, pages + 2 * size.page_bytes
-            span = self._span(group, leaf)
-            packed += span.stop - span.start
+            packed += size.packed_bytes
         return Bound(whole, one, pages, packed)
 
     def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> Any:  # noqa: ANN401
@@ -180,26 +197,17 @@ class BoundedFile:
             f"{str(self._path)!r}."
         )
 
-    def _schema(self) -> list[Any]:
-        if self._columns is None:
-            schema = self._file.metadata.schema
-            self._columns = [schema.column(i) for i in range(self._file.metadata.num_columns)]
-        return self._columns
-
     def _leaves(self, name: str) -> list[int]:
-        return [
-            leaf
-            for leaf, column in enumerate(self._schema())
-            if column.path == name or column.path.startswith(f"{name}.")
-        ]
+        leaves = self._leaves_of.get(name)
+        if leaves is None:
+            leaves = self._leaves_of[name] = [
+                leaf
+                for leaf, path in enumerate(self.leaves)
+                if path == name or path.startswith(f"{name}.")
+            ]
+        return leaves
 
     def _size(self, group: int, leaf: int) -> ChunkSize:
-        size = self._sizes.get((group, leaf))
-        if size is None:
-            size = self._sizes[group, leaf] = self._measured(group, leaf)
-        return size
-
-    def _measured(self, group: int, leaf: int) -> ChunkSize:
         try:
             return measure_chunk(self._source, self._span(group, leaf))
         except CorruptFileError as error:
@@ -208,29 +216,26 @@ class BoundedFile:
             ) from error
 
     def _span(self, group: int, leaf: int) -> ChunkSpan:
-        spans = self._spans.get(leaf)
-        if spans is None:
-            path = self._schema()[leaf].path
-            spans = self._spans[leaf] = chunk_spans(
-                self._read_footer(), self._names(path), self._source.size_bytes
-            )
-        if len(spans) != self._file.metadata.num_row_groups:
-            raise CorruptFileError("The footer does not say where a column lies")
-        return spans[group]
+        places = self._places.get(leaf)
+        if places is None:
+            names, count = self._names(self.leaves[leaf]), self._file.metadata.num_row_groups
+            places = self._places[leaf] = find_chunks_in(self._footer, names, count)
+        # One at a time: a file may have thousands of row groups, of which few are read.
+        return read_span(self._footer, places[group], self._source.size_bytes)
 
     def _names(self, path: str) -> list[str]:
         """Return the names of a leaf's path; those of features have dots themselves."""
-        names: list[str] = self._file.schema_arrow.names
-        top = max((n for n in names if path == n or path.startswith(f"{n}.")), key=len, default="")
+        top = max(
+            (n for n in self.names if path == n or path.startswith(f"{n}.")), key=len, default=""
+        )
         rest = path[len(top) + 1 :] if top else path
         return [top, *rest.split(".")] if top and rest else [top or path]
 
-    def _read_footer(self) -> bytes:
-        if self._footer is None:
-            size = self._source.size_bytes
-            length = int.from_bytes(self._source.read(size - 8, 4), "little")
-            self._footer = self._source.read(max(0, size - 8 - length), length)
-        return self._footer
+    @cached_property
+    def _footer(self) -> bytes:
+        size = self._source.size_bytes
+        length = int.from_bytes(self._source.read(size - 8, 4), "little")
+        return self._source.read(max(0, size - 8 - length), length)
 
 
 class _Offsets:

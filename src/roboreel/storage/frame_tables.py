@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["frame_schema", "frame_table", "picture_columns"]
+__all__ = ["frame_schema", "frame_table", "join_tables", "picture_columns"]
 
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _MOST_IN_A_GROUP = 2**31 - 1
@@ -40,6 +40,7 @@ def frame_table(
     schema: pa.Schema,
     *,
     picture_name: str,
+    texts: Sequence[str] = (),
 ) -> pa.Table:
     """Return a table of frames.
 
@@ -49,6 +50,7 @@ def frame_table(
         features: The dataset's features.
         schema: Their schema.
         picture_name: What pictures are called, a template over the number of the frame.
+        texts: Further columns, of texts, that are no features.
 
     Raises:
         DatasetError: Values have another shape than declared, or are too many for a row group.
@@ -57,7 +59,13 @@ def frame_table(
         _arrow_array(field, columns[field.name], features[field.name], picture_name)
         for field in schema
     ]
-    return pa.Table.from_arrays(arrays, names=schema.names)
+    arrays += [pa.array(columns[name], pa.string()) for name in texts]
+    return pa.Table.from_arrays(arrays, names=[*schema.names, *texts])
+
+
+def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables of the same columns as one; nothing is copied."""
+    return pa.concat_tables(tables)
 
 
 def picture_columns(features: Mapping[str, Feature]) -> list[str]:

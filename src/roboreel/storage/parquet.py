@@ -60,8 +60,9 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
     with parquet_errors(path):
         source = arrow_file(path)
         file = pq.ParquetFile(source)
+        bounded = BoundedFile(path, file, source)
     try:
-        yield ParquetTable(path, file, BoundedFile(path, file, source))
+        yield ParquetTable(path, file, bounded)
     finally:
         file.close(force=True)
 
@@ -73,7 +74,7 @@ class ParquetTable:
         self._path = path
         self._file = file
         self._bounded = bounded
-        self.column_names: list[str] = file.schema_arrow.names
+        self.column_names = bounded.names
         self.num_rows: int = file.metadata.num_rows
         self._held: dict[str, Any] = {}
 

@@ -47,9 +47,8 @@ class RowGroups:
             groups = range(self.metadata.num_row_groups)
             sizes = [self.metadata.row_group(group).num_rows for group in groups]
             _check_sizes(sizes, self.metadata.num_rows, path)
-            columns = range(self.metadata.num_columns)
-            self._leaves = [self.metadata.schema.column(column).path for column in columns]
-            self._names: list[str] = self._file.schema_arrow.names
+        self._leaves = self._bounded.leaves
+        self._names = self._bounded.names
         self.bounds: NDArray[np.int64] = np.cumsum([0, *sizes], dtype=np.int64)
         """Row group ``g`` holds the rows ``[bounds[g], bounds[g + 1])`` of the file."""
 

@@ -75,7 +75,7 @@ class ScannedFile:
             self._bounded = BoundedFile(path, self._file, source)
             metadata = self._file.metadata
             sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-            self.column_names: list[str] = self._file.schema_arrow.names
+            self.column_names = self._bounded.names
         self.group_bounds = np.cumsum([0, *sizes]).astype(np.int64)
         """Row group ``g`` holds the rows ``[group_bounds[g], group_bounds[g + 1])``."""
 

@@ -8,9 +8,10 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
+from roboreel.loading.skipping import Skip
 from roboreel.order.order import Local
 from roboreel.torch.loader import Loader
 from roboreel.torch.normalize import Normalize, Unnormalize
 from roboreel.torch.samples import SampleDataset
 
-__all__ = ["Loader", "Local", "Normalize", "SampleDataset", "Unnormalize"]
+__all__ = ["Loader", "Local", "Normalize", "SampleDataset", "Skip", "Unnormalize"]

@@ -9,34 +9,25 @@ import torch
 from torch.utils.data import Dataset as TorchDataset
 from torch.utils.data import default_collate
 
-from roboreel.errors import DatasetError, SampleError
-from roboreel.numbers import inside, positions, whole_numbers
-from roboreel.order.anchors import Anchors
-from roboreel.sample_spec import spec_of
+from roboreel.loading.samples import Sample, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from roboreel.image import Layout
-    from roboreel.loading.source import Source
-    from roboreel.sample_spec import SampleSpec, Windows
-
-__all__ = ["SampleDataset", "as_tensors"]
-
-Sample = dict[str, Any]
-"""Tensors by feature; texts as they are."""
+__all__ = ["SampleDataset", "as_tensors", "make_generator"]
 
 
-class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to us
+class SampleDataset(Samples, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """The samples of a dataset, a view or a mixture, as tensors: map style, for any DataLoader.
 
     ``samples[5]`` is one sample; ``samples[0:8]`` and ``samples[[3, 1]]`` are batches, as `read`
     returns them. It may be pickled and forked at any time; a pickle holds a path and a selection.
 
     Args:
-        dataset: A `roboreel.Dataset`, a view of one, or a `roboreel.Mixture`.
+        dataset: A `roboreel.Dataset`, a view of one, a `roboreel.Mixture`, a
+            `roboreel.shards.Store` or a `roboreel.ReplayBuffer`.
         windows: Windows by feature, which then comes as ``(T, …)`` with a mask
             ``"<name>_is_pad"``; or a `roboreel.SampleSpec` in place of ``windows``, ``features``,
             ``image_size`` and ``layout``.
@@ -44,7 +35,9 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         image_size: Height and width to scale images to; by default the stored size.
         layout: Order of the axes of images, ``"chw"`` (the default) or ``"hwc"``.
         drop_n_last_frames: Frames at the end of each episode that anchor no sample.
-        transform: Called with every single sample, in the thread or process that read it.
+        transform: Called with every single sample, in the thread or process that read it. If it
+            has a second argument, that is a `torch.Generator`. `Loader` seeds it by the position of
+            the sample; a DataLoader and ``samples[5]`` seed it from torch's global generator.
 
     Raises:
         TypeError: The dataset is not one, or a spec is given together with parts of one.
@@ -52,98 +45,37 @@ class SampleDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to 
         ValueError: An argument is out of range.
     """
 
-    def __init__(
-        self,
-        dataset: Source,
-        windows: Windows | SampleSpec | None = None,
-        *,
-        features: Sequence[str] | None = None,
-        image_size: Sequence[int] | None = None,
-        layout: Layout | None = None,
-        drop_n_last_frames: int = 0,
-        transform: Callable[[Sample], Sample] | None = None,
-    ) -> None:
-        if not hasattr(dataset, "episode_bounds"):
-            raise TypeError(
-                f"Samples come from a roboreel.Dataset or a roboreel.Mixture, not from a "
-                f"{type(dataset).__name__}. Open one with roboreel.open_dataset(path)."
-            )
-        self.dataset = dataset
-        self.spec = spec_of(features, windows, image_size, layout)
-        self.transform = transform
-        bounds = dataset.episode_bounds
-        self.anchors = Anchors(bounds[:-1], np.diff(bounds), drop_n_last_frames)
-
-    def __len__(self) -> int:
-        return self.anchors.num_samples
-
-    @property
-    def has_images(self) -> bool:
-        """Whether any feature that is read is a camera."""
-        known, spec = self.dataset.features, self.spec
-        names = known if spec.features is None else (*spec.features, *spec.windows)
-        return any(name in known and known[name].is_camera for name in names)
-
-    def __repr__(self) -> str:
-        return f"SampleDataset({self.dataset!r}, {len(self)} samples, {self.spec!r})"
-
-    def __getitem__(self, key: int | slice | Sequence[int] | NDArray[np.int64]) -> Sample:
-        picked = positions(key, len(self), "sample")
-        if isinstance(picked, int):
-            return self._singles(np.array([picked], np.int64))[0]
-        return self.read(picked)
-
     def __getitems__(self, samples: Sequence[int] | NDArray[np.int64]) -> list[Sample]:
         """Return several samples that were read at once; a DataLoader calls this."""
         return self._singles(self._numbers(samples))
 
-    def read(self, samples: Sequence[int] | NDArray[np.int64]) -> Sample:
-        """Return a batch: tensors ``(B, …)``, and lists of texts.
+    def make_generator(self, seed: int) -> torch.Generator:
+        """Return the generator that a transform is called with."""
+        return make_generator(seed)
 
-        Raises:
-            DatasetError: A sample cannot be read; the message begins with its number.
-        """
-        if self.transform is None:
-            return self._read(self._numbers(samples))
-        return _collate(self.__getitems__(samples))
+    def _random_seeds(self, count: int) -> NDArray[np.uint64]:
+        # In the workers of a DataLoader, torch has seeded its global generator differently.
+        seeds: NDArray[np.int64] = torch.empty(count, dtype=torch.int64).random_().numpy()
+        return seeds.astype(np.uint64)
 
-    def _singles(self, samples: NDArray[np.int64]) -> list[Sample]:
-        singles = _split(self._read(samples), len(samples))
-        if self.transform is None:
-            return singles
-        return [
-            self._transformed(number, single)
-            for number, single in zip(samples.tolist(), singles, strict=True)
-        ]
+    def _convert(self, batch: Mapping[str, Any]) -> Sample:
+        return as_tensors(batch)
 
-    def _numbers(self, samples: object) -> NDArray[np.int64]:
-        return inside(whole_numbers(samples, "sample"), len(self), "sample")
+    def _split(self, batch: Sample, count: int) -> list[Sample]:
+        columns = {
+            name: values.unbind() if isinstance(values, torch.Tensor) else values
+            for name, values in batch.items()
+        }
+        return super()._split(columns, count)
 
-    def _read(self, samples: NDArray[np.int64]) -> Sample:
-        try:
-            return self._read_unnamed(samples)
-        except DatasetError as error:
-            raise self._naming(samples, error) from error
+    def _collate(self, samples: list[Sample]) -> Sample:
+        collated: Sample = default_collate(samples)
+        return collated
 
-    def _read_unnamed(self, samples: NDArray[np.int64]) -> Sample:
-        return as_tensors(self.dataset.read(self.anchors.source_samples(samples), self.spec))
 
-    def _naming(self, samples: NDArray[np.int64], error: DatasetError) -> DatasetError:
-        """Return the error with the number of the sample that it is about."""
-        for sample in samples.tolist() if len(samples) > 1 else ():
-            try:
-                self._read_unnamed(np.asarray([sample], np.int64))
-            except DatasetError as cause:  # noqa: PERF203  # only after a failure
-                return type(cause)(f"Sample {sample}: {cause}")
-        numbers = ", ".join(map(str, samples.tolist()))
-        return type(error)(f"Sample {numbers}: {error}")
-
-    def _transformed(self, number: int, sample: Sample) -> Sample:
-        assert self.transform is not None
-        try:
-            return self.transform(sample)
-        except Exception as error:
-            raise SampleError(f"Sample {number}: its transform failed with {error!r}.") from error
+def make_generator(seed: int) -> torch.Generator:
+    """Return torch's generator of a seed."""
+    return torch.Generator().manual_seed(seed)
 
 
 def as_tensors(batch: Mapping[str, Any]) -> Sample:
@@ -157,17 +89,3 @@ def _as_tensor(values: Any) -> Any:  # noqa: ANN401  # an array or a list of tex
     if values.dtype == object:
         return values.tolist()
     return torch.from_numpy(values)
-
-
-def _split(batch: Sample, count: int) -> list[Sample]:
-    """Return the samples of a batch as views of it."""
-    columns = {
-        name: values.unbind() if isinstance(values, torch.Tensor) else values
-        for name, values in batch.items()
-    }
-    return [{name: values[i] for name, values in columns.items()} for i in range(count)]
-
-
-def _collate(samples: list[Sample]) -> Sample:
-    collated: Sample = default_collate(samples)
-    return collated

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["make_clip_file"]
+__all__ = ["is_exact", "make_clip_file"]
 
 _UNROTATED = struct.pack(">9i", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 """The matrix of a track that is shown as it is stored."""
@@ -55,6 +55,17 @@ def make_clip_file(
     clock = table.time_base
     moments = -(-ticks[packets - start] * 10**9 * clock.numerator // clock.denominator)
     return file, moments.astype(np.int64)
+
+
+def is_exact(table: PacketTable, packets: NDArray[np.int64]) -> bool:
+    """Return whether the file that `make_clip_file` makes shows these images and no others.
+
+    It does if the first image is a keyframe, and no packet in between is left out or shown twice.
+    """
+    runs = plan_runs(packets, table.start)
+    start, stop = min(run.start for run in runs), max(run.stop for run in runs)
+    kept = start + np.flatnonzero(table.pts[start:stop] >= table.pts[start])
+    return bool(table.keyframe[start]) and np.array_equal(np.sort(packets), kept)
 
 
 def _copy(

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
     from roboreel.storage.extents.pages import ByteSource
 
-__all__ = ["ChunkSize", "ChunkSpan", "chunk_spans", "measure_chunk"]
+__all__ = ["ChunkSize", "ChunkSpan", "find_chunks_in", "measure_chunk", "read_span"]
 
 # Fields of Parquet's ColumnMetaData, by the numbers of its specification.
 _PATH, _CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 3, 4, 5, 7, 9, 11
 _WANTED = dict.fromkeys((_CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE), INT)
+_NEEDED = {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}
 # Encodings by which a value can be longer than what the page stores of it.
 _PLAIN, _DELTA_LENGTH = 0, 6
 
@@ -48,38 +49,59 @@ class ChunkSize:
     """The largest page."""
     total_bytes: int
     """All pages together."""
+    packed_bytes: int
+    """As they are in the file."""
     expands: bool
     """Whether byte strings may be longer, all together, than the pages are."""
 
 
-def chunk_spans(footer: bytes, column: Sequence[str], file_bytes: int) -> list[ChunkSpan]:
-    """Return where a leaf column lies in each row group, from the bytes of a footer.
+def find_chunks_in(footer: bytes, column: Sequence[str], count: int) -> list[int]:
+    """Return where a footer describes a leaf column, for each row group: see `read_span`.
 
     Not from pyarrow: asked for a chunk of a damaged footer, it ends the process.
 
     Args:
         footer: The footer, as it is in the file.
         column: Names from the top of the schema down to the leaf.
-        file_bytes: Size of the file.
+        count: How many row groups there are.
+
+    Raises:
+        CorruptFileError: There are more or fewer descriptions.
+    """
+    needle, position, places = spelled_path(column), 0, []
+    while (found := footer.find(needle, position)) >= 0:
+        position = found + len(needle)
+        places.append(position)
+    if len(places) > count:  # A text in the statistics may look like the name.
+        places = [place for place in places if _is_description(footer, place)]
+    if len(places) != count:
+        raise CorruptFileError("The footer does not say where a column lies")
+    return places
+
+
+def _is_description(footer: bytes, place: int) -> bool:
+    try:
+        return read_struct(footer, place, _WANTED, after=_PATH)[0].keys() >= _NEEDED
+    except CorruptFileError:
+        return False
+
+
+def read_span(footer: bytes, place: int, file_bytes: int) -> ChunkSpan:
+    """Return where a column's part of a row group lies, from its description in a footer.
 
     Raises:
         CorruptFileError: The footer is damaged.
     """
-    needle, position, spans = spelled_path(column), 0, []
-    while (found := footer.find(needle, position)) >= 0:
-        position = found + len(needle)
-        try:
-            fields, _ = read_struct(footer, position, _WANTED, after=_PATH)
-        except CorruptFileError:
-            continue  # A text in the statistics may look like the name.
-        if not fields.keys() >= {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}:
-            continue
-        start = min(fields[_DATA_PAGE], fields.get(_DICTIONARY_PAGE) or fields[_DATA_PAGE])
-        stop = start + fields[_PACKED_BYTES]
-        if not 0 <= start <= stop <= file_bytes or fields[_NUM_VALUES] < 0:
-            raise CorruptFileError(f"has the column at bytes {start} to {stop} of {file_bytes}")
-        spans.append(ChunkSpan(start, stop, fields[_NUM_VALUES]))
-    return spans
+    fields, _ = read_struct(footer, place, _WANTED, after=_PATH)
+    if not fields.keys() >= _NEEDED:
+        raise CorruptFileError("The footer does not say where a column lies")
+    start = min(fields[_DATA_PAGE], fields.get(_DICTIONARY_PAGE) or fields[_DATA_PAGE])
+    stop = start + fields[_PACKED_BYTES]
+    if not 0 <= start <= stop <= file_bytes or fields[_NUM_VALUES] < 0:
+        raise CorruptFileError(
+            f"The footer has a column at bytes {start:,} to {stop:,} of {file_bytes:,}"
+        )
+    return ChunkSpan(start, stop, fields[_NUM_VALUES])
 
 
 def measure_chunk(file: ByteSource, span: ChunkSpan) -> ChunkSize:
@@ -104,4 +126,5 @@ def measure_chunk(file: ByteSource, span: ChunkSpan) -> ChunkSize:
             num_values += max(data.get(1, 0), 0)
             encoding = data.get(2) if 5 in header else data.get(4)
             expands |= encoding not in (_PLAIN, _DELTA_LENGTH)
-    return ChunkSize(max(num_values, span.num_values), largest, total, expands)
+    packed = span.stop - span.start
+    return ChunkSize(max(num_values, span.num_values), largest, total, packed, expands)

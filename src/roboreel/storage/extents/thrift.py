@@ -148,22 +148,26 @@ def _value(data: bytes, position: int, field_type: int) -> tuple[int | bool, int
 
 
 def _zigzag(data: bytes, position: int) -> tuple[int, int]:
-    value, position = decode_varint(data, position)
+    value = data[position]
+    position += 1
+    if value > 127:  # Most are small.
+        value, position = decode_varint(data, position - 1)
     return (value >> 1) ^ -(value & 1), position
 
 
 def _skip(data: bytes, position: int, field_type: int, depth: int) -> int:
+    # In the order of how frequent they are.
+    if field_type == _BINARY:
+        length, position = decode_varint(data, position)
+        return _advance(data, position, length)
+    if field_type in (_I16, _I32, _I64):
+        return decode_varint(data, position)[1]
+    if field_type in BOOL:
+        return position
     if field_type == _STRUCT:
         return _skip_struct(data, position, depth)
     if field_type in (_LIST, _SET):
         return _skip_list(data, position, depth)
-    if field_type in BOOL:
-        return position
-    if field_type in (_I16, _I32, _I64):
-        return decode_varint(data, position)[1]
-    if field_type == _BINARY:
-        length, position = decode_varint(data, position)
-        return _advance(data, position, length)
     if field_type == _BYTE:
         return position + 1
     if field_type == _DOUBLE:

@@ -1,0 +1,76 @@
+"""One camera of an episode as a video file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import EncodingError, FeatureNotFoundError
+from roboreel.files import atomic_file, write_atomically
+from roboreel.video.clip_file import is_exact, make_clip_file
+from roboreel.video.encode import encode_video
+
+if TYPE_CHECKING:
+    import os
+
+    from roboreel.dataset.episodes import Episode
+    from roboreel.video.encoding import Encoding
+
+__all__ = ["write_episode_video"]
+
+
+def write_episode_video(
+    episode: Episode, path: str | os.PathLike[str], camera: str | None, encoding: Encoding | None
+) -> Path:
+    """Write the images of a camera to a file, and return its path; see `Episode.to_video`."""
+    out, name = Path(path).expanduser(), _camera(episode, camera)
+    if out.resolve().is_relative_to(episode.dataset.path.resolve()):
+        raise EncodingError(
+            "A video is not written into the folder of its dataset, which it would change. Give a "
+            f"path elsewhere, not {str(out)!r}."
+        )
+    if encoding is None:
+        write_atomically(out, _copied(episode, name), sync=False)
+        return out
+    with atomic_file(out, sync=False) as temporary:
+        images = episode.stream(name, layout="hwc")
+        encode_video(temporary, images, fps=episode.dataset.fps, encoding=encoding)
+    return out
+
+
+def _copied(episode: Episode, camera: str) -> bytes:
+    """Return the packets of an episode as a file."""
+    dataset = episode.dataset
+    if dataset.features[camera].dtype != "video":
+        raise _refusal(episode, camera, "is stored as pictures, so there are no packets to copy")
+    clip = dataset.frame_reader.clips.find(camera, episode.position)
+    if not np.array_equal(clip.frames, np.arange(episode.length)):
+        raise _refusal(episode, camera, "has frames without an image, or out of order")
+    if not is_exact(clip.table, clip.packets):
+        raise _refusal(
+            episode,
+            camera,
+            "needs packets of other episodes, since it does not start at a keyframe",
+        )
+    return make_clip_file(clip.path, clip.table, clip.packets, fps=dataset.fps)[0]
+
+
+def _refusal(episode: Episode, camera: str, why: str) -> EncodingError:
+    return EncodingError(
+        f"Camera {camera!r} of episode {episode.number} {why}. To encode its images again, give "
+        f"encoding=roboreel.Encoding(): {str(episode.dataset.path)!r}."
+    )
+
+
+def _camera(episode: Episode, camera: str | None) -> str:
+    cameras = episode.dataset.cameras
+    if camera is None and len(cameras) == 1:
+        return cameras[0]
+    if camera is None or camera not in cameras:
+        asked = "Which camera is not said" if camera is None else f"There is no camera {camera!r}"
+        raise FeatureNotFoundError(
+            f"{asked}: there are {', '.join(cameras) or 'none'}, in {str(episode.dataset.path)!r}."
+        )
+    return camera

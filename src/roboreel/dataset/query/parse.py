@@ -1,0 +1,174 @@
+"""From the text of a condition to its tree, by recursive descent.
+
+::
+
+    condition   term {"or" term}
+    term        factor {"and" factor}
+    factor      "not" factor | "(" condition ")" | test
+    test        operand [sign operand | ["not"] "contains" operand
+                | ["not"] "in" "(" value {"," value} ")" | "is" ["not"] "null"]
+    operand     number | text | "true" | "false" | name | quantile "(" name ")"
+    sign        "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+from roboreel.dataset.query.nodes import (
+    Compare,
+    Constant,
+    Every,
+    IsNull,
+    Name,
+    Not,
+    OneOf,
+    Quantile,
+    Some,
+    Truth,
+)
+from roboreel.dataset.query.tokens import query_error, tokens_of
+
+if TYPE_CHECKING:
+    from roboreel.dataset.query.nodes import Node, Operand, Sign
+    from roboreel.dataset.query.tokens import Token
+    from roboreel.errors import QueryError
+
+__all__ = ["MOST_DEPTH", "parse"]
+
+MOST_DEPTH = 50
+"""How deeply parentheses and ``not`` may be nested."""
+_SIGNS = ("=", "==", "!=", "<", "<=", ">", ">=")
+_QUANTILE = re.compile(r"p([0-9]{1,3}(?:\.[0-9]{1,6})?)")
+
+
+def parse(text: str) -> Node:
+    """Return the tree of a condition.
+
+    Raises:
+        QueryError: The text is not a condition; the message shows the place.
+    """
+    parser = _Parser(text)
+    node = parser.condition(0)
+    if parser.next.kind != "end":
+        raise parser.error("Expected 'and', 'or' or the end")
+    return node
+
+
+class _Parser:
+    """A place in a list of tokens."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = tokens_of(text)
+        self._at = 0
+
+    @property
+    def next(self) -> Token:
+        """The token that comes next."""
+        return self._tokens[self._at]
+
+    def error(self, said: str, token: Token | None = None) -> QueryError:
+        """Return the error for a token; by default the next one."""
+        return query_error(said, self._text, (token or self.next).at)
+
+    def condition(self, depth: int) -> Node:
+        """Return the condition that starts here."""
+        parts = [self._term(depth)]
+        while self._take("or"):
+            parts.append(self._term(depth))
+        return parts[0] if len(parts) == 1 else Some(tuple(parts))
+
+    def _term(self, depth: int) -> Node:
+        parts = [self._factor(depth)]
+        while self._take("and"):
+            parts.append(self._factor(depth))
+        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+
+    def _factor(self, depth: int) -> Node:
+        if depth > MOST_DEPTH:
+            raise self.error(f"More than {MOST_DEPTH} levels of parentheses and 'not'")
+        if self._take("not"):
+            return Not(self._factor(depth + 1))
+        if self._take("("):
+            inner = self.condition(depth + 1)
+            self._expect(")")
+            return inner
+        return self._test()
+
+    def _test(self) -> Node:
+        left = self._operand()
+        if self.next.is_(*_SIGNS):
+            sign = str(self._advance().value)
+            return Compare(cast("Sign", "=" if sign == "==" else sign), left, self._operand())
+        if self._take("is"):
+            return self._negated(IsNull(left), negate=self._take("not"), then="null")
+        negate = self._take("not")
+        if self._take("contains"):
+            return _maybe_not(Compare("contains", left, self._operand()), negate=negate)
+        if self._take("in"):
+            return _maybe_not(OneOf(left, self._values()), negate=negate)
+        if negate:
+            raise self.error("Expected 'in' or 'contains' after 'not'")
+        return Truth(left)
+
+    def _negated(self, node: Node, *, negate: bool, then: str) -> Node:
+        self._expect(then)
+        return _maybe_not(node, negate=negate)
+
+    def _values(self) -> tuple[Constant, ...]:
+        self._expect("(")
+        values = [self._constant()]
+        while self._take(","):
+            values.append(self._constant())
+        self._expect(")")
+        return tuple(values)
+
+    def _constant(self) -> Constant:
+        token = self.next
+        if token.kind in ("number", "text"):
+            return Constant(self._advance().value)
+        if token.is_("true", "false"):
+            return Constant(self._advance().value == "true")
+        hint = ": a text needs quotes" if token.kind == "name" else ""
+        raise self.error(f"Expected a value{hint}")
+
+    def _operand(self) -> Operand:
+        token = self.next
+        if token.kind != "name":
+            return self._constant()
+        self._advance()
+        if not self._take("("):
+            return Name(str(token.value))
+        return self._quantile(token)
+
+    def _quantile(self, token: Token) -> Quantile:
+        found = _QUANTILE.fullmatch(str(token.value))
+        if found is None or float(found[1]) > 100:
+            raise self.error(
+                f"There is no function {token.value!r}: the quantiles are p0(…) to p100(…)", token
+            )
+        if self.next.kind != "name":
+            raise self.error("Expected the name of a column")
+        column = str(self._advance().value)
+        self._expect(")")
+        return Quantile(column, float(found[1]) / 100)
+
+    def _advance(self) -> Token:
+        token = self.next
+        self._at += 1
+        return token
+
+    def _take(self, value: str) -> bool:
+        taken = self.next.is_(value)
+        self._at += taken
+        return taken
+
+    def _expect(self, value: str) -> None:
+        if not self._take(value):
+            raise self.error(f"Expected {value!r}")
+
+
+def _maybe_not(node: Node, *, negate: bool) -> Node:
+    return Not(node) if negate else node

@@ -1,0 +1,92 @@
+"""Folders of Arrow files that other tools wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roboreel.errors import (
+    CorruptFileError,
+    MetadataError,
+    MissingFileError,
+    UnsafePathError,
+    UnsupportedVersionError,
+)
+from roboreel.spans.reading import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence as Items
+    from pathlib import Path
+
+__all__ = ["ForeignFiles", "find_foreign"]
+
+_SUFFIXES = (".arrow", ".feather", ".ipc")
+_METADATA = "_metadata.json"
+"""Where stable-datasets lists the shards of a cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFiles:
+    """Arrow files in their order."""
+
+    paths: tuple[Path, ...]
+    row_counts: tuple[int, ...] | None = None
+    """Rows of each, where the tool that wrote them says so."""
+
+    def check(self, found: Items[int], root: Path) -> None:
+        """Raise `CorruptFileError` if a file has other rows than its tool wrote."""
+        for path, there, said in zip(self.paths, found, self.row_counts or found, strict=True):
+            if there != said:
+                raise CorruptFileError(
+                    f"{path.name} has {there} rows, {_METADATA} says {said}. "
+                    f"Write the cache again: {str(root)!r}"
+                )
+
+
+def find_foreign(root: Path) -> ForeignFiles | None:
+    """Return the Arrow files of a path; None if there are none.
+
+    The path is one file (IPC file, IPC stream or Feather), a folder with the ``_metadata.json`` of
+    stable-datasets, or a folder of ``.arrow``, ``.feather`` or ``.ipc`` files, which are read in
+    the order of their names.
+
+    Raises:
+        MetadataError: ``_metadata.json`` does not describe a cache.
+        MissingFileError: A file that it names is missing.
+        UnsupportedVersionError: It has another version.
+        UnsafePathError: It names a file elsewhere.
+    """
+    if root.is_file():
+        return ForeignFiles((root,))
+    if (root / _METADATA).is_file():
+        return _listed(root)
+    paths = sorted(path for path in root.glob("*") if path.suffix in _SUFFIXES)
+    return ForeignFiles(tuple(paths)) if paths else None
+
+
+def _listed(root: Path) -> ForeignFiles:
+    meta = root / _METADATA
+    try:
+        plain = json.loads(read_file(meta, "metadata"))
+        version = plain["cache_format_version"]
+        names = [str(name) for name in plain["shard_filenames"]]
+        counts = tuple(int(count) for count in plain["shard_row_counts"])
+        if len(counts) != len(names):
+            raise ValueError(f"{len(counts)} row counts for {len(names)} files")
+    except (ValueError, KeyError, TypeError) as error:
+        raise MetadataError(f"Not the metadata of a cache ({error!r}): {str(meta)!r}") from error
+    if version != 1:
+        raise UnsupportedVersionError(
+            f"The cache has version {version!r}; version 1 can be read: {str(meta)!r}"
+        )
+    if not names:
+        raise MissingFileError(f"The cache has no files, so its columns are unknown: {str(meta)!r}")
+    for name in names:
+        if name in ("", ".", "..") or "/" in name or "\\" in name:
+            raise UnsafePathError(
+                f"{name!r} is not the name of a file in the folder: {str(meta)!r}"
+            )
+        if not (root / name).is_file():
+            raise MissingFileError(f"{name} is missing, which {_METADATA} names: {str(root)!r}")
+    return ForeignFiles(tuple(root / name for name in names), counts)

@@ -1,0 +1,141 @@
+"""Views saved under a name: where they lie, and what notices a change."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+import roboreel as reel
+from roboreel.dataset.saved_views import list_views
+from roboreel.errors import StaleDatasetError, UnsafePathError, ViewError
+from tests.factory import write_dataset
+
+LENGTHS = [3, 1, 5, 2, 4]
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    write_dataset(tmp_path / "arm", LENGTHS)
+    return tmp_path / "arm"
+
+
+def numbers(root, name="good"):
+    return reel.open_dataset(root, view=name).episodes.numbers.tolist()
+
+
+def test_a_view_is_opened_by_its_name(root):
+    dataset = reel.open_dataset(root)
+    path = reel.save_view(dataset.select([0, 1, 4]), "good")
+    assert path == root / ".roboreel" / "views" / "good.json"
+    assert numbers(root) == [0, 1, 4]
+    assert reel.open_dataset(root, view="good")[4]["index"] == 11
+    reel.save_view(dataset.select([2]), "good")
+    assert numbers(root) == [2]
+    assert list_views(root) == ["good"]
+    assert path.stat().st_size < 500
+
+
+@pytest.mark.parametrize("episodes", [[], [0, 1, 2, 3, 4], [1, 3]])
+def test_any_view_can_be_saved(root, episodes):
+    reel.save_view(reel.open_dataset(root).select(episodes), "any.1-x_Y")
+    assert numbers(root, "any.1-x_Y") == episodes
+
+
+def test_the_dataset_is_as_sound_as_before(root):
+    from roboreel.check import check_dataset
+
+    before = [finding.code for finding in check_dataset(root)]
+    reel.save_view(reel.open_dataset(root), "good")
+    assert [finding.code for finding in check_dataset(root)] == before
+
+
+def test_a_view_moves_with_its_dataset(root, tmp_path):
+    reel.save_view(reel.open_dataset(root).select([1]), "good")
+    root.rename(tmp_path / "elsewhere")
+    assert numbers(tmp_path / "elsewhere") == [1]
+
+
+def test_a_snapshot_of_the_hub_keeps_its_folder_clean(root, tmp_path):
+    info = root / "meta" / "info.json"
+    info.rename(tmp_path / "blob")
+    info.symlink_to(tmp_path / "blob")
+    path = reel.save_view(reel.open_dataset(root).select([1]), "good")
+    assert path.is_relative_to(tmp_path / "home" / "roboreel" / "views")
+    assert not (root / ".roboreel").exists()
+    assert numbers(root) == [1]
+
+
+def test_a_folder_that_cannot_be_written_stays_as_it_is(root, tmp_path, monkeypatch):
+    # Root may write anywhere, so that permissions alone would not do.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    path = reel.save_view(reel.open_dataset(root).select([3]), "good")
+    assert path.is_relative_to(tmp_path / "home")
+    assert numbers(root) == [3]
+
+
+def test_episodes_that_are_appended_change_nothing(root):
+    reel.save_view(reel.open_dataset(root).select([1, 4]), "good")
+    write_dataset(root, [*LENGTHS, 7, 7])
+    assert numbers(root) == [1, 4]
+
+
+@pytest.mark.parametrize("lengths", [[3, 1, 5, 2], [1, 5, 2, 4, 9], [3, 1, 5, 2, 3]])
+def test_a_changed_dataset_is_noticed(root, lengths):
+    reel.save_view(reel.open_dataset(root).select([1]), "good")
+    shutil.rmtree(root / "meta")
+    write_dataset(root, lengths)
+    with pytest.raises(StaleDatasetError, match="'good' was saved when there were 5 episodes"):
+        reel.open_dataset(root, view="good")
+
+
+def test_a_view_that_does_not_exist_names_those_that_do(root):
+    with pytest.raises(ViewError, match="no saved view 'good': there are none"):
+        reel.open_dataset(root, view="good")
+    reel.save_view(reel.open_dataset(root), "all")
+    with pytest.raises(ViewError, match="no saved view 'good': there are 'all'"):
+        reel.open_dataset(root, view="good")
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "x" * 101])
+def test_a_name_is_no_path(root, name):
+    with pytest.raises(ViewError, match="is not a name for a view"):
+        reel.save_view(reel.open_dataset(root), name)
+    with pytest.raises(ViewError, match="is not a name for a view"):
+        reel.open_dataset(root, view=name)
+
+
+def test_no_view_is_written_through_a_link(root, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (root / ".roboreel").symlink_to(tmp_path / "outside")
+    with pytest.raises(UnsafePathError, match=r"'\.roboreel' is a symbolic link"):
+        reel.save_view(reel.open_dataset(root), "good")
+    assert not list((tmp_path / "outside").iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layout": 2},
+        {"episodes": [[0, 2], [1, 3]]},
+        {"episodes": [[2, 1]]},
+        {"episodes": [[-1, 1]]},
+        {"episodes": [0, 1]},
+        {"episodes": [[0, 1 << 70]]},
+        {"episodes": "all"},
+        {"saved_from": None},
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(root, change):
+    path = reel.save_view(reel.open_dataset(root), "good")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ViewError, match=r"Not a saved view .*good\.json"):
+        reel.open_dataset(root, view="good")
+
+
+def test_a_huge_span_is_refused_without_being_counted_out(root):
+    path = reel.save_view(reel.open_dataset(root), "good")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "episodes": [[0, 1 << 62]]}))
+    with pytest.raises(StaleDatasetError):
+        reel.open_dataset(root, view="good")
