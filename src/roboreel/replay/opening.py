@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.errors import BufferMismatchError, MissingFileError
+from roboreel.files import make_folder
 from roboreel.replay.ring import DESCRIPTION, create_files
 from roboreel.replay.spec import RingSpec, describe_difference, read_spec
 from roboreel.replay.writer import lock_for_writing
@@ -58,7 +59,7 @@ def open_spec(
 
 
 def _create(root: Path, spec: RingSpec) -> None:
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     with lock_for_writing(root, timeout_s=_CREATION_TIMEOUT_S):
         # Another process may have made it while this one waited.
         if not (root / DESCRIPTION).exists():

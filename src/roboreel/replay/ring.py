@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError
-from roboreel.files import sync_directory, write_atomically
+from roboreel.files import make_folder, sync_directory, write_atomically
 from roboreel.replay.header import (
     COPY_BYTES,
     HEADER_BYTES,
@@ -206,9 +206,9 @@ class Ring:
 
 def create_files(root: Path, spec: RingSpec) -> None:
     """Make the files of an empty buffer; the description, which makes it one, comes last."""
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     check_free_space(spec, root)
-    (root / FOLDER).mkdir(exist_ok=True)
+    make_folder(root / FOLDER)
     for name, size in _file_sizes(spec).items():
         with (root / name).open("wb") as file:
             file.truncate(size)
