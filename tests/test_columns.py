@@ -8,6 +8,7 @@ import pytest
 import roboreel as reel
 from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.frames import columns as module
+from roboreel.frames import pieces
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.memory.budget import Budget
 from roboreel.storage.row_groups import RowGroups
@@ -134,3 +135,29 @@ def test_one_row_is_found_where_many_are(root):
     files, places = columns._files.locate(rows)
     found = [columns._files.locate_one(row) for row in rows.tolist()]
     assert found == list(zip(files.tolist(), places.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(("least_bytes", "in_parts"), [(2**16, False), (2**9, True)])
+def test_a_read_that_is_stopped_gives_back_what_was_lent(
+    least_bytes, in_parts, tmp_path, monkeypatch
+):
+    write_dataset(tmp_path, [40])
+    monkeypatch.setattr(pieces, "_LEAST_BYTES", least_bytes)
+    budget = Budget(2**12)
+    columns = FrameReader(reel.open_dataset(tmp_path).manifest, budget).columns
+    parts = columns._pieces.numbers(0, 0, ["observation.state"])
+    _, values = next(parts)
+    assert (len(values["observation.state"]) < 40) == in_parts
+    assert budget.held_by("row groups") > 0
+    del parts  # Which closes the generator.
+    assert budget.held_by("row groups") == 0
+
+
+def test_an_error_that_is_kept_does_not_stop_the_next_read(tmp_path, monkeypatch):
+    write_dataset(tmp_path, [40])
+    monkeypatch.setattr(pieces, "_LEAST_BYTES", 2**9)
+    columns = FrameReader(reel.open_dataset(tmp_path).manifest, Budget(2**9)).columns
+    unfinished = columns._files.open(0).pieces(0, "action", 1)
+    next(unfinished)
+    assert len(columns.gather("action", np.arange(40))) == 40
+    assert next(unfinished) is not None

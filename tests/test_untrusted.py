@@ -14,9 +14,12 @@ import roboreel as reel
 from roboreel.errors import CorruptFileError, DatasetError, MetadataError, TooManyFilesError
 from roboreel.memory import kept_open
 from roboreel.memory.kept_open import KeptOpen
+from roboreel.replay.buffer import ReplayBuffer
+from roboreel.report import write_report
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.reading import read_file
-from tests.factory import write_dataset, write_dataset_v2
+from tests.factory import TASKS, write_dataset, write_dataset_v2
+from tests.mutation import make
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
 
@@ -125,3 +128,32 @@ def test_too_many_open_files_are_named(tmp_path):
         for handle in taken:
             os.close(handle)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("name", ["header.bin", "episodes.bin", "replay.json"])
+def test_a_fifo_in_place_of_a_file_of_a_replay_buffer_is_refused(name, tmp_path):
+    make("replay", tmp_path / "buffer")
+    (tmp_path / "buffer" / name).unlink()
+    put_fifo(tmp_path / "buffer" / name)
+    with pytest.raises(DatasetError, match="not a regular file"):
+        ReplayBuffer(tmp_path / "buffer")
+
+
+def test_a_fifo_in_place_of_a_video_is_refused(tmp_path):
+    make("video-v2", tmp_path / "arm")
+    (video, *_) = sorted(tmp_path.rglob("*episode_000000.mp4"))
+    video.unlink()
+    put_fifo(video)
+    with pytest.raises(CorruptFileError, match="not a regular file"):
+        reel.open_dataset(tmp_path / "arm").read([0], [video.parent.name])
+
+
+def test_half_of_a_surrogate_pair_becomes_a_character_that_can_be_written(tmp_path):
+    root = tmp_path / "arm"
+    write_dataset_v2(root, [3])
+    for path in (root / "meta/tasks.jsonl", root / "meta/episodes.jsonl"):
+        path.write_text(path.read_text().replace(TASKS[0], "lift \\ud800"))
+    dataset = reel.open_dataset(root)
+    assert dataset.episodes[0].tasks == ("lift \ufffd",)
+    write_report(dataset, tmp_path / "report.html")
+    assert "lift \ufffd" in (tmp_path / "report.html").read_text(encoding="utf-8")

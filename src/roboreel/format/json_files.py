@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import write_atomically
 from roboreel.spans.reading import read_file
+from roboreel.storage.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +43,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
             f"{str(path)!r}."
         )
     try:
-        return json.loads(content.decode("utf-8-sig"))
+        return parse_json(content)
     except json.JSONDecodeError as error:
         raise MetadataError(
             f"Not JSON: {error.msg} at line {error.lineno}, column {error.colno} of {str(path)!r}."

@@ -15,6 +15,7 @@ from roboreel.storage.extents.sizes import (
     ChunkSpan,
     find_chunks_in,
     measure_chunk,
+    measure_little,
     read_span,
 )
 from roboreel.storage.parquet_errors import parquet_errors
@@ -208,8 +209,12 @@ class BoundedFile:
         return leaves
 
     def _size(self, group: int, leaf: int) -> ChunkSize:
+        column = self._schema[leaf]
         try:
-            return measure_chunk(self._source, self._span(group, leaf))
+            span = self._span(group, leaf)
+            one_number = not column.max_repetition_level and _width(column)
+            little = measure_little(span) if one_number else None
+            return little or measure_chunk(self._source, span)
         except CorruptFileError as error:
             raise CorruptFileError(
                 f"{str(error).rstrip('.')}, in row group {group} of {str(self._path)!r}."

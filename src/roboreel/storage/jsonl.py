@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from roboreel.errors import CorruptFileError, DatasetError
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.reading import check_small
 from roboreel.storage.arrow_types import plain_numbers
+from roboreel.storage.json_text import parse_json
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = parse_json(line)
             except (ValueError, RecursionError) as error:
                 raise CorruptFileError(
                     f"Line {number} is not JSON ({error}): {str(path)!r}."
@@ -80,7 +80,7 @@ def index_lines(path: Path, key: str) -> dict[int, int]:
         for line, content in enumerate(file, start=1):
             if content.strip():
                 try:
-                    number = json.loads(content)[key]
+                    number = parse_json(content)[key]
                 except (ValueError, RecursionError) as error:
                     raise CorruptFileError(
                         f"Line {line} is not JSON ({error}): {str(path)!r}."

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CODECS",
+    "HIGHEST_RATIO",
     "PAGE_HEADER",
     "SNAPPY",
     "UNCOMPRESSED",
@@ -35,7 +36,7 @@ UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
 CODECS = (UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW)
 """The compressions that `unpack` knows."""
 _CODEC_NAMES = {SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd", LZ4_RAW: "lz4_raw"}
-_HIGHEST_RATIO = {UNCOMPRESSED: 1, SNAPPY: 22, GZIP: 1040, LZ4_RAW: 256}
+HIGHEST_RATIO = {UNCOMPRESSED: 1, SNAPPY: 22, GZIP: 1040, LZ4_RAW: 256}
 """The most unpacked bytes per packed byte; Brotli and Zstandard have no such limit."""
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
@@ -137,7 +138,7 @@ def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
     """
     if page.unpacked_bytes == 0:
         return b""
-    highest = page.packed_bytes * _HIGHEST_RATIO.get(page.codec, page.unpacked_bytes)
+    highest = page.packed_bytes * HIGHEST_RATIO.get(page.codec, page.unpacked_bytes)
     if page.unpacked_bytes > highest:
         raise CorruptFileError(
             f"A page of {page.packed_bytes} bytes cannot unpack to {page.unpacked_bytes} bytes."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.chunks import spelled_path
-from roboreel.storage.extents.pages import PAGE_HEADER, read_header
+from roboreel.storage.extents.pages import HIGHEST_RATIO, PAGE_HEADER, read_header
 from roboreel.storage.extents.thrift import INT, read_struct
 
 if TYPE_CHECKING:
@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 
     from roboreel.storage.extents.pages import ByteSource
 
-__all__ = ["ChunkSize", "ChunkSpan", "find_chunks_in", "measure_chunk", "read_span"]
+__all__ = [
+    "ChunkSize",
+    "ChunkSpan",
+    "find_chunks_in",
+    "measure_chunk",
+    "measure_little",
+    "read_span",
+]
 
 # Fields of Parquet's ColumnMetaData, by the numbers of its specification.
 _PATH, _CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE = 3, 4, 5, 7, 9, 11
 _WANTED = dict.fromkeys((_CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE, _DICTIONARY_PAGE), INT)
-_NEEDED = {_NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}
+_LITTLE_BYTES = 2**16
+_NEEDED = {_CODEC, _NUM_VALUES, _PACKED_BYTES, _DATA_PAGE}
 # Encodings by which a value can be longer than what the page stores of it.
 _PLAIN, _DELTA_LENGTH = 0, 6
 
@@ -37,6 +45,8 @@ class ChunkSpan:
     stop: int
     num_values: int
     """As the footer counts them."""
+    codec: int
+    """Parquet's number of the compression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +111,20 @@ def read_span(footer: bytes, place: int, file_bytes: int) -> ChunkSpan:
         raise CorruptFileError(
             f"The footer has a column at bytes {start:,} to {stop:,} of {file_bytes:,}"
         )
-    return ChunkSpan(start, stop, fields[_NUM_VALUES])
+    return ChunkSpan(start, stop, fields[_NUM_VALUES], fields[_CODEC])
+
+
+def measure_little(span: ChunkSpan) -> ChunkSize | None:
+    """Return what one number per row unpacks to at most, without a look at its pages.
+
+    That is enough if it is little: rows say how many numbers there are, and most compressions how
+    large the pages can be at all. None if it may be much.
+    """
+    packed = span.stop - span.start
+    unpacked = packed * HIGHEST_RATIO.get(span.codec, _LITTLE_BYTES + 1)
+    if unpacked > _LITTLE_BYTES:
+        return None
+    return ChunkSize(span.num_values, unpacked, unpacked, packed, expands=False)
 
 
 def measure_chunk(file: ByteSource, span: ChunkSpan) -> ChunkSize:

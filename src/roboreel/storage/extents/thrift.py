@@ -34,6 +34,7 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 _DEEPEST = 24
 """Parquet nests seven deep."""
 
+_VARINTS = (_I16, _I32, _I64)
 INT: Final = (_BYTE, _I16, _I32, _I64)
 BOOL: Final = (_TRUE, _FALSE)
 I16, I32, I64, BINARY, LIST, STRUCT = _I16, _I32, _I64, _BINARY, _LIST, _STRUCT
@@ -130,6 +131,13 @@ def _read_struct(
         field_type, expected = header & 15, wanted.get(number)
         if expected is None:
             position = _skip(data, position, field_type, 0)
+        elif expected is INT and field_type in _VARINTS:
+            # Spelled out, here and below: headers of pages are read by the thousand.
+            value = data[position]
+            position += 1
+            if value > 127:
+                value, position = decode_varint(data, position - 1)
+            found[number] = (value >> 1) ^ -(value & 1)
         elif not isinstance(expected, tuple):
             _expect(field_type, (_STRUCT,))
             found[number], position = _read_struct(data, position, expected, 0)
@@ -160,7 +168,7 @@ def _skip(data: bytes, position: int, field_type: int, depth: int) -> int:
     if field_type == _BINARY:
         length, position = decode_varint(data, position)
         return _advance(data, position, length)
-    if field_type in (_I16, _I32, _I64):
+    if field_type in _VARINTS:
         return decode_varint(data, position)[1]
     if field_type in BOOL:
         return position
@@ -182,7 +190,13 @@ def _skip_struct(data: bytes, position: int, depth: int) -> int:
         position += 1
         if header < 16:
             _, position = decode_varint(data, position)
-        position = _skip(data, position, header & 15, depth + 1)
+        field_type = header & 15
+        if field_type == _BINARY and (length := data[position]) < 128:
+            position = _advance(data, position + 1, length)
+        elif field_type in _VARINTS and data[position] < 128:
+            position += 1
+        elif field_type not in BOOL:
+            position = _skip(data, position, field_type, depth + 1)
     return position + 1
 
 
