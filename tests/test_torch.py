@@ -339,9 +339,9 @@ class TestLoader:
         samples = SampleDataset(reel.open_dataset(tmp_path), **options)
         read, counts = samples.read, set()
 
-        def count(numbers):
+        def count(numbers, seeds):
             counts.add(len(numbers))
-            return read(numbers)
+            return read(numbers, seeds)
 
         monkeypatch.setattr(samples, "read", count)
         loader = Loader(samples, 2, transform=transform)
