@@ -193,10 +193,11 @@ class TestDropIn:
 
         return LeRobotDataset("ours/test", path)
 
-    def test_it_takes_one_number_at_a_time_as_lerobots_does(self, dropped_in):
+    def test_it_takes_a_number_or_a_slice_as_lerobots_does(self, dropped_in):
         assert int(dropped_in[-1]["index"]) == 8
-        for key in ([0, 1], slice(0, 3), (0, 1), np.array([0, 1])):
-            with pytest.raises(TypeError, match="one number at a time"):
+        assert [int(item["index"]) for item in dropped_in[0:3]] == [0, 1, 2]
+        for key in ([0, 1], (0, 1), np.array([0, 1])):
+            with pytest.raises(TypeError, match="takes a number or a slice"):
                 dropped_in[key]
         with pytest.raises(TypeError, match=r"Item 0\.7 is not a whole number"):
             dropped_in[0.7]
