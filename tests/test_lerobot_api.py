@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError
+from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.schema import Feature
 
 from .factory import NUMBERS, SHARED, TASKS, needs_shared, write_dataset, write_dataset_v2
@@ -115,8 +115,16 @@ def test_a_filter_keeps_episodes_by_their_record(root):
         "ours/test", root, episodes=[4, 1, 2], episode_filter=lambda e: e["length"] > 2
     )
     assert (both.episodes, len(both)) == ([2, 4], 12)
-    with pytest.raises(EpisodeNotFoundError, match="keeps none of the 5 episodes"):
+    with pytest.raises(UnsupportedArgumentError, match="keeps none of the 5 episodes"):
         LeRobotDataset("ours/test", root, episode_filter=lambda e: False)
+
+
+def test_deltas_may_be_replaced(root):
+    dataset = LeRobotDataset("ours/test", root)
+    assert dataset[0]["action"].ndim == 1
+    dataset.delta_timestamps = {"action": [0.0, 0.1]}
+    assert dataset.delta_indices == {"action": [0, 3]}
+    assert dataset[0]["action"].shape[0] == dataset[0]["action_is_pad"].shape[0] == 2
 
 
 def test_rows_of_the_whole_dataset_are_found_among_items(root):
