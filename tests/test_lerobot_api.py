@@ -245,6 +245,18 @@ class TestSeveral:
         )
         assert [int(chosen[i]["index"]) for i in range(7)] == [2, 3, 4, 0, 1, 2, 3]
 
+    @needs_shared
+    def test_statistics_of_depth_are_in_the_unit_of_the_items(self):
+        name = "lerobot_v30_depth_061"
+        single = LeRobotDataset("ours/test", SHARED / name)
+        (camera, *_) = single.meta.depth_keys
+        for unit in ("mm", "m"):
+            joined = MultiLeRobotDataset([name, name], SHARED, depth_output_unit=unit)
+            single.meta.rescale_depth_stats(unit)
+            expected = single.meta.stats[camera]
+            for key in ("min", "max", "mean", "std"):
+                np.testing.assert_allclose(joined.stats[camera][key], expected[key], err_msg=key)
+
     def test_datasets_without_a_common_feature_are_refused(self, tmp_path, monkeypatch):
         write_dataset(tmp_path / "a" / "one", [2])
         monkeypatch.setattr(LeRobotDataset, "features", property(lambda self: {id(self): {}}))
