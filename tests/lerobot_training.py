@@ -18,6 +18,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "diffusion": {
         "horizon": 8, "n_action_steps": 4, "down_dims": (32, 64), "spatial_softmax_num_keypoints": 8,
+        "pretrained_backbone_weights": None,
         "optimizer_lr": 1e-3,
     },
 }  # fmt: skip

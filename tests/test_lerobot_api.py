@@ -158,6 +158,14 @@ def test_rows_of_the_hf_dataset_are_tensors(root):
     assert len(pickle.dumps(dataset)) < 6000
 
 
+@needs_shared
+def test_records_of_episodes_have_every_column_that_is_stored():
+    meta = LeRobotDatasetMetadata("shared/data", SHARED / "lerobot_v30_video")
+    record = meta.episodes[2]
+    assert (record["meta/episodes/chunk_index"], record["meta/episodes/file_index"]) == (0, 0)
+    assert record["dataset_to_index"] - record["dataset_from_index"] == record["length"]
+
+
 def test_info_has_keys_and_attributes(root):
     meta = LeRobotDatasetMetadata("ours/test", root)
     assert meta.info["fps"] == meta.info.fps == 30
