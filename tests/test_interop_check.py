@@ -21,6 +21,8 @@ WRITERS = [
     ("0.3.3", "video"),
     ("0.3.3", "image"),
 ]
+DEFECTS = {"0.4.4": {("RR504", "observation.images.wrist")}}
+"""What is wrong indeed: 0.4.0 to 0.5.1 store the std of the means of images, 0 for this camera."""
 READERS = [("0.3.3", "v2.1"), ("0.4.4", "v3.0"), ("0.6.1", "v3.0")]
 REPAIRED = (
     "parquet-without-footer",
@@ -63,7 +65,8 @@ def test_what_lerobot_writes_has_notes_at_most(lerobot, kind, tmp_path):
     run_lerobot(lerobot, tmp_path, "tests.lerobot_record", tmp_path / "d", kind)
     for tier in ("metadata", "numbers", "index", "deep"):
         findings = check_dataset(tmp_path / "d", tier=tier)
-        assert [f"{one.code} {one}" for one in findings.at_least("warning")] == []
+        found = {(one.code, one.feature): str(one) for one in findings.at_least("warning")}
+        assert found.keys() == DEFECTS.get(lerobot, set()), found
 
 
 @pytest.mark.parametrize(("lerobot", "version"), READERS)
