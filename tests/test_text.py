@@ -48,7 +48,7 @@ def root(tmp_path_factory):
 )
 def test_no_command_prints_a_control_character(arguments, root):
     command = [sys.executable, "-m", "roboreel", arguments[0], str(root), *arguments[1:]]
-    ran = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    ran = subprocess.run(command, capture_output=True, check=False, timeout=600)
     text = (ran.stdout + ran.stderr).decode()
     assert text
     assert [char for char in text if not char.isprintable() and char != "\n"] == []
