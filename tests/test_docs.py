@@ -33,8 +33,9 @@ EXTRAS = {
 }
 # Runs the blocks of a page: Python in one namespace, shell commands in between.
 DRIVER = """
-import contextlib, io, json, subprocess, sys
+import contextlib, io, json, os, subprocess, sys
 
+os.fsync = os.fstat  # Do not wait for the disk.
 names = {"__name__": "page"}  # not "__main__": a script that is shown is not started
 for block in json.loads(sys.stdin.read()):
     if block["language"] == "sh":
@@ -124,7 +125,7 @@ def test_the_code_of_a_page_runs(page, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
 
