@@ -264,12 +264,20 @@ def _zero_tails(disk: Disk, made: Sequence[Change], at: int, chance: random.Rand
     for node in {change.file for change in made if change.file is not None}:
         pending = [c for c in made if c.file == node and c.data and not _is_synced(disk, c, at)]
         if pending and chance.random() < 0.8:
-            torn[node] = _zeroed(chance.choice(pending).offset)
+            torn[node] = _zeroed(pending[chance.randrange(len(pending)) :])
     return made, torn
 
 
-def _zeroed(start: int) -> Torn:
-    return lambda content: content[:start] + bytes(max(0, len(content) - start))
+def _zeroed(lost: Sequence[Change]) -> Torn:
+    """Return what writes zeros over some changes, also where they replaced other bytes in place."""
+
+    def tear(content: bytearray) -> bytearray:
+        for change in lost:
+            stop = min(len(content), change.offset + len(change.data or b""))
+            content[change.offset : stop] = bytes(max(0, stop - change.offset))
+        return content
+
+    return tear
 
 
 def _ordered(disk: Disk, made: Sequence[Change], at: int, chance: random.Random) -> Kept:
