@@ -53,7 +53,8 @@ class Listing:
             return 0
 
     def _add(self, root: str, folder: str) -> None:
-        files, others = [], []
+        files: list[os.DirEntry[str]] = []
+        others: list[os.DirEntry[str]] = []
         for entry in _entries(f"{root}/{folder}"):
             # Files first, and by what the folder itself says: there may be 300,000.
             (files if entry.is_file(follow_symlinks=False) else others).append(entry)
