@@ -33,9 +33,8 @@ EXTRAS = {
 }
 # Runs the blocks of a page: Python in one namespace, shell commands in between.
 DRIVER = """
-import contextlib, io, json, os, subprocess, sys
+import contextlib, io, json, subprocess, sys
 
-os.fsync = os.fstat  # Do not wait for the disk.
 names = {"__name__": "page"}  # not "__main__": a script that is shown is not started
 for block in json.loads(sys.stdin.read()):
     if block["language"] == "sh":
