@@ -13,7 +13,12 @@ from roboreel.errors import UnsupportedArgumentError
 from roboreel.lerobot.arguments import check_reading, check_recording, refuse_sync
 from roboreel.lerobot.depth import check_unit
 from roboreel.lerobot.items import ItemOptions, read_items
-from roboreel.lerobot.metadata import CODEBASE_VERSION, LeRobotDatasetMetadata, locate
+from roboreel.lerobot.metadata import (
+    CODEBASE_VERSION,
+    LeRobotDatasetMetadata,
+    keep_episodes,
+    locate,
+)
 from roboreel.lerobot.recording import RecordingMethods
 from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
 from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
@@ -109,7 +114,7 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         self.revision = revision or CODEBASE_VERSION
         self.episodes = None if episodes is None else list(episodes)
         if episode_filter is not None:
-            self.episodes = _filtered(self.meta, episode_filter, self.episodes)
+            self.episodes = keep_episodes(self.meta, episode_filter, self.episodes)
         self.set_image_transforms(image_transforms)
         self.tolerance_s = tolerance_s
         self._delta_timestamps = delta_timestamps
@@ -387,17 +392,3 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
 
     def _samples(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         return items if self._order is None else self._order[items]
-
-
-def _filtered(
-    meta: LeRobotDatasetMetadata,
-    keep: Callable[[dict[str, Any]], bool],
-    episodes: Sequence[int] | None,
-) -> list[int]:
-    kept = meta.filter_episodes(keep, episodes)
-    if not kept:
-        raise UnsupportedArgumentError(
-            f"episode_filter keeps none of the {len(episodes or meta.dataset.episodes)} episodes: "
-            "give one that keeps some."
-        )
-    return kept

@@ -23,14 +23,14 @@ from roboreel.lerobot.version_21 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from numpy.typing import NDArray
 
     from roboreel.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "locate"]
+__all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "keep_episodes", "locate"]
 
 CODEBASE_VERSION = "v3.0"
 _MADE = ("episodes", "stats", "tasks", "subtasks", "episodes_stats")
@@ -313,6 +313,25 @@ class LeRobotDatasetMetadata:
             f"LeRobotDatasetMetadata({self.repo_id!r}, {self.total_episodes} episodes, "
             f"{self.total_frames} frames, features: {', '.join(self.features)})"
         )
+
+
+def keep_episodes(
+    meta: LeRobotDatasetMetadata,
+    keep: Callable[[dict[str, Any]], bool],
+    episodes: Sequence[int] | None,
+) -> list[int]:
+    """Return the numbers of the episodes that an ``episode_filter`` keeps.
+
+    Raises:
+        UnsupportedArgumentError: It keeps none.
+    """
+    kept = meta.filter_episodes(keep, episodes)
+    if not kept:
+        among = meta.total_episodes if episodes is None else len(episodes)
+        raise UnsupportedArgumentError(
+            f"episode_filter keeps none of the {among} episodes: give one that keeps some."
+        )
+    return kept
 
 
 def _numbered_texts(texts: Any, noun: str) -> Any:  # noqa: ANN401  # a mapping, a DataFrame
