@@ -226,6 +226,18 @@ class TestFiles:
         (found,) = check_dataset(root, tier="numbers", ignore=["RR6"])
         assert str(found) == "The data file of episodes 2 and 3 is missing."
 
+    def test_a_folder_without_any_of_its_files_is_one_finding(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("roboreel.check.missing._MANY", 5)
+        root = clean_dataset(tmp_path / "d", "v2.1")
+        files = sorted((root / "data").rglob("*.parquet"))
+        for path in files[1:]:
+            path.unlink()
+        assert [one.episode for one in check_dataset(root, only=["RR104"])] == [1, 2, 3, 4, 5]
+        files[0].unlink()
+        (found,) = check_dataset(root, only=["RR104"])
+        assert "All 6 data files of this folder are missing" in found.message
+        assert (found.file, found.episode) == ("data/chunk-000/episode_000000.parquet", None)
+
     def test_cameras_before_chunks_are_misplaced_not_missing(self, tmp_path):
         root = clean_dataset(tmp_path / "d", "v2.1")
         for path in sorted((root / "videos").glob("*/*/*.mp4")):
