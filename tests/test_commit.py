@@ -35,14 +35,15 @@ def test_files_appear_where_they_shall_and_leave_when_told(tmp_path):
 
 def test_new_folders_are_on_the_disk_before_a_file_moves_there(tmp_path, monkeypatch):
     """A power cut between the two would take the folder, and the file with it."""
-    seen = []
-    real_sync, real_move = carry_out.sync_directory, RealFolder.move
-    monkeypatch.setattr(
-        carry_out, "sync_directory", lambda path: (seen.append(path), real_sync(path))
-    )
-    monkeypatch.setattr(
-        RealFolder, "move", lambda self, *ends: (seen.append(ends[1]), real_move(self, *ends))
-    )
+    seen: list[str | Path] = []
+    real_move = RealFolder.move
+
+    def move(self: RealFolder, source: str, target: str) -> None:
+        seen.append(target)
+        real_move(self, source, target)
+
+    monkeypatch.setattr(carry_out, "sync_directory", seen.append)
+    monkeypatch.setattr(RealFolder, "move", move)
     commit = Commit(Workshop(tmp_path))
     commit.add("data/chunk-000/file-000.parquet").write_text("rows")
     commit.run()
