@@ -33,7 +33,7 @@ from roboreel.errors import (
     EpisodeNotFoundError,
     MissingValueError,
 )
-from roboreel.image import decode_image, encode_png, encode_tiff
+from roboreel.image import decode_image, encode_png
 from roboreel.rerun import default_blueprint, export_episodes, log_episode
 from roboreel.rerun.entities import entity_path, shown_features
 from roboreel.rerun.episode_chunks import EpisodeChunks
@@ -42,6 +42,7 @@ from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, VideoWriter
 from tests import factory
 from tests.rrd_rows import chunks_of, rows_of
+from tests.tiff import encode_tiff
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
 
 CAMERA = "observation.images.top"
