@@ -163,7 +163,7 @@ def test_encoder_settings_of_lerobot_become_ours():
         "state": Feature("float32", (2,)),
     }
     assert encodings_of(features) is None
-    with pytest.raises(UnsupportedArgumentError, match="No video codec 'gif'"):
+    with pytest.raises(UnsupportedArgumentError, match="Invalid vcodec 'gif'"):
         encodings_of({}, vcodec="gif")
     assert encodings_of(features, vcodec="h264") == {"front": reel.Encoding("h264")}
     chosen = encodings_of(features, rgb_encoder=CONFIG, encoder_threads=3) or {}
