@@ -34,6 +34,7 @@
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    │   └── FolderTakenError    (FileExistsError)    no place for a new dataset: something is there
     ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
     ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
@@ -52,6 +53,7 @@ __all__ = [
     "ExampleError",
     "FeatureError",
     "FeatureNotFoundError",
+    "FolderTakenError",
     "ForeignChangeError",
     "FrameError",
     "MetadataError",
@@ -208,6 +210,10 @@ class StaleDatasetError(DatasetError, RuntimeError):
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class FolderTakenError(RecordingError, FileExistsError):
+    """A new dataset cannot be made at a path: something is there."""
 
 
 class TooLargeError(DatasetError, ValueError):

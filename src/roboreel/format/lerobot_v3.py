@@ -90,6 +90,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         subtasks=_read_texts(root / SUBTASKS_PATH, "subtask"),
         splits=info.splits,
         extra=info.extra,
+        files_per_chunk=info.chunks_size,
         problems=(
             *info.problems,
             *problems,
