@@ -174,11 +174,8 @@ class Receiver:
             self._blocks[number] = segments.receive(self._connection, size_bytes)
         if message.shortage:
             self._on_shortage(message.shortage)
-        leases = {
-            part.block: self._lease(part.block)
-            for part in message.parts
-            if isinstance(part, _Place)
-        }
+        used = {part.block for part in message.parts if isinstance(part, _Place)}
+        leases = {number: self._lease(number) for number in used}
         buffers = [
             leases[part.block][part.start : part.start + part.size_bytes]
             if isinstance(part, _Place)
