@@ -27,10 +27,6 @@ def run_rig(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 STOPS = ("kill", "torn", "eio", "enospc", "short", "full", "broken", "interrupt")
-NOT_YET = pytest.mark.xfail(
-    strict=False,
-    reason="zero tails also erase what the replay buffer overwrites in place: both its headers",
-)
 
 
 @needs_compiler
@@ -39,7 +35,7 @@ NOT_YET = pytest.mark.xfail(
     [
         (RECORDING, STOPS),
         (RECORDING, MODELS),
-        pytest.param(PRODUCTS, (*STOPS, *MODELS), marks=NOT_YET),
+        (PRODUCTS, (*STOPS, *MODELS)),
     ],
     ids=["recorders stopped", "recorders after power cuts", "other writers"],
 )
@@ -119,6 +115,17 @@ def test_without_a_sync_of_the_file_the_strict_model_finds_it_empty_or_zeros(fol
     assert {"old": b""} in states(folder, calls, "strict", len(calls))
     assert {"old": bytes(5)} in states(folder, calls, "strict, zero tails", len(calls))
     assert all(s == {"old": b"after"} for s in states(folder, calls, "ordered", len(calls)))
+
+
+def test_zeros_take_the_place_of_what_was_not_synced_and_of_nothing_else(folder):
+    old, inode = str(folder / "old"), (folder / "old").stat().st_ino
+    calls = [
+        Call(Operation.WRITE, True, old, "", inode, 0, b"AB"),
+        Call(Operation.WRITE, True, old, "", inode, 3, b"D"),
+    ]
+    found = states(folder, calls, "strict, zero tails", len(calls))
+    contents = [state["old"] for state in found]
+    assert set(contents) == {b"ABfDre", b"ABf\0re", b"\0\0f\0re"}
 
 
 def test_without_a_sync_of_the_folder_the_old_file_may_come_back(folder):

@@ -8,12 +8,12 @@ import pytest
 
 import roboreel as reel
 from roboreel.errors import FrameError, RecordingError, UnsupportedArgumentError
-from roboreel.lerobot.encoders import choose_depth, encodings_of
 from roboreel.schema import Depth, Feature
 
 torch = pytest.importorskip("torch")
 
 from roboreel.lerobot import LeRobotDataset
+from roboreel.lerobot.encoders import choose_depth, encodings_of
 
 SIZE = (32, 48)
 FRONT = "observation.images.front"

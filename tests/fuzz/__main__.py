@@ -1,6 +1,6 @@
-"""Feeds every parser in turn, in child processes, until the time is up; run it again to go on.
+"""Feeds every parser and damages datasets of every kind in turn, in child processes.
 
-``python -m tests.fuzz --seconds 600``. Inputs that reached something new are kept in ``.fuzz/``, and
+``python -m tests.fuzz --seconds 600``; run it again to go on. Inputs that reached something new are kept in ``.fuzz/``, and
 so are findings: each becomes a test. Ends with 1 if there was a finding.
 """
 
@@ -20,10 +20,12 @@ from tempfile import TemporaryDirectory
 
 from tests.fuzz.child import FOUND
 from tests.measured import COUNTS, add_counts
+from tests.mutation import KINDS
 
 PROJECT = Path(__file__).resolve().parents[2]
-GRACE_S = 90
-"""What a child may take longer than it was told, until it counts as a hang."""
+DAMAGED = {f"damaged {kind}": kind for kind in KINDS}
+GRACE_S = 600
+"""What a child may take longer than it was told, on a busy machine. An input has 20 s: see `child`."""
 
 
 def main() -> None:
@@ -32,21 +34,22 @@ def main() -> None:
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=600)
-    parser.add_argument("--slice", type=int, default=30, help="seconds of one parser at a time")
+    parser.add_argument("--slice", type=int, default=30, help="seconds of one of them at a time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", nargs="*", help="names of parsers")
+    parser.add_argument("--only", nargs="*", help="names of parsers and kinds of datasets")
     parser.add_argument("--state", type=Path, default=PROJECT / ".fuzz")
     parser.add_argument("--counts", type=Path, default=COUNTS)
     given = parser.parse_args()
-    names = given.only or list(TARGETS)
+    names = given.only or [*TARGETS, *DAMAGED]
     stop_s = time.monotonic() + given.seconds
     failed: dict[str, str] = {}
 
     def feed(name: str) -> None:
         if time.monotonic() < stop_s and name not in failed:
             inputs, problem = run_slice(name, given.state / name, given.slice)
-            numbers = {"inputs": inputs, "findings": int(problem is not None)}
-            add_counts("parser", name, numbers, given.counts)
+            section, unit = ("dataset", "damaged") if name in DAMAGED else ("parser", "inputs")
+            numbers = {unit: inputs, "findings": int(problem is not None)}
+            add_counts(section, name, numbers, given.counts)
             if problem is not None:
                 failed[name] = problem
                 print(f"{name}: {problem}", flush=True)
@@ -65,11 +68,13 @@ def main() -> None:
 
 
 def run_slice(name: str, state: Path, seconds: int) -> tuple[int, str | None]:
-    """Feed one parser in a child; return the number of inputs, and what is wrong."""
+    """Feed one parser, or damage datasets of a kind; return the number of inputs, and what is wrong."""
     state.mkdir(parents=True, exist_ok=True)
     (state / "count").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "tests.fuzz.child", name, str(state), f"--seconds={seconds}"]
-    if importlib.util.find_spec("atheris") is None:
+    module, what = ("damage", DAMAGED[name]) if name in DAMAGED else ("child", name)
+    command = [sys.executable, "-m", f"tests.fuzz.{module}", what, str(state)]
+    command.append(f"--seconds={seconds}")
+    if module == "child" and importlib.util.find_spec("atheris") is None:
         command.append("--plain")
     fast = Path("/dev/shm")
     with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:
