@@ -45,12 +45,15 @@ def convert_alone(meter: Meter, root: str, count: int, image_size: list[int] | N
 
     from benchmarks.cases.sleeping import picture
     from roboreel import open_dataset
+    from roboreel.memory.batch_buffers import BatchBuffers
+    from roboreel.memory.budget import Budget
     from roboreel.video.convert import Converter
 
     dataset = open_dataset(root)
     stored = dataset.features[dataset.cameras[0]].shape[:2]
     height, width = image_size or stored
-    image, out = picture((stored[0], stored[1])), np.empty((3, height, width), np.uint8)
+    image = picture((stored[0], stored[1]))
+    out = BatchBuffers(Budget()).empty((16, 3, height, width), np.uint8)[0]  # As in a batch.
     converter = Converter()
     converter.write(image, out, "chw", None)
     with meter.step("an image", count):
