@@ -233,7 +233,7 @@ class Line:
         self.sender = Sender(self.near, self.blocks, {})
         self.returned: deque[int] = deque()
         self.shortages: list[str] = []
-        self.receiver = Receiver(self.far, self.returned, self.shortages.append)
+        self.receiver = Receiver(self.far, self.returned, self.shortages.append, most_blocks=8)
 
     def pass_on(self, value):
         self.sender.release([self.returned.popleft() for _ in range(len(self.returned))])
@@ -272,6 +272,13 @@ def test_memory_is_used_again_when_the_batch_is_gone_and_not_before(line):
     assert [array[0] for array in received] == [10, 11, 12, 13]
     assert view.tolist() == [3] * 10
     assert len(line.receiver._blocks) <= 6
+
+
+def test_of_very_many_batches_that_are_kept_some_are_copied(line):
+    kept = [line.pass_on(line.read(number)) for number in range(20)]
+    assert [array[0] for array in kept] == list(range(20))
+    assert all(array.flags.writeable for array in kept)
+    assert len(line.receiver._blocks) < 12
 
 
 def test_blocks_of_a_size_that_is_not_needed_any_more_are_given_up(line):
@@ -317,6 +324,8 @@ def test_a_shortage_is_warned_of_once(recwarn):
 def test_threads_and_workers_contradict(dataset):
     with pytest.raises(ValueError, match="Give one of the two"):
         Loader(dataset, 4, threads=2, workers=2)
+    with pytest.raises(ValueError, match="Give one of the two"):
+        Loader(dataset, 4, threads=2, workers="auto")
     with pytest.raises(ValueError, match="give a number or 'auto'"):
         Loader(dataset, 4, workers="many")  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="workers"):

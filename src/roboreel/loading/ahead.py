@@ -35,10 +35,7 @@ class ReadAhead:
         check_at_least(0, workers=self.workers)
         check_at_least(1, threads=self.lanes, prefetch=self.depth)
         if self.workers and self.threads is not None:
-            raise ValueError(
-                f"threads is {self.threads} and workers is {self.workers}: batches are read by "
-                "threads of this process or by workers, one batch each. Give one of the two."
-            )
+            raise ValueError(_describe_both(self.threads, self.workers))
 
     @property
     def lanes(self) -> int:
@@ -59,20 +56,23 @@ class ReadAhead:
         return max(1, self.depth // max(2, self.workers))
 
 
-def choose_workers(workers: Workers, *, is_costly: bool) -> int:
+def choose_workers(workers: Workers, *, is_costly: bool, threads: int | None = None) -> int:
     """Return how many processes read batches.
 
     Args:
         workers: What was asked for.
+        threads: The threads that were asked for, if any.
         is_costly: Whether images are decoded or transforms are called. Reading numbers costs less
             than handing them over from another process.
 
     Raises:
-        ValueError: It is neither a number nor ``"auto"``.
+        ValueError: It is neither a number nor ``"auto"``, or contradicts ``threads``.
     """
     if isinstance(workers, str):
         if workers != "auto":
             raise ValueError(f"workers is {workers!r}: give a number or 'auto'.")
+        if threads is not None:
+            raise ValueError(_describe_both(threads, workers))
         cores = cores_of_rank()
         return cores // _THREADS_PER_PROCESS if is_costly and cores >= _LEAST_CORES else 0
     return workers
@@ -82,3 +82,10 @@ def cores_of_rank() -> int:
     """Return this process's share of the cores, when a launcher started several on the machine."""
     ranks = os.environ.get("LOCAL_WORLD_SIZE", "")
     return max(1, usable_cores() // (int(ranks) if ranks.isdigit() and int(ranks) else 1))
+
+
+def _describe_both(threads: int, workers: Workers) -> str:
+    return (
+        f"threads is {threads} and workers is {workers!r}: batches are read by threads of this "
+        "process or by workers, one batch each. Give one of the two."
+    )

@@ -119,13 +119,14 @@ class Loader(Epochs):
         rank, world_size = given or (0, 1)
         whole = Split(order.num_samples, batch_size, rank, world_size, drop_last)
         costly = samples.has_images or bool(transform or samples.transform)
-        workers = choose_workers(options.get("workers", 0), is_costly=costly)
+        threads = options.get("threads")
+        workers = choose_workers(options.get("workers", 0), is_costly=costly, threads=threads)
         super().__init__(
             samples,
             order,
             (lambda: whole) if given else (lambda: whole.of(*self._find_share())),
             seed=seed,
-            ahead=ReadAhead(options.get("threads"), options.get("prefetch"), workers),
+            ahead=ReadAhead(threads, options.get("prefetch"), workers),
             transform=transform,
             skip=skip_of(options.get("on_error", "raise")),
         )

@@ -29,6 +29,8 @@ __all__ = ["WorkerPool"]
 
 # Whoever leaves the loop waits so long for a batch that is being read; then its worker is ended.
 _GRACE_S = 5.0
+# Blocks of shared memory of all workers, and of each: far below what a process may have open.
+_MOST_BLOCKS, _LEAST_BLOCKS = 256, 32
 
 
 class WorkerPool:
@@ -46,13 +48,14 @@ class WorkerPool:
         pickled = _pickled(reader)
         cores, budget = cores_of_rank(), process_budget().limit_bytes
         share = Share(max(1, cores // workers), budget // workers)
+        most_blocks = max(_LEAST_BLOCKS, _MOST_BLOCKS // workers)
         self._warned = False
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         self._workers: list[_Worker] = []
         try:
             with _without_interrupts():
                 for _ in range(workers):
-                    self._workers.append(_Worker(pickled, share, self._warn))
+                    self._workers.append(_Worker(pickled, share, self._warn, most_blocks))
         except BaseException:
             self.close()
             raise
@@ -99,12 +102,14 @@ class WorkerPool:
 class _Worker:
     """One process, as seen from this one; for one thread at a time."""
 
-    def __init__(self, pickled: bytes, share: Share, on_shortage: Callable[[str], None]) -> None:
+    def __init__(
+        self, pickled: bytes, share: Share, on_shortage: Callable[[str], None], most_blocks: int
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, other = context.Pipe()
         self._pickled: bytes | None = pickled
         self._returned: deque[int] = deque()
-        self._receiver = Receiver(self._connection, self._returned, on_shortage)
+        self._receiver = Receiver(self._connection, self._returned, on_shortage, most_blocks)
         self.deadline_s = float("inf")
         self._process = context.Process(
             target=serve_until_closed, args=(other, share), name="roboreel-worker", daemon=True

@@ -49,7 +49,7 @@ def make(size_bytes: int) -> tuple[mmap.mmap, Ticket]:
             os.posix_fallocate(handle, 0, size_bytes)
         else:
             os.ftruncate(handle, size_bytes)
-        return mmap.mmap(handle, size_bytes), handle
+        return _map(handle, size_bytes), handle
     except OSError as error:
         os.close(handle)
         raise SharedMemoryFullError(
@@ -78,9 +78,15 @@ def receive(connection: Connection, size_bytes: int) -> mmap.mmap:
         return mmap.mmap(-1, size_bytes, tagname=connection.recv())
     handle = reduction.recv_handle(connection)
     try:
-        return mmap.mmap(handle, size_bytes)
+        return _map(handle, size_bytes)
     finally:
         os.close(handle)
+
+
+def _map(handle: int, size_bytes: int) -> mmap.mmap:
+    if sys.version_info >= (3, 13):  # Before, every mapping keeps a file open.
+        return mmap.mmap(handle, size_bytes, trackfd=False)
+    return mmap.mmap(handle, size_bytes)
 
 
 def _open_file(size_bytes: int) -> int:

@@ -152,6 +152,8 @@ class Receiver:
         connection: To the worker.
         returned: Receives the number of a block once nothing refers to it any more.
         on_shortage: Called with the reason, when a batch did not fit into shared memory.
+        most_blocks: Blocks that may be mapped, each of which may take an open file. If the caller
+            keeps so many batches, further ones are copied to memory of this process.
     """
 
     def __init__(
@@ -159,9 +161,11 @@ class Receiver:
         connection: Connection,
         returned: deque[int],
         on_shortage: Callable[[str], None],
+        most_blocks: int,
     ) -> None:
         self._connection = connection
         self._returned = returned
+        self._most_blocks = most_blocks
         self._on_shortage = on_shortage
         self._blocks: dict[int, mmap.mmap] = {}
 
@@ -176,13 +180,17 @@ class Receiver:
             self._on_shortage(message.shortage)
         used = {part.block for part in message.parts if isinstance(part, _Place)}
         leases = {number: self._lease(number) for number in used}
-        buffers = [
-            leases[part.block][part.start : part.start + part.size_bytes]
-            if isinstance(part, _Place)
-            else bytearray(part)  # Writable, as all arrays are that are handed out.
-            for part in message.parts
-        ]
+        buffers = [self._buffer(part, leases) for part in message.parts]
         return pickle.loads(message.pickled, buffers=buffers)  # of our own worker
+
+    def _buffer(
+        self, part: _Place | bytes, leases: Mapping[int, memoryview]
+    ) -> memoryview | bytearray:
+        """Return the bytes of an array; writable, as all arrays are that are handed out."""
+        if not isinstance(part, _Place):
+            return bytearray(part)
+        view = leases[part.block][part.start : part.start + part.size_bytes]
+        return view if len(self._blocks) <= self._most_blocks else bytearray(view)
 
     def _lease(self, number: int) -> memoryview:
         # One object per use: arrays and tensors keep it alive, and its end returns the block.
