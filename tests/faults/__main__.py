@@ -138,7 +138,7 @@ class Campaign:
         made = [c for c in self.logged.calls if c.operation != Operation.NOTE]
         calls = places(made, every=self.given.every)
         # A few more, since threads make a run longer now and then.
-        more = range(len(made) + 1, len(made) + 4)
+        more = range(len(made) + 1, len(made) + 4) if self.given.points is None else range(0)
         points = [(way, call) for way in WAYS for call in [*calls, *more]]
         if self.scenario.survives_power_cuts:
             cuts = places(self.logged.calls, every=self.given.every)

@@ -1,15 +1,9 @@
-"""Whole datasets, stores and buffers damaged at random and read, in a process of its own.
-
-``python -m tests.fuzz.damage KIND FOLDER``. The process ends at the first finding, and leaves the seed,
-which does the same damage again.
-"""
+"""Whole datasets, stores and buffers, damaged at random and read in every way."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import resource
 import shutil
 import signal
 import tempfile
@@ -17,29 +11,24 @@ import time
 import warnings
 from pathlib import Path
 
-from tests.fuzz.child import LIMIT_BYTES, Counter, keep_finding
+from tests.fuzz.child import Counter, keep_finding
 from tests.mutation import exercise, make, mutate
 
-MOST_S = 120
-"""For one dataset; a signal ends the process then."""
+__all__ = ["feed_damaged"]
+
+MOST_S = 300
+"""For one dataset, on a busy machine; a signal ends the process then."""
 
 
-def main() -> None:
-    """Damage and read one dataset after the other."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("kind")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=int, default=60)
-    given = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+def feed_damaged(kind: str, folder: Path, seconds: int) -> None:
+    """Damage and read one dataset after the other; a finding is a seed, which does it again."""
     warnings.simplefilter("ignore")
-    (given.folder / "findings").mkdir(parents=True, exist_ok=True)
-    tempfile.tempdir = os.environ.get("ROBOREEL_FUZZ_FOLDER") or tempfile.mkdtemp()
-    counter, chance = Counter(given.folder / "count"), random.Random(os.urandom(8))
-    stop_s = time.monotonic() + given.seconds
+    tempfile.tempdir = os.environ["ROBOREEL_FUZZ_FOLDER"]
+    counter, chance = Counter(folder / "count"), random.Random(os.urandom(8))
+    stop_s = time.monotonic() + seconds
     while time.monotonic() < stop_s:
         counter.add()
-        damage(given.kind, chance.randrange(2**53), given.folder)
+        damage(kind, chance.randrange(2**53), folder)
 
 
 def damage(kind: str, seed: int, folder: Path) -> None:
@@ -54,7 +43,3 @@ def damage(kind: str, seed: int, folder: Path) -> None:
         keep_finding(folder, f"{kind} {seed}: {done}".encode())
     signal.alarm(0)
     shutil.rmtree(made)
-
-
-if __name__ == "__main__":
-    main()

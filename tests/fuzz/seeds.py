@@ -197,6 +197,9 @@ def commits(_: Path) -> Iterator[bytes]:
     """Yield lists of steps."""
     steps = [("00000.parquet", "data/chunk-000/file-000.parquet"), (None, "meta/tasks.parquet")]
     yield json.dumps(steps).encode()
+    kept = [["00000.parquet", "data/chunk-000/file-000.parquet", None, True]]
+    moved = [[None, "meta/tasks.parquet", "meta/tasks.jsonl", False]]
+    yield json.dumps({"steps": [*kept, *moved], "number": 3, "purge": False}).encode()
 
 
 def baselines(folder: Path) -> Iterator[bytes]:
