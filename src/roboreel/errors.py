@@ -20,6 +20,7 @@
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
     ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
+    ├── WorkerError             (RuntimeError)       a worker process that ended or cannot start
     ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
     ├── FrameError              (ValueError)         values that do not fit the declared features
     ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
@@ -77,6 +78,7 @@ __all__ = [
     "UnsupportedVideoError",
     "ViewError",
     "WindowError",
+    "WorkerError",
 ]
 
 
@@ -154,6 +156,10 @@ class EncodingError(DatasetError, ValueError):
 
 class SampleError(DatasetError, RuntimeError):
     """A transform failed on a sample or a batch."""
+
+
+class WorkerError(DatasetError, RuntimeError):
+    """A worker process of a loader ended, or cannot be started."""
 
 
 class UnsupportedArgumentError(DatasetError, ValueError):

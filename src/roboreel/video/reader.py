@@ -87,13 +87,16 @@ class VideoReader:
             CorruptFileError: A file is damaged.
             UnsupportedVideoError: A file cannot be decoded.
         """
-        lanes = self._lanes(plan.jobs)
+        lanes, left = self._lanes(plan.jobs), deque(plan.jobs)
         if lanes == 1:
-            self._run_all(plan.jobs, out, layout, depth)
-        else:
-            submit, jobs = self._pool.submit, plan.jobs
-            each = [jobs[lane::lanes] for lane in range(lanes)]
-            wait_for_all([submit(self._run_all, some, out, layout, depth) for some in each])
+            self._run_all(left, out, layout, depth)
+            return
+        # Each thread takes jobs until none is left: fewer hand-overs than one for every job.
+        submit = self._pool.submit
+        try:
+            wait_for_all([submit(self._run_all, left, out, layout, depth) for _ in range(lanes)])
+        finally:
+            left.clear()  # After an interrupt, threads end with the job that they are at.
 
     def stream(
         self,
@@ -159,14 +162,18 @@ class VideoReader:
             return 1
         largest = max(decoder_bytes(job.table.coding) for job in jobs)
         fitting = max(1, self._budget.limit_bytes // 2 // largest)
-        # As many as there are jobs, unless memory is short: the pool shares them out best.
-        return len(jobs) if fitting >= self.threads else min(fitting, len(jobs))
+        return min(len(jobs), self.threads, fitting)
 
     def _run_all(
-        self, jobs: Sequence[Job], out: NDArray[Any], layout: Layout, depth: Depth | None
+        self, left: deque[Job], out: NDArray[Any], layout: Layout, depth: Depth | None
     ) -> None:
-        for job in jobs:
-            self._run(job, out, layout, depth)
+        """Run jobs until none is left; other threads take from the same ones."""
+        try:
+            while (job := _next(left)) is not None:
+                self._run(job, out, layout, depth)
+        except BaseException:
+            left.clear()
+            raise
 
     def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
         with self._opened(job.path, job.table) as (reader, decoder):
@@ -199,6 +206,13 @@ class VideoReader:
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
     """Return a reader of a file's packets, of the kind that its table calls for."""
     return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
+
+
+def _next(left: deque[Job]) -> Job | None:
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
 
 
 def _read_table(path: Path) -> PacketTable:
