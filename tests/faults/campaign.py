@@ -135,7 +135,7 @@ class Campaign:
                 number, point = numbered.pop(future)
                 result, modules = future.result()
                 self._collect(point, result, self.folder / f"case-{number}")
-        import_all(modules if points else ())
+                import_all(modules)
 
     def _collect(self, point: Point, result: Result, case: Path) -> None:
         if result.problem is not None:
