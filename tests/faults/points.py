@@ -11,7 +11,6 @@ import shutil
 import signal
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.faults import library
@@ -21,6 +20,8 @@ from tests.faults.powercut import Disk, Snapshot, snapshot
 from tests.faults.scenario import Remains, Scenario
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.faults.library import Call
     from tests.faults.scenario import Ending
 
@@ -90,9 +91,7 @@ class Tries:
         endings: dict[int, Ending] = {0: "done", -signal.SIGKILL: "killed", FAILED: "failed"}
         if code not in endings:
             names = {-signal.SIGALRM: "hangs", FOREIGN: "a foreign error"}
-            return Result(
-                reached, f"{names.get(code, f'ended by {code}')}: {_last_lines(errors)}"
-            )
+            return Result(reached, f"{names.get(code, f'ended by {code}')}: {_last_lines(errors)}")
         said = [c.path for c in calls if c.operation == Operation.NOTE]
         remains = Remains(work, said, endings[code], self.good)
         return self._check(reached, remains, snapshot(work).digest(), errors)
@@ -105,7 +104,12 @@ class Tries:
         return self._check(True, remains, state.digest(), case / "errors", state)
 
     def _check(
-        self, reached: bool, remains: Remains, digest: str, errors: Path, state: Snapshot | None = None
+        self,
+        reached: bool,
+        remains: Remains,
+        digest: str,
+        errors: Path,
+        state: Snapshot | None = None,
     ) -> Result:
         key = blake2b(repr((digest, remains.said, remains.is_cut)).encode(), digest_size=16)
         mark = self.good / key.hexdigest()
