@@ -264,6 +264,15 @@ class TestLargeViews:
         assert said.strip() == "400", said
         assert peak < most * 1e6, f"{peak / 1e6:.0f} MB"
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("form", "most"), [("memory", 480), ("folder", 110), ("stream", 110)])
+    def test_memory_besides_the_copy_does_not_grow(self, tmp_path, form, most):
+        root = write_noise(tmp_path / "noise", episodes=18)  # 354 MB
+        peak, said = peak_of(CONVERT, str(root), form, str(tmp_path / "out"))
+        print(f"{form}: {peak / 1e6:.0f} MB")
+        assert said.strip() == "1800", said
+        assert peak < most * 1e6, f"{peak / 1e6:.0f} MB"
+
 
 # A small dataset comes first: what `datasets` imports late, and threads, are no part of the result.
 CONVERT = """
@@ -288,15 +297,18 @@ print(convert(large, "large"))
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """Write 400 pictures of noise, 79 MB together."""
+    return write_noise(tmp_path_factory.mktemp("large"), episodes=4)  # 79 MB
+
+
+def write_noise(root, episodes):
+    """Write 100 pictures of noise in each episode, 197 KB each."""
     import imagecodecs
 
-    root = tmp_path_factory.mktemp("large")
     features = {**NUMBERS, "observation.images.front": Feature("image", (256, 256, 3))}
-    manifest = make_manifest(root, [100] * 4, features=features)
+    manifest = make_manifest(root, [100] * episodes, features=features)
     noise = np.random.default_rng(0).integers(0, 256, (256, 256, 3), np.uint8)
     picture = imagecodecs.png_encode(noise, level=1)
-    for file in range(2):
+    for file in range(episodes // 2):
         parts = []
         for episode in (2 * file, 2 * file + 1):
             columns = columns_of(dict(NUMBERS), 100 * episode, 100, episode)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from roboreel.errors import MissingValueError
 from roboreel.storage.arrow_types import is_list, plain_numbers
