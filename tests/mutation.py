@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 
 import roboreel as reel
 from roboreel.check import check_dataset
+from roboreel.commit import STORE, WORKSHOP
 from roboreel.errors import DatasetError
+from roboreel.repair.drop import plan_drop
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.report import write_report
 from roboreel.schema import Feature
@@ -157,6 +159,9 @@ def _template(kind: str) -> Path:
         write_dataset_v2(root, [6, 4, 5])
     elif form in ("image", "video"):
         clean_dataset(root, full, store="image" if form == "image" else "video")
+        plan_drop(root, [0, 1, 2, 3]).apply()  # Two episodes are as easily damaged as six.
+        for name in (STORE, WORKSHOP):
+            shutil.rmtree(root / name, ignore_errors=True)
     elif kind == "shards":
         kinds = {"number": "int64", "text": "string"}
         write_shards(({"number": n, "text": f"row {n}"} for n in range(40)), kinds, root)

@@ -41,10 +41,8 @@ def frame(episode: int, i: int, declared: dict[str, Feature] | None = None) -> d
         "next.done": i % 2 == 0,
         "note": f"frame {number}",
     }
-    for place, name in enumerate(CAMERAS):
-        if declared is None or name in declared:
-            values[name] = picture(number, place)
-    return values
+    values |= {name: picture(number, place) for place, name in enumerate(CAMERAS)}
+    return {name: value for name, value in values.items() if not declared or name in declared}
 
 
 def picture(number: int, camera: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -76,7 +76,7 @@ def states(folder: Path, calls: list[Call], model: str, at: int) -> list[dict[st
     for seed in range(30):
         target = folder.parent / "state"
         shutil.rmtree(target, ignore_errors=True)
-        disk.cut(at, model, random.Random(seed), target)
+        disk.cut(at, model, random.Random(seed)).write(target)
         found.append(state(target))
     return found
 

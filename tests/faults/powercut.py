@@ -9,7 +9,9 @@ missing.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from tests.faults.library import Call, Operation
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TypeAlias
 
     Torn: TypeAlias = Callable[[bytearray], bytearray]
@@ -63,6 +65,41 @@ class Snapshot:
     times_ns: dict[int, int] = field(default_factory=dict)
     """When each file was last changed."""
 
+    def digest(self) -> str:
+        """Return what tells equal trees from others: by names and contents, not by numbers or times."""
+        total = blake2b(digest_size=16)
+        for path, node in self._walk(ROOT, ""):
+            if node in self.names:
+                content = b"folder"
+            elif node in self.links:
+                content = b"link" + os.fsencode(self.links[node])
+            else:
+                content = b"file" + self.contents.get(node, b"")
+            total.update(b"%d %d " % (len(os.fsencode(path)), len(content)))
+            total.update(os.fsencode(path))
+            total.update(content)
+        return total.hexdigest()
+
+    def write(self, target: Path) -> None:
+        """Write all that there is into a new folder."""
+        target.mkdir()
+        for path, node in self._walk(ROOT, ""):
+            if node in self.names:
+                (target / path).mkdir()
+            elif node in self.links:
+                (target / path).symlink_to(self.links[node])
+            else:
+                (target / path).write_bytes(self.contents.get(node, b""))
+                if node in self.times_ns:
+                    time_ns = self.times_ns[node]
+                    os.utime(target / path, ns=(time_ns, time_ns))
+
+    def _walk(self, folder: int, path: str) -> Iterator[tuple[str, int]]:
+        for name, node in sorted(self.names.get(folder, {}).items()):
+            yield f"{path}{name}", node
+            if node in self.names:
+                yield from self._walk(node, f"{path}{name}/")
+
 
 def snapshot(folder: Path) -> Snapshot:
     """Return all that a folder holds."""
@@ -103,8 +140,8 @@ class Disk:
         self._live = {node: dict(names) for node, names in before.names.items()}
         self._links = dict(before.links)
         self.changes: list[Change] = []
-        self._syncs: list[tuple[int, int]] = []
-        """Number of the call, and what was synced."""
+        self._syncs: dict[int, list[int]] = {}
+        """Numbers of the calls that synced a file or a folder."""
         self.num_calls = len(calls)
         for at, call in enumerate(calls):
             if call.ok:
@@ -126,7 +163,7 @@ class Disk:
             folder, name = self._place(call.path)
             self._apply(Change(at, added=(*self._place(call.other), self._live[folder][name])))
         elif operation == Operation.SYNC:
-            self._syncs.append((at, self._synced(call)))
+            self._syncs.setdefault(self._synced(call), []).append(at)
 
     def _create(self, at: int, call: Call) -> None:
         self._next += 1
@@ -172,29 +209,29 @@ class Disk:
 
     # -- from changes to states
 
-    def whole(self, target: Path) -> None:
-        """Write the folder as the process left it."""
-        self._write(target, self.changes, {})
+    def whole(self) -> Snapshot:
+        """Return the folder as the process left it."""
+        return self._state(self.changes, {})
 
-    def cut(self, at: int, model: str, chance: random.Random, target: Path) -> None:
-        """Write a folder as a power cut before the call of that number may leave it."""
+    def cut(self, at: int, model: str, chance: random.Random) -> Snapshot:
+        """Return a folder as a power cut before the call of that number may leave it."""
         made = [change for change in self.changes if change.at < at]
         kept, torn = MODELS[model](self, made, at, chance)
-        self._write(target, kept, torn)
+        return self._state(kept, torn)
 
     def last_sync(self, node: int, at: int) -> int:
         """Return the number of the last call before ``at`` that synced a node; -1 if none did."""
-        return max(
-            (when for when, synced in self._syncs if synced == node and when < at), default=-1
-        )
+        return _last_before(self._syncs.get(node, ()), at)
 
     def last_sync_of_any(self, at: int) -> int:
         """Return the number of the last sync before a call."""
-        return max((when for when, _ in self._syncs if when < at), default=-1)
+        return max((_last_before(calls, at) for calls in self._syncs.values()), default=-1)
 
-    def _write(self, target: Path, kept: Sequence[Change], torn: dict[int, Torn]) -> None:
-        names = {node: dict(entries) for node, entries in self._before.names.items()}
-        contents = {node: bytearray(data) for node, data in self._before.contents.items()}
+    def _state(self, kept: Sequence[Change], torn: dict[int, Torn]) -> Snapshot:
+        before = self._before
+        # A folder that was made and lost again is one without names.
+        names = {node: dict(before.names.get(node, {})) for node in self._live}
+        contents = {node: bytearray(data) for node, data in before.contents.items()}
         for change in kept:
             if change.file is not None:
                 _store(contents.setdefault(change.file, bytearray()), change)
@@ -202,27 +239,14 @@ class Disk:
                 _rename(names, change)
         for node, tear in torn.items():
             contents[node] = tear(contents.get(node, bytearray()))
-        self._place_below(target, ROOT, names, contents)
+        found = {node: bytes(data) for node, data in contents.items()}
+        times_ns = {n: t for n, t in before.times_ns.items() if found[n] == before.contents[n]}
+        return Snapshot(names, found, self._links, {}, times_ns)
 
-    def _place_below(
-        self,
-        path: Path,
-        node: int,
-        names: dict[int, dict[str, int]],
-        contents: dict[int, bytearray],
-    ) -> None:
-        path.mkdir()
-        for name, inside in names.get(node, {}).items():
-            if inside in self._live:
-                self._place_below(path / name, inside, names, contents)
-            elif inside in self._links:
-                (path / name).symlink_to(self._links[inside])
-            else:
-                data = contents.get(inside, b"")
-                (path / name).write_bytes(data)
-                if data == self._before.contents.get(inside):
-                    time_ns = self._before.times_ns[inside]
-                    os.utime(path / name, ns=(time_ns, time_ns))
+
+def _last_before(calls: Sequence[int], at: int) -> int:
+    place = bisect_left(calls, at)
+    return calls[place - 1] if place else -1
 
 
 def _rename(names: dict[int, dict[str, int]], change: Change) -> None:

@@ -74,7 +74,7 @@ def build_cache(folder: Path, say: Say) -> None:
 
 
 def verify_cache(remains: Remains) -> None:
-    check_images(remains.folder / "dataset", LENGTHS)
+    remains.once(check_images, remains.folder / "dataset", LENGTHS)
     if "built" in remains.said:
         check_cached(remains.folder)
     build_cache(remains.folder, lambda _: None)
@@ -122,16 +122,16 @@ def fill_ring(folder: Path, say: Say) -> None:
 
 def verify_ring(remains: Remains) -> None:
     ring = remains.folder / "ring"
-    word = "flushed" if remains.ending == "cut" else "added"
+    word = "flushed" if remains.is_cut else "added"
     promised = max((int(s.split()[1]) for s in remains.said if s.startswith(word)), default=0)
-    if remains.ending == "cut":
+    if remains.is_cut:
         another_boot()
     made = "made" in remains.said
     options: dict[str, Any] = {} if made else {"capacity": CAPACITY, "features": RING}
     with reel.ReplayBuffer(ring, **options) as buffer:
         numbers = [number for episode in buffer.episodes() for number in whole(episode)]
         assert numbers == sorted(numbers)
-        if remains.ending != "cut":  # afterwards, frames that were being replaced are gone
+        if not remains.is_cut:  # afterwards, frames that were being replaced are gone
             assert (numbers[-1] + 1 if numbers else 0) >= promised
             assert len(numbers) >= min(promised, CAPACITY - 6 - 6)
         if buffer.open_frames:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -25,6 +26,8 @@ __all__ = ["SCENARIOS"]
 
 LENGTHS = [3, 2, 2, 2, 1]
 """Frames of the episodes, whichever scenario records them."""
+FEATURES = ("observation.state", "note", CAMERAS[0])
+"""One of each kind that is stored in a way of its own."""
 
 
 def create(folder: Path, store: str, *, compact: bool = True) -> reel.Recorder:
@@ -32,15 +35,15 @@ def create(folder: Path, store: str, *, compact: bool = True) -> reel.Recorder:
     return reel.create_dataset(
         folder / "dataset",
         fps=FPS,
-        features=features(store, 1),
+        features={name: features(store, 1)[name] for name in FEATURES},
         encoding=reel.Encoding("h264") if store == "video" else None,
         compact_on_close=compact,
     )
 
 
 def record_new(folder: Path, say: Say, store: str) -> None:
-    """Record, discard, save and close."""
-    with create(folder, store) as recorder:
+    """Record, discard, save and close; files are joined by those who resume."""
+    with create(folder, store, compact=False) as recorder:
         say("created")
         record(recorder, 0, LENGTHS[0])
         recorder.save_episode()
@@ -100,7 +103,7 @@ def verify(remains: Remains, store: str, before: int) -> None:
     root = remains.folder / "dataset"
     promised = before + remains.count("saved")
     if not promised and "created" not in remains.said and not has_info(root):
-        with create(remains.folder, store) as recorder:
+        with create(remains.folder, store, compact=False) as recorder:
             record(recorder, 0, 2)
             recorder.save_episode()
         check_images(root, [2])
@@ -108,41 +111,47 @@ def verify(remains: Remains, store: str, before: int) -> None:
         return
     seen = len(reel.open_dataset(root).episodes)
     assert promised <= seen <= promised + 1, f"{promised} episodes were saved, {seen} are there"
-    check_images(root, LENGTHS[:seen])
+    remains.once(check_images, root, LENGTHS[:seen])
     finish_commit(Workshop(root))
-    flushed = flushed_frames(root, len(reel.open_dataset(root).episodes))
+    flushed = flushed_frames(root)
     kept = recover_dataset(root).kept_frames
-    if remains.ending != "cut":  # which may have torn them
+    if not remains.is_cut:  # which may have torn them
         assert kept == flushed, f"{flushed} frames were on the disk, {kept} were recovered"
-    seen = len(reel.open_dataset(root).episodes) - (1 if kept else 0)
+    seen = read_info(root)["total_episodes"] - (1 if kept else 0)
     assert promised <= seen <= promised + 1, f"{promised} episodes were saved, {seen} are there"
     lengths = [*LENGTHS[:seen], *([kept] if kept else [])]
-    check_images(root, lengths)
-    with reel.resume_dataset(root) as recorder:
+    remains.once(check_sound, root, lengths)
+    with reel.resume_dataset(root, compact_on_close=False) as recorder:
         record(recorder, len(lengths), 2, task="go on")
         recorder.save_episode()
-    assert check_images(root, [*lengths, 2]).problems == ()
+    remains.once(check_sound, root, [*lengths, 2])
     check_no_litter(remains.folder)
     left = {path.name for path in (root / WORKSHOP).iterdir()}
     assert not left & {"open", "staged", "commit", "salvage", "gone"}, left
 
 
-def flushed_frames(root: Path, saved: int) -> int:
+def flushed_frames(root: Path) -> int:
     """Count what is on the disk of an episode after the saved ones, by the plainest of means."""
-    folder = root / WORKSHOP / "open"
+    folder, info = root / WORKSHOP / "open", read_info(root)
     if not (folder / "rows.journal").exists():
         return 0
     records, _ = read_records(folder / "rows.journal")
-    if not records or f'"episode": {saved}' not in records[0].decode():
+    if not records or f'"episode": {info["total_episodes"]}' not in records[0].decode():
         return 0
     counts = [len(records) - 1]
-    for place, feature in enumerate(reel.open_dataset(root).features.values()):
-        if feature.dtype == "image":
+    for place, feature in enumerate(info["features"].values()):
+        if feature["dtype"] == "image":
             path = folder / f"{place}.pictures"
             counts.append(len(read_records(path)[0]) if path.exists() else 0)
-        elif feature.dtype == "video":
+        elif feature["dtype"] == "video":
             counts.append(packets(folder / f"{place}.mp4"))
     return min(counts)
+
+
+def read_info(root: Path) -> dict[str, Any]:
+    """Return what info.json says."""
+    info: dict[str, Any] = json.loads((root / "meta" / "info.json").read_text())
+    return info
 
 
 def packets(path: Path) -> int:
@@ -160,7 +169,13 @@ def has_info(root: Path) -> bool:
     return (root / "meta" / "info.json").exists()
 
 
-def check_images(root: Path, lengths: list[int]) -> reel.Dataset:
+def check_sound(root: Path, lengths: list[int]) -> None:
+    """Check every value and every image of a dataset, and that nothing is wrong with its files."""
+    check_images(root, lengths)
+    assert reel.open_dataset(root).problems == ()
+
+
+def check_images(root: Path, lengths: list[int]) -> None:
     """Check every value and every image of a dataset."""
     dataset = check_dataset(root, lengths)
     cameras = [name for name in CAMERAS if name in dataset.features]
@@ -169,7 +184,6 @@ def check_images(root: Path, lengths: list[int]) -> reel.Dataset:
     for place, camera in enumerate(cameras if numbers else []):
         wanted = np.stack([picture(number, place) for number in numbers])
         assert np.abs(images[camera].astype(int) - wanted).max() <= 3, f"images of {camera}"
-    return dataset
 
 
 def _scenarios(store: str) -> list[Scenario]:

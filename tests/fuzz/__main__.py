@@ -20,8 +20,8 @@ from tests.fuzz.child import FOUND, Parsers
 from tests.measured import COUNTS, add_counts
 
 PROJECT = Path(__file__).resolve().parents[2]
-GRACE_S = 600
-"""What a child may take longer than it was told, on a busy machine. An input has 20 s: see `child`."""
+GRACE_S = 1800
+"""What a child may take longer than it was told, on a busy machine. An input has 5 CPU s: see `child`."""
 
 
 def main() -> None:

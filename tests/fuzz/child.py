@@ -10,6 +10,7 @@ import mmap
 import os
 import random
 import resource
+import signal
 import sys
 import time
 import traceback
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["FOUND", "Counter", "Parsers", "keep_finding"]
 
 FOUND = 70
+MOST_CPU_S = 5.0
+"""For one input. Time on the clock says nothing on a busy machine."""
 LIMIT_BYTES = 2 * 1024**3
 """Of data; address space would count what is mapped and never touched."""
 
@@ -102,21 +105,50 @@ class Parsers:
             os._exit(1)
 
 
+class Fed:
+    """Feeds inputs, counts them, and keeps the one that took longest; ends the process at a finding.
+
+    Args:
+        target: The parser.
+        folder: Where the count, the findings and the slowest input belong.
+    """
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        self._target, self._folder = target, folder
+        self._counter = Counter(folder / "count")
+        self._longest_s = 0.05
+        signal.signal(signal.SIGPROF, _refuse)
+
+    def __call__(self, data: bytes) -> None:
+        """Feed one."""
+        self._counter.add()
+        start_s = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
+        try:
+            self._target(data)
+        except BaseException:  # noqa: BLE001  # whatever it is, it is what we look for
+            keep_finding(self._folder, data)
+        used_s = time.process_time() - start_s
+        if used_s > self._longest_s:
+            self._longest_s = used_s
+            (self._folder / "slowest").write_bytes(data)
+            (self._folder / "slowest.txt").write_text(f"{used_s:.3f} CPU seconds\n")
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise AssertionError(f"one input took {MOST_CPU_S} CPU seconds")
+
+
 def feed_plainly(target: Target, folder: Path, seconds: int) -> None:
     """Feed mutations of the seeds."""
     from tests.fuzz.mutate import mutated
     from tests.fuzz.seeds import seeds
 
-    counter = Counter(folder / "count")
-    inputs, chance = seeds(target.seeds), random.Random(os.urandom(8))
+    feed, chance = Fed(target, folder), random.Random(os.urandom(8))
+    inputs = seeds(target.seeds)
     stop_s = time.monotonic() + seconds
     while time.monotonic() < stop_s:
-        data = mutated(chance, inputs, target.most_bytes)
-        counter.add()
-        try:
-            target(data)
-        except BaseException:  # noqa: BLE001  # whatever it is, it is what we look for
-            keep_finding(folder, data)
+        feed(mutated(chance, inputs, target.most_bytes))
 
 
 def keep_finding(folder: Path, data: bytes) -> NoReturn:
@@ -135,27 +167,22 @@ def feed_by_coverage(target: Target, folder: Path, seconds: int) -> None:
 
     from tests.fuzz.seeds import seeds
 
-    counter, corpus = Counter(folder / "count"), folder / "corpus"
+    corpus = folder / "corpus"
     corpus.mkdir(exist_ok=True)
     if not any(corpus.iterdir()):
         for data in seeds(target.seeds):
             (corpus / f"seed-{sha256(data).hexdigest()[:16]}").write_bytes(data)
 
-    def feed(data: bytes) -> None:
-        counter.add()
-        try:
-            target(data)
-        except BaseException:  # noqa: BLE001  # whatever it is, it is what we look for
-            keep_finding(folder, data)
-
     options = {
         "max_total_time": seconds,
         "max_len": target.most_bytes,
-        "timeout": 20,
+        "timeout": 1200,  # By the clock; `Fed` measures better, unless a C function never returns.
         "rss_limit_mb": 3000,
         "artifact_prefix": f"{folder / 'findings'}/",
         "verbosity": 0,
         "print_final_stats": 0,
     }
-    atheris.Setup(["fuzz", *(f"-{k}={v}" for k, v in options.items()), str(corpus)], feed)
+    atheris.Setup(
+        ["fuzz", *(f"-{k}={v}" for k, v in options.items()), str(corpus)], Fed(target, folder)
+    )
     atheris.Fuzz()
