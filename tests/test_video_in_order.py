@@ -15,8 +15,8 @@ from roboreel.video import decode
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.reader import VideoReader
 from tests.test_decode import CODINGS
-from tests.test_video_reader import number_of, read, request
-from tests.video_factory import decode_all, write_video
+from tests.test_video_reader import read, request
+from tests.video_factory import decode_all, number_of, write_video
 
 COUNT = 40
 

@@ -12,7 +12,7 @@ from roboreel.forking import after_fork
 from roboreel.video.decode import Decoder, decoder_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from roboreel.memory.budget import Budget
     from roboreel.video.clip import Run
@@ -163,7 +163,7 @@ class Decoders:
         return self._budget.take(_key(gop))
 
     def _put(self, decoder: Decoder, current: _Pass) -> None:
-        key = _spare_key(decoder.coding)
+        key: Hashable = _spare_key(decoder.coding)
         if current.goes_on:
             key = _key(current.last_gop)
             with self._lock:
