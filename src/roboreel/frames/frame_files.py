@@ -39,7 +39,7 @@ class FrameFiles:
     """
 
     def __init__(self, root: Path, files: FileSet, episodes: EpisodeTable) -> None:
-        self._root = root
+        self.root = root
         self._files = files
         self._episodes = episodes
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
@@ -136,7 +136,7 @@ class FrameFiles:
 
     def path(self, file: int) -> Path:
         """Return where a file lies."""
-        return self._root / self._files[file]
+        return self.root / self._files[file]
 
     def open(self, file: int) -> RowGroups:
         """Return a file, open for reading."""
