@@ -35,8 +35,9 @@ $(READY): pyproject.toml
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
+# Each worker takes a stretch of files, so that what a file shares is made once.
 test: $(READY)
-	$(BIN)/python -m pytest -n auto -m "not slow and not load and not network and not interop"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not load and not network and not interop"
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -50,7 +51,7 @@ format: $(READY)
 
 coverage: $(READY)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n auto -m "not slow and not load and not network and not interop"
+	$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not slow and not load and not network and not interop"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

@@ -135,7 +135,7 @@ def run_steps(
         if call(step, log) != 0:
             return "failed", f"could not install: {' '.join(step[3:])}"
     call([inside, "-m", "pip", "freeze"], log)
-    code = call([inside, "-m", "pytest", "-n", workers, "-m", TESTS], log)
+    code = call([inside, "-m", "pytest", "-n", workers, "--dist", "worksteal", "-m", TESTS], log)
     log.seek(0)
     ends = [line for line in log if re.search(r"\d+ (passed|failed|error)", line)]
     detail = ends[-1].strip(" =\n") if ends else f"pytest ended with {code}"

@@ -41,7 +41,7 @@ def cases(settings: Settings) -> list[Case]:
         *_contest(settings, "numbers alone", numbers, 24, {}, {"epochs": 1}),
         *_firsts(settings, generated),
     ]
-    if REAL.is_dir():
+    if REAL.is_dir() and not settings.quick:
         real = copy_as_v30(REAL, settings.scratch / "real")
         filmed = "real footage, AV1 g=2"
         listed += _contest(settings, filmed, real, 16)

@@ -110,11 +110,11 @@ def tasks(root: Path) -> None:
 
 
 def packed(root: Path) -> None:
-    """Zeros in one page that unpacks to 77 MB."""
-    rows = 1_200_000
-    write_dataset(root, [4], features={"observation.state": Feature("float64", (8,))})
+    """Zeros in one page that unpacks to 77 MB, though a row takes a kilobyte."""
+    rows, width = 75_000, 128
+    write_dataset(root, [4], features={"observation.state": Feature("float64", (width,))})
     table = _grow(root, rows)
-    values = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * 8)), 8)
+    values = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * width)), width)
     pq.write_table(
         table.append_column("observation.state", values),
         _data_file(root),
@@ -122,11 +122,22 @@ def packed(root: Path) -> None:
         use_dictionary=False,
         compression="zstd",
         data_page_size=2**30,
-        write_batch_size=rows * 8,
+        write_batch_size=rows * width,
         max_rows_per_page=rows,
     )
 
 
+def lists(root: Path) -> None:
+    """Two sentences of 100 KB in a dictionary, in every row: 8 GB in lists."""
+    write_dataset(root, [4], features={"note": Feature("string", (2,))})
+    table = _grow(root, _ROWS)
+    indices = pa.array(np.tile(np.arange(2, dtype=np.int32), _ROWS))
+    texts = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * 100_000, "y" * 100_000]))
+    offsets = pa.array(np.arange(0, 2 * _ROWS + 1, 2, dtype=np.int32))
+    column = pa.ListArray.from_arrays(offsets, texts)
+    pq.write_table(table.append_column("note", column), _data_file(root), compression="zstd")
+
+
 BOMBS: dict[str, Callable[[Path], Any]] = {
-    made.__name__: made for made in (texts, constants, pictures, shapes, tasks, packed)
+    made.__name__: made for made in (texts, lists, constants, pictures, shapes, tasks, packed)
 }

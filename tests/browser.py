@@ -23,7 +23,7 @@ needs_chromium = pytest.mark.skipif(
 )
 
 # A page that is drawn in software on a busy machine answers late.
-_PATIENCE_S = 60
+_PATIENCE_S = 180
 _FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -139,7 +139,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.requests.clear()
         self.call("Page.navigate", url=address)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + _PATIENCE_S
         while self.evaluate("document.readyState") != "complete" and time.monotonic() < deadline:
             time.sleep(0.1)
 

@@ -18,13 +18,16 @@ START, STOP = "<!-- counts: written by tests/measured.py -->", "<!-- end of coun
 Counts = dict[str, dict[str, dict[str, int]]]
 
 
-def add_counts(section: str, name: str, numbers: dict[str, int], path: Path = COUNTS) -> None:
-    """Add numbers to those of earlier runs."""
+def add_counts(
+    section: str, name: str, numbers: dict[str, int], path: Path = COUNTS, **facts: int
+) -> None:
+    """Add numbers to those of earlier runs; facts take the place of what they were."""
     with FileLock(f"{path}.lock"):
         counts = read_counts(path)
         row = counts.setdefault(section, {}).setdefault(name, {})
         for key, number in numbers.items():
             row[key] = row.get(key, 0) + number
+        row.update(facts)
         write_atomically(path, json.dumps(counts, indent=1, sort_keys=True) + "\n")
 
 

@@ -15,12 +15,12 @@ from roboreel.check.registry import CHECKS, SCANS
 from roboreel.check.scanning import PASS_CODES
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.errors import CorruptFileError, EpisodeNotFoundError, NotADatasetError
-from roboreel.findings import RULES
-from roboreel.schema import Feature
+from roboreel.findings import RULES, TIERS
+from roboreel.schema import Depth, Feature
 from tests.clean import LENGTHS, VERSIONS, clean_dataset
 from tests.corruptions import CORRUPTIONS
 from tests.factory import SHARED, edit_info, needs_shared, write_dataset, write_dataset_v2
-from tests.recordings import FPS, features, record
+from tests.recordings import CAMERAS, FPS, SIZE, features, frame
 from tests.surgery import Folder
 
 CHEAP = ("metadata", "numbers")
@@ -83,14 +83,26 @@ def test_known_defects_of_lerobot_are_notes_that_name_it():
 
 @pytest.mark.parametrize("store", ["video", "image"])
 def test_what_the_recorder_writes_has_notes_at_most(store, tmp_path):
+    """Arrays, texts, booleans, two cameras and depth; episodes of one frame among others."""
+    declared = features(store)
+    if store == "video":
+        declared["depth"] = Feature("video", (*SIZE, 1), depth=Depth())
     with reel.create_dataset(
-        tmp_path / "d", fps=FPS, features=features(store), encoding=reel.Encoding("h264")
+        tmp_path / "d", fps=FPS, features=declared, encoding=reel.Encoding("h264")
     ) as recorder:
-        for episode, length in enumerate([12, 5, 30]):
-            record(recorder, episode, length)
+        for episode, length in enumerate([1, 12, 1, 20]):
+            for i in range(length):
+                ramp = np.add.outer(np.arange(SIZE[0]), np.arange(SIZE[1])) + 3.0 * i
+                images = {
+                    name: np.stack([4 * ramp % 250] * 3, 2).astype(np.uint8) for name in CAMERAS
+                }
+                depth = {"depth": (1 + ramp / 40).astype(np.float32)} if store == "video" else {}
+                values = {**frame(episode, i), **images, **depth}
+                recorder.add_frame(values, task=f"task {episode % 2}")
             recorder.save_episode()
-    findings = check_dataset(tmp_path / "d")
-    assert [str(found) for found in findings.at_least("warning")] == []
+    for tier in TIERS:
+        findings = check_dataset(tmp_path / "d", tier=tier)
+        assert [str(found) for found in findings.at_least("warning")] == []
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "3.0"])
@@ -225,6 +237,18 @@ class TestFiles:
         (root / Folder(root).data(2)).unlink()
         (found,) = check_dataset(root, tier="numbers", ignore=["RR6"])
         assert str(found) == "The data file of episodes 2 and 3 is missing."
+
+    def test_a_folder_without_any_of_its_files_is_one_finding(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("roboreel.check.missing._MANY", 5)
+        root = clean_dataset(tmp_path / "d", "v2.1")
+        files = sorted((root / "data").rglob("*.parquet"))
+        for path in files[1:]:
+            path.unlink()
+        assert [one.episode for one in check_dataset(root, only=["RR104"])] == [1, 2, 3, 4, 5]
+        files[0].unlink()
+        (found,) = check_dataset(root, only=["RR104"])
+        assert "All 6 data files of this folder are missing" in found.message
+        assert (found.file, found.episode) == ("data/chunk-000/episode_000000.parquet", None)
 
     def test_cameras_before_chunks_are_misplaced_not_missing(self, tmp_path):
         root = clean_dataset(tmp_path / "d", "v2.1")

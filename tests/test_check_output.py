@@ -1,6 +1,7 @@
 """Findings as text, JSON, SARIF and GitHub commands; baselines; the command and its exit codes."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -100,6 +101,22 @@ class TestSarif:
     def test_it_has_the_structure_that_the_standard_asks_for(self, broken):
         log = to_sarif(check_dataset(broken, tier="numbers"), version="1.2.3")
         assert list(violations(json.loads(json.dumps(log)), SARIF)) == []
+
+    @pytest.mark.skipif(
+        "ROBOREEL_SARIF_SCHEMA" not in os.environ,
+        reason="ROBOREEL_SARIF_SCHEMA does not name sarif-schema-2.1.0.json of the OASIS standard",
+    )
+    def test_it_is_valid_by_the_schema_of_the_standard(self, broken):
+        jsonschema = pytest.importorskip("jsonschema")
+        schema = json.loads(Path(os.environ["ROBOREEL_SARIF_SCHEMA"]).read_text())
+        validator = jsonschema.validators.validator_for(schema)(schema)
+        wrong = {"version": "2.1.0", "runs": [{"results": []}]}
+        assert [error.validator for error in validator.iter_errors(wrong)] == ["required"]
+        (broken / "data" / "stray.parquet").write_bytes(b"nothing")
+        for tier in ("metadata", "index"):
+            log = to_sarif(check_dataset(broken, tier=tier), version="1.2.3")
+            assert log["runs"][0]["results"]
+            assert list(validator.iter_errors(json.loads(json.dumps(log)))) == []
 
     def test_the_schema_sees_what_is_wrong(self):
         assert list(violations({"version": "2.0", "runs": [{"results": []}]}, SARIF)) == [

@@ -19,9 +19,9 @@ from tests.factory import write_dataset
 LENGTHS = [5, 1, 9, 3, 2]
 
 
-def open_columns(root):
+def open_columns(root, limit_bytes=2**29):
     manifest = reel.open_dataset(root).manifest
-    return FrameReader(manifest, Budget()).columns, manifest
+    return FrameReader(manifest, Budget(limit_bytes)).columns, manifest
 
 
 def spans(manifest):
@@ -115,9 +115,30 @@ def test_a_damaged_row_group_is_told_of_when_it_is_asked_for(tmp_path):
     columns, _ = open_columns(tmp_path)
     for start in range(0, 16, 4):
         assert len(columns.read_span(["mode"], start, start + 4)["mode"]) == 4
-    with pytest.raises(MissingValueError, match="row group 4"):
+    with pytest.raises(MissingValueError, match="'mode' is null in row 17"):
         columns.read_span(["mode"], 16, 20)
     assert len(columns.read_span(["mode"], 20, 24)["mode"]) == 4
+
+
+@pytest.mark.parametrize("limit_bytes", [2**29, 100], ids=["one array", "row groups"])
+def test_only_the_null_rows_of_a_row_group_are_lost(tmp_path, limit_bytes):
+    write_dataset(tmp_path, [4] * 6, episodes_per_file=6)
+    path = rewrite(tmp_path, rows=24)
+    table = pq.read_table(path)
+    for name, nulls in (("mode", [17]), ("action", [3, 18])):
+        place, values = table.schema.get_field_index(name), table[name].to_pylist()
+        for row in nulls:
+            values[row] = None if name == "mode" or row == 3 else [*values[row][:-1], None]
+        table = table.set_column(place, name, pa.array(values))
+    pq.write_table(table, path)
+    clean = {name: np.asarray(table[name].to_pylist()[4:16]) for name in ("mode", "action")}
+    columns, _ = open_columns(tmp_path, limit_bytes)
+    for name, row in (("mode", 17), ("action", 3), ("action", 18)):
+        assert np.array_equal(columns.gather(name, np.arange(4, 16)), clean[name])
+        assert np.array_equal(columns.read_span([name], 4, 8)[name], clean[name][:4])
+        with pytest.raises(MissingValueError, match=f"{name!r} is null in"):
+            columns.gather(name, np.array([5, row]))
+    assert columns.gather_tasks("mode", np.array([16, 17]))[1] == -1
 
 
 def test_a_file_that_became_shorter_is_noticed(tmp_path):

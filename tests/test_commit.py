@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from roboreel.commit import WORKSHOP, Commit, Workshop, finish_commit, has_commit, lock_folder
+from roboreel.commit import (
+    WORKSHOP,
+    Commit,
+    Workshop,
+    carry_out,
+    finish_commit,
+    has_commit,
+    lock_folder,
+)
+from roboreel.commit.real_folder import RealFolder
 from roboreel.errors import CorruptFileError, DatasetInUseError, UnsafePathError
 
 
@@ -22,6 +31,24 @@ def test_files_appear_where_they_shall_and_leave_when_told(tmp_path):
     assert not (tmp_path / "data" / "old.parquet").exists()
     assert not any((tmp_path / WORKSHOP).iterdir())
     assert not has_commit(Workshop(tmp_path))
+
+
+def test_new_folders_are_on_the_disk_before_a_file_moves_there(tmp_path, monkeypatch):
+    """A power cut between the two would take the folder, and the file with it."""
+    seen: list[str | Path] = []
+    real_move = RealFolder.move
+
+    def move(self: RealFolder, source: str, target: str) -> None:
+        seen.append(target)
+        real_move(self, source, target)
+
+    monkeypatch.setattr(carry_out, "sync_directory", seen.append)
+    monkeypatch.setattr(RealFolder, "move", move)
+    commit = Commit(Workshop(tmp_path))
+    commit.add("data/chunk-000/file-000.parquet").write_text("rows")
+    commit.run()
+    moved = seen.index("data/chunk-000/file-000.parquet")
+    assert {tmp_path, tmp_path / "data"} <= set(seen[:moved])
 
 
 def test_nothing_changes_before_the_decision(tmp_path):

@@ -251,7 +251,7 @@ def test_a_null_where_a_value_must_be_is_named(tmp_path):
         return table.set_column(place, "mode", pa.array([None, *values[1:]], pa.int64()))
 
     rewrite(tmp_path, change)
-    with pytest.raises(MissingValueError, match=r"'mode' has 1 nulls.*row group 0 of .*parquet"):
+    with pytest.raises(MissingValueError, match=r"'mode' is null in row 0, .*parquet"):
         reel.open_dataset(tmp_path).read([0], ["mode"])
 
 

@@ -124,7 +124,7 @@ def test_the_code_of_a_page_runs(page, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
 

@@ -1,7 +1,6 @@
 """Every script of examples/ runs to its end, and so does the code of the guide pages."""
 
 import os
-import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -92,15 +91,3 @@ def test_rewritten_pictures_are_read_in_one_piece_and_nothing_else_has_changed(t
     assert old.keys() == new.keys()
     for name in old:
         np.testing.assert_array_equal(old[name], new[name])
-
-
-@pytest.mark.parametrize("page", ["reading", "caching", "recording", "replay"])
-def test_the_code_of_a_guide_page_runs(page, tmp_path, monkeypatch):
-    make_demo_dataset(tmp_path / "data/arm", DemoSpec(3, 20, size=(48, 64), store="image"))
-    monkeypatch.chdir(tmp_path)
-    text = (PROJECT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert blocks
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(block, names)  # noqa: S102  # the pages of this project

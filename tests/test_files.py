@@ -1,5 +1,9 @@
 """Atomic writes."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
 from roboreel.files import atomic_file, atomic_folder, remove_leftovers, write_atomically
@@ -77,3 +81,19 @@ class TestLeftovers:
         (tmp_path / ".0123456789ab.tmp-a").symlink_to(tmp_path / "home", target_is_directory=True)
         remove_leftovers(tmp_path)
         assert (tmp_path / "home" / "thesis").read_text() == "mine"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to see what is synced")
+def test_all_of_a_folder_is_synced_before_it_gets_its_name(tmp_path, monkeypatch):
+    path, synced = tmp_path / "folder", set()
+
+    def fsync(handle: int) -> None:
+        if not path.exists():
+            synced.add(Path(f"/proc/self/fd/{handle}").readlink().name)
+
+    with atomic_folder(path) as unfinished:
+        (unfinished / "inner").mkdir()
+        (unfinished / "inner" / "file").write_text("x")
+        (unfinished / "inner" / "file").chmod(0o444)
+        monkeypatch.setattr(os, "fsync", fsync)
+    assert synced == {"file", "inner", unfinished.name}

@@ -20,20 +20,7 @@ def in_own_folder(tmp_path, monkeypatch):
     targets.shard_file.cache_clear()
 
 
-NOT_YET = {
-    "shards": "texts that are not UTF-8 raise UnicodeDecodeError",
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=False, reason=NOT_YET[name]))
-        if name in NOT_YET
-        else name
-        for name in TARGETS
-    ],
-)
+@pytest.mark.parametrize("name", TARGETS)
 def test_a_parser_returns_or_raises_an_error_of_ours(name):
     target = TARGETS[name]
     inputs, chance = seeds(target.seeds), random.Random(name)

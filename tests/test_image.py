@@ -16,10 +16,10 @@ from roboreel.image import (
     decode_images,
     encode_jpeg,
     encode_png,
-    encode_tiff,
     image_size,
 )
 from roboreel.threads import ThreadPool
+from tests.tiff import encode_tiff
 
 Image = pytest.importorskip("PIL.Image")
 

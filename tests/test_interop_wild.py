@@ -23,7 +23,6 @@ KNOWN = {
     "fps-half-of-the-video": "It goes by time, at which the video shows the image of another frame.",
     "rotated-videos": "torchcodec applies the rotation: docs/format.md says why we do not.",
     "rows-missing": "It numbers rows as they are stored, so that all later ones move up.",
-    "nulls": "It reads the other rows of a row group that has nulls, which we refuse whole.",
     "stale-backup-table": "It reads every table of the folder, whatever its name.",
 }
 """Where LeRobot returns something else, and why."""

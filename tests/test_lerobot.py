@@ -155,7 +155,6 @@ def test_version_two_datasets_are_read_too(tmp_path):
     "argument",
     [
         {"force_cache_sync": True},
-        {"download_videos": False},
         {"video_backend": "quicktime"},
         {"vcodec": "h264"},
         {"batch_encoding_size": 4},
@@ -183,6 +182,7 @@ def test_arguments_of_lerobot_are_accepted_and_others_are_not(root):
         vcodec="libsvtav1",
         depth_output_unit="m",
         episode_filter=None,
+        download_videos=False,
     )
     with pytest.raises(TypeError, match="unexpected keyword argument 'epsiodes'"):
         LeRobotDataset("ours/test", root, epsiodes=[1])

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError
+from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.schema import Feature
 
 from .factory import NUMBERS, SHARED, TASKS, needs_shared, write_dataset, write_dataset_v2
@@ -115,8 +115,16 @@ def test_a_filter_keeps_episodes_by_their_record(root):
         "ours/test", root, episodes=[4, 1, 2], episode_filter=lambda e: e["length"] > 2
     )
     assert (both.episodes, len(both)) == ([2, 4], 12)
-    with pytest.raises(EpisodeNotFoundError, match="keeps none of the 5 episodes"):
+    with pytest.raises(UnsupportedArgumentError, match="keeps none of the 5 episodes"):
         LeRobotDataset("ours/test", root, episode_filter=lambda e: False)
+
+
+def test_deltas_may_be_replaced(root):
+    dataset = LeRobotDataset("ours/test", root)
+    assert dataset[0]["action"].ndim == 1
+    dataset.delta_timestamps = {"action": [0.0, 0.1]}
+    assert dataset.delta_indices == {"action": [0, 3]}
+    assert dataset[0]["action"].shape[0] == dataset[0]["action_is_pad"].shape[0] == 2
 
 
 def test_rows_of_the_whole_dataset_are_found_among_items(root):
@@ -148,6 +156,14 @@ def test_rows_of_the_hf_dataset_are_tensors(root):
     assert [int(index) for index in columns["index"]] == list(range(4, 11))
     assert torch.stack(list(dataset.hf_dataset["timestamp"])).shape == (7,)
     assert len(pickle.dumps(dataset)) < 6000
+
+
+@needs_shared
+def test_records_of_episodes_have_every_column_that_is_stored():
+    meta = LeRobotDatasetMetadata("shared/data", SHARED / "lerobot_v30_video")
+    record = meta.episodes[2]
+    assert (record["meta/episodes/chunk_index"], record["meta/episodes/file_index"]) == (0, 0)
+    assert record["dataset_to_index"] - record["dataset_from_index"] == record["length"]
 
 
 def test_info_has_keys_and_attributes(root):
@@ -236,6 +252,18 @@ class TestSeveral:
             ["a/one", "b/two"], tmp_path, episodes={"a/one": [1], "b/two": [0]}
         )
         assert [int(chosen[i]["index"]) for i in range(7)] == [2, 3, 4, 0, 1, 2, 3]
+
+    @needs_shared
+    def test_statistics_of_depth_are_in_the_unit_of_the_items(self):
+        name = "lerobot_v30_depth_061"
+        single = LeRobotDataset("ours/test", SHARED / name)
+        (camera, *_) = single.meta.depth_keys
+        for unit in ("mm", "m"):
+            joined = MultiLeRobotDataset([name, name], SHARED, depth_output_unit=unit)
+            single.meta.rescale_depth_stats(unit)
+            expected = single.meta.stats[camera]
+            for key in ("min", "max", "mean", "std"):
+                np.testing.assert_allclose(joined.stats[camera][key], expected[key], err_msg=key)
 
     def test_datasets_without_a_common_feature_are_refused(self, tmp_path, monkeypatch):
         write_dataset(tmp_path / "a" / "one", [2])

@@ -1,5 +1,6 @@
 """Recording through LeRobot's names."""
 
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,12 +9,12 @@ import pytest
 
 import roboreel as reel
 from roboreel.errors import FrameError, RecordingError, UnsupportedArgumentError
-from roboreel.lerobot.encoders import choose_depth, encodings_of
 from roboreel.schema import Depth, Feature
 
 torch = pytest.importorskip("torch")
 
 from roboreel.lerobot import LeRobotDataset
+from roboreel.lerobot.encoders import choose_depth, encodings_of
 
 SIZE = (32, 48)
 FRONT = "observation.images.front"
@@ -49,7 +50,7 @@ def new(tmp_path, **arguments) -> LeRobotDataset:
     )
 
 
-def test_what_is_recorded_is_read_after_finalize(tmp_path):
+def test_what_is_saved_can_be_read(tmp_path):
     dataset = new(tmp_path, streaming_encoding=True, image_writer_threads=4)
     for episode in range(2):
         for i in range(3):
@@ -57,8 +58,9 @@ def test_what_is_recorded_is_read_after_finalize(tmp_path):
         assert dataset.has_pending_frames()
         dataset.save_episode()
     assert (dataset.num_episodes, dataset.num_frames, dataset.meta.total_tasks) == (2, 6, 2)
-    with pytest.raises(RecordingError, match=r"comes after finalize\(\)"):
-        dataset[0]
+    assert [dataset[i]["note"] for i in range(6)] == ["frame 0", "frame 1", "frame 2"] * 2
+    with pytest.raises(RecordingError, match=r"Pickling comes after finalize\(\)"):
+        pickle.dumps(dataset)
     dataset.finalize()
     dataset.finalize()
     item = dataset[4]
@@ -161,6 +163,8 @@ def test_encoder_settings_of_lerobot_become_ours():
         "state": Feature("float32", (2,)),
     }
     assert encodings_of(features) is None
+    with pytest.raises(UnsupportedArgumentError, match="No video codec 'gif'"):
+        encodings_of({}, vcodec="gif")
     assert encodings_of(features, vcodec="h264") == {"front": reel.Encoding("h264")}
     chosen = encodings_of(features, rgb_encoder=CONFIG, encoder_threads=3) or {}
     assert chosen["front"] == reel.Encoding(

@@ -20,6 +20,7 @@ from roboreel.repair import plan_repair, repair_dataset
 from roboreel.repair.planning import ON_REQUEST
 from tests.clean import FRONT, LENGTHS, VERSIONS, clean_dataset
 from tests.corruptions import CORRUPTIONS
+from tests.recordings import FPS, features, record
 from tests.same_dataset import differing_files, files_of
 from tests.sudden_death import dies_at
 from tests.surgery import Folder, remove_footer
@@ -375,3 +376,15 @@ class TestTheCommand:
         root = corrupt(tmp_path, "counts-differ")
         assert roboreel_("repair", str(root), "--out", str(tmp_path / "copy"), "--yes").code == 0
         assert contents(tmp_path / "copy") == contents(clean_dataset(tmp_path / "clean"))
+
+
+def test_when_the_only_episode_of_a_file_was_dropped_the_rest_is_clean(tmp_path):
+    with reel.create_dataset(
+        tmp_path / "d", fps=FPS, features=features(None), compact_on_close=False
+    ) as recorder:
+        for episode in range(3):
+            record(recorder, episode, 3)
+            recorder.save_episode()
+    done = repair_dataset(tmp_path / "d", drop=[1])
+    assert not [found for found in done.remaining if found.severity != "note"]
+    assert len(reel.open_dataset(tmp_path / "d").episodes) == 2

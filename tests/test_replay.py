@@ -31,6 +31,7 @@ from roboreel.errors import (
 )
 from roboreel.replay import spec
 from roboreel.replay.buffer import ReplayBuffer
+from roboreel.replay.header import HEADER_BYTES
 from roboreel.schema import Depth, Feature
 from roboreel.window import Window
 from tests.factory import NUMBERS, write_dataset
@@ -451,12 +452,12 @@ class TestOpening:
         with pytest.raises(MetadataError, match="another version"):
             ReplayBuffer(path)
 
-    def test_a_header_damaged_twice_is_an_error(self, tmp_path):
+    def test_a_header_whose_copies_are_all_damaged_is_an_error(self, tmp_path):
         path = tmp_path / "buffer"
         with ReplayBuffer(path, capacity=10, features=FEATURES) as buffer:
             buffer.add_episode(episode_of([0]))
-        (path / "header.bin").write_bytes(bytes(8192))
-        with pytest.raises(CorruptFileError, match="Both copies"):
+        (path / "header.bin").write_bytes(bytes(HEADER_BYTES))
+        with pytest.raises(CorruptFileError, match="All copies"):
             len(ReplayBuffer(path))
 
     def test_names_become_files_of_their_own(self, tmp_path):

@@ -20,6 +20,7 @@ import pytest
 
 from roboreel.replay import ring, slots, writer
 from roboreel.replay.buffer import ReplayBuffer
+from roboreel.replay.header import HEADER_BYTES
 from roboreel.schema import Feature
 from roboreel.window import Window
 
@@ -165,11 +166,12 @@ def disk_after_power_cut(
 
 
 def torn_page(data: bytes, before: bytes, now: bytes, chance: random.Random) -> bytes:
-    """Return the header with one page that was on its way to the disk cut in the middle."""
-    dirty = [page for page in (0, PAGE_BYTES) if before[page:][:100] != now[page:][:100]]
-    page = chance.choice(dirty)
-    cut = page + chance.randrange(100)
-    return data[:page] + now[page:cut] + before[cut : page + PAGE_BYTES] + data[page + PAGE_BYTES :]
+    """Return the header with every page that was on its way to the disk cut in the middle."""
+    for page in range(0, HEADER_BYTES, PAGE_BYTES):
+        if before[page:][:100] != now[page:][:100]:
+            cut, stop = page + chance.randrange(100), page + PAGE_BYTES
+            data = data[:page] + now[page:cut] + before[cut:stop] + data[stop:]
+    return data
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -1,13 +1,16 @@
 """Positions in a ring, and its header."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roboreel.replay.header import HEADER_BYTES, Header, HeaderReader, copy_offset
+from roboreel.replay.header import COPY_BYTES, HEADER_BYTES, Header, HeaderReader, copy_offset
 from roboreel.replay.positions import block_sums, draw_weighted, slot_spans
 
+BOOT = b"this run of 1234"
 COUNTERS = st.integers(0, 2**62)
 HEADERS = st.builds(Header, *[COUNTERS] * 9, st.binary(min_size=16, max_size=16))
 
@@ -87,7 +90,36 @@ def test_the_newest_copy_that_is_whole_counts(one, other, damaged):
         at = copy_offset(header.sequence)
         mapped[at : at + len(packed)] = packed
     expected = {"none": newer, "older": newer, "newer": older, "both": None}[damaged]
-    assert HeaderReader(mapped).newest() == expected  # type: ignore[arg-type]  # sliced like a map
+    assert HeaderReader(mapped).newest(BOOT) == expected  # type: ignore[arg-type]  # sliced like a map
+
+
+def copies_of(*headers: Header | None) -> HeaderReader:
+    packed = [b"" if header is None else header.pack() for header in headers]
+    mapped = b"".join(data.ljust(COPY_BYTES, b"\0") for data in packed)
+    return HeaderReader(mapped)  # type: ignore[arg-type]  # sliced like a map
+
+
+def test_after_a_power_cut_that_took_the_copies_in_use_the_newer_synced_one_counts():
+    empty = Header.empty(10, b"earlier run 1234")
+    older, newer = (replace(empty, sequence=number) for number in (4, 9))
+    assert copies_of(None, None, older, newer).newest(BOOT) == newer
+    assert copies_of(None, older, newer, None).newest(BOOT) == newer
+    assert copies_of(None, newer, None, older).newest(BOOT) == newer
+
+
+def test_in_this_run_of_the_machine_a_synced_copy_never_stands_in_for_a_newer_one():
+    synced = Header.empty(10, BOOT)
+    assert copies_of(None, None, synced, synced).newest(BOOT) is None
+    live = replace(synced, sequence=1)
+    assert copies_of(None, live, replace(synced, sequence=7), synced).newest(BOOT) == live
+
+
+def test_the_synced_copies_take_turns():
+    older, newer = (replace(Header.empty(10, BOOT), sequence=number) for number in (4, 9))
+    assert copies_of(None, None, older, newer).older_synced_copy() == 2
+    assert copies_of(None, None, newer, older).older_synced_copy() == 3
+    assert copies_of(None, None, None, older).older_synced_copy() == 2
+    assert copies_of(None, None, older, None).older_synced_copy() == 3
 
 
 def test_the_header_of_an_empty_ring_reserves_the_first_turn():

@@ -77,5 +77,7 @@ def run(script: str, path: Path) -> float:
 
 
 def test_writing_holds_few_batches_and_reading_none(tmp_path):
-    assert run(WRITE, tmp_path / "s") < 3
+    # The examples of a batch, their copy in Arrow, and what its buffers reserve while they grow:
+    # 2.5 batches were measured. All examples are 20.
+    assert run(WRITE, tmp_path / "s") < 5
     assert run(READ, tmp_path / "s") < 10  # of 160 MB

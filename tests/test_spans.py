@@ -85,7 +85,7 @@ def test_a_fifo_in_place_of_a_file_is_refused_at_once(opener, tmp_path):
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(120)
     assert failures
     assert "not a regular file" in failures[0]
 

@@ -5,15 +5,17 @@ import pickle
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 
 import roboreel as reel
 from roboreel import SampleSpec
 from roboreel.errors import FeatureNotFoundError, MissingValueError, SampleError, WindowError
 from roboreel.schema import Feature
 from roboreel.shards import Array, ClassLabel, Image, Store, open_shards, write_shards
-from roboreel.torch import Loader, SampleDataset
 from tests import factory
+
+torch = pytest.importorskip("torch")
+
+from roboreel.torch import Loader, SampleDataset
 
 FEATURES = {
     "image": Image(),

@@ -295,7 +295,14 @@ class TestLoader:
             raise KeyboardInterrupt
 
     def test_an_interrupt_while_waiting_ends_the_threads(self, dataset, request):
+        struck = threading.Event()
+
         def slow(sample):
+            # From within the loop: a timer might strike before it is entered, or after its end.
+            if not struck.is_set():
+                struck.set()
+                time.sleep(0.05)  # By now the loop waits.
+                os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.2)
             return sample
 
@@ -303,11 +310,8 @@ class TestLoader:
         # Whoever starts the tests in the background may have switched interrupts off.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
-        timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
             list(Loader(samples, 2))
-        timer.join()
         assert not loader_threads()
 
     def test_no_more_is_read_ahead_than_asked_for(self, dataset):

@@ -3,6 +3,7 @@ import multiprocessing
 import sys
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -305,7 +306,9 @@ def test_two_thousand_reads_over_two_hundred_files_keep_handles_and_memory_flat(
     after = [read_some(400) for _ in range(4)]
     assert max(counted for counted, _, _ in after) <= handles
     assert max(counted for _, _, counted in after) <= threads
-    assert after[-1][1] - memory < 10e6  # Of 1,600 reads; threads' heaps settle within this.
+    # A leak grows with every 400 reads, while heaps of threads grow now and then.
+    held = [memory, *(counted for _, counted, _ in after)]
+    assert min(later - earlier for earlier, later in pairwise(held)) < 2e6
 
 
 def _anonymous_bytes() -> int:
@@ -330,9 +333,9 @@ def test_a_forked_process_reads_after_its_parent_has_read(reader, tmp_path):
     ]
     for child in children:
         child.start()
-    assert [queue.get(timeout=30) for _ in children] == [[7, 3, 39, 20]] * 2
+    assert [queue.get(timeout=120) for _ in children] == [[7, 3, 39, 20]] * 2
     for child in children:
-        child.join(30)
+        child.join(120)
         assert child.exitcode == 0
     assert numbers(read(reader, path, [5], length=40)) == [5]
 
@@ -343,8 +346,8 @@ def test_a_spawned_process_reads(tmp_path):
     queue = context.Queue()
     child = context.Process(target=_read_in_child, args=(path, queue))
     child.start()
-    assert queue.get(timeout=60) == [7, 3, 39, 20]
-    child.join(30)
+    assert queue.get(timeout=120) == [7, 3, 39, 20]
+    child.join(120)
     assert child.exitcode == 0
 
 

@@ -161,7 +161,7 @@ class serving:  # noqa: N801  # used like a function
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=120)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals and addresses of POSIX")
@@ -169,11 +169,11 @@ def test_the_server_listens_to_this_machine_alone_and_ends_with_the_command(tmp_
     factory.write_dataset(tmp_path / "data", [4])
     server = serving(tmp_path / "data")
     with server:
-        socket.create_connection((viewer.LOOPBACK, server.port), timeout=5).close()
+        socket.create_connection((viewer.LOOPBACK, server.port), timeout=60).close()
         if sys.platform == "linux":  # Another address of this machine; 0.0.0.0 would answer.
             for port in (server.port, server.web_port):
                 with pytest.raises(OSError, match="refused"):
-                    socket.create_connection(("127.0.0.2", port), timeout=5)
+                    socket.create_connection(("127.0.0.2", port), timeout=60)
     assert server.process.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
     viewer.check_port(server.port)
     viewer.check_port(server.web_port)
@@ -186,9 +186,12 @@ def test_a_server_that_nobody_looks_at_is_idle(tmp_path):
     with server:
         command = server.process.pid
         (child,) = Path(f"/proc/{command}/task/{command}/children").read_text().split()
-        before = processor_seconds(child)
-        time.sleep(2)
-        assert processor_seconds(child) - before < 0.5
+        used = [processor_seconds(child)]
+        # It may still be starting: on a busy machine that takes a while.
+        while len(used) < 60 and (len(used) < 2 or used[-1] - used[-2] > 0.25):
+            time.sleep(1)
+            used.append(processor_seconds(child))
+        assert used[-1] - used[-2] <= 0.25
 
 
 def processor_seconds(process):

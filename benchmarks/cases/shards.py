@@ -40,26 +40,18 @@ def write_and_read(meter: Meter, count: int, reads: int) -> None:
 
 
 def arrow_door(meter: Meter, count: int, passes: int) -> None:
-    """Write pictures; pass over them as record batches, and take slices of the table."""
+    """Write pictures; read them as record batches, slices of the table, and tables of rows."""
     from roboreel.shards import open_shards
 
-    path = _written(count)
-
-    def tables() -> Iterator[Any]:
-        for start in range(0, count - BATCH + 1, BATCH):
-            yield store.take_table(range(start, start + BATCH))
-
-    store = open_shards(path)
-    _measure_arrow(meter, count, passes, store.to_batches, tables)
+    store = open_shards(_written(count))
+    _measure_arrow(meter, passes, store.to_batches, lambda: store.table, store.take_table)
 
 
 def pyarrow_map(meter: Meter, count: int, passes: int) -> None:
     """Do the same with the files mapped by pyarrow itself: the limit."""
     import pyarrow as pa
 
-    folder = _written(count)
-    files = sorted(folder.glob("generation-*/*.arrow"))
-
+    files = sorted(_written(count).glob("generation-*/*.arrow"))
     readers = [pa.ipc.open_file(pa.memory_map(str(file))) for file in files]
 
     def record_batches() -> Iterator[Any]:
@@ -67,13 +59,11 @@ def pyarrow_map(meter: Meter, count: int, passes: int) -> None:
             for number in range(reader.num_record_batches):
                 yield reader.get_batch(number)
 
-    table = pa.Table.from_batches(record_batches())
+    def table() -> Any:  # noqa: ANN401  # pyarrow is untyped
+        return pa.Table.from_batches(record_batches())
 
-    def tables() -> Iterator[Any]:
-        for start in range(0, count - BATCH + 1, BATCH):
-            yield table.slice(start, BATCH)
-
-    _measure_arrow(meter, count, passes, record_batches, tables)
+    whole = table()
+    _measure_arrow(meter, passes, record_batches, table, lambda rows: whole.take(pa.array(rows)))
 
 
 def _written(count: int) -> Path:
@@ -86,20 +76,27 @@ def _written(count: int) -> Path:
 
 def _measure_arrow(
     meter: Meter,
-    count: int,
     passes: int,
     record_batches: Callable[[], Iterable[Any]],
-    tables: Callable[[], Iterable[Any]],
+    whole: Callable[[], Any],
+    take: Callable[[list[int]], Any],
 ) -> None:
-    rows = 0
-    for _ in record_batches():  # Once unmeasured, so that all contenders find warm pages.
-        pass
+    # Once unmeasured, so that all contenders find warm pages.
+    count = sum(batch.num_rows for batch in record_batches())
     with meter.step("a row, in record batches", count * passes):
         for _ in range(passes):
-            rows = sum(batch.num_rows for batch in record_batches())
-    with meter.step(f"a row, in tables of {BATCH}", count // BATCH * BATCH * passes):
-        for _ in range(passes):
-            for _ in tables():
+            for _ in record_batches():
                 pass
-    first = next(iter(tables()))
-    meter.note(rows=rows, checksum=checksum(first["image"].to_pylist()))
+    with meter.step("a row, in the whole table", count * passes):
+        for _ in range(passes):
+            whole()
+    table, starts = whole(), range(0, count - BATCH + 1, BATCH)
+    with meter.step(f"a row, in slices of {BATCH}", len(starts) * BATCH * passes):
+        for _ in range(passes):
+            for start in starts:
+                table.slice(start, BATCH)
+    grouped = batches(random_rows(count, min(count, 4_096)))
+    with meter.step(f"a row, in tables of {BATCH} random rows", BATCH * len(grouped)):
+        for rows in grouped:
+            take(rows)
+    meter.note(rows=count, checksum=checksum(take(grouped[0])["image"].to_pylist()))

@@ -8,6 +8,7 @@ import shutil
 import sys
 import uuid
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if sys.platform != "win32":
@@ -15,7 +16,6 @@ if sys.platform != "win32":
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 __all__ = [
     "atomic_file",
@@ -65,8 +65,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder to fill; rename it to ``path`` if the block does not raise.
 
     Args:
-        path: The folder to write. It does not exist, or is empty. The block syncs the files that it
-            writes: see `sync_file`.
+        path: The folder to write. It does not exist, or is empty. All that the block writes is
+            synced before the folder gets its name.
 
     Yields:
         A folder next to it. If the block raises, it is removed. What killed processes left of
@@ -78,6 +78,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     try:
         with _claimed(temporary, folder=True):
             yield temporary
+            _sync_tree(temporary)
             if path.exists():
                 path.rmdir()
             temporary.rename(path)
@@ -85,6 +86,17 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_directory(path.parent)
+
+
+def _sync_tree(folder: Path) -> None:
+    """Wait until all files of a folder, and their names, are on the disk."""
+    if os.name == "nt":  # which syncs no names, and no file that may not be written
+        return
+    for path, _, names in os.walk(folder):
+        for name in names:
+            if not Path(path, name).is_symlink():
+                _sync_as_it_is(Path(path, name))
+        _sync_as_it_is(Path(path))
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
@@ -151,8 +163,12 @@ def sync_file(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Wait until the names in a folder are on the disk; on Windows, do nothing."""
-    if os.name == "nt":
-        return
+    if os.name != "nt":
+        _sync_as_it_is(path)
+
+
+def _sync_as_it_is(path: Path) -> None:
+    """Sync a folder, or a file that may be read-only."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

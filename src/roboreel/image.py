@@ -31,7 +31,6 @@ __all__ = [
     "decode_images",
     "encode_jpeg",
     "encode_png",
-    "encode_tiff",
     "image_shape",
     "image_size",
 ]
@@ -188,11 +187,6 @@ def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16], *, level: int = 1
 def encode_jpeg(pixels: NDArray[np.uint8], *, quality: int = 95) -> bytes:
     """Return a picture ``(H, W)``, ``(H, W, 1)`` or ``(H, W, 3)`` as JPEG."""
     return bytes(imagecodecs.jpeg8_encode(_plain(pixels), level=quality))
-
-
-def encode_tiff(pixels: Pixels) -> bytes:
-    """Return a picture, such as uint16 or float32 depth, as uncompressed TIFF."""
-    return bytes(imagecodecs.tiff_encode(_plain(pixels)))
 
 
 def _decode_into(data: Encoded, target: NDArray[Any], position: int, alpha: bool) -> None:

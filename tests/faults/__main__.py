@@ -56,11 +56,14 @@ def main() -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Try the points of all scenarios."""
+    from tests.faults.changing import SCENARIOS as CHANGING
     from tests.faults.products import SCENARIOS as PRODUCTS
     from tests.faults.products import start_hub
     from tests.faults.recording import SCENARIOS as RECORDING
 
-    chosen = [s for s in [*RECORDING, *PRODUCTS] if not given.only or s.name in given.only]
+    chosen = [
+        s for s in [*RECORDING, *CHANGING, *PRODUCTS] if not given.only or s.name in given.only
+    ]
     problems = 0
     fast = Path("/dev/shm")
     with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:
@@ -86,6 +89,9 @@ class Campaign:
         self.done = self._read_done()
         self.problems: list[str] = []
         self.counts: dict[str, int] = {}
+        self.counted = {"points": 0, "problems": 0}
+        self.most = 0
+        """How many points there are."""
 
     def run(self) -> int:
         """Try the points; return how many problems there are."""
@@ -102,14 +108,13 @@ class Campaign:
             return 1
         points = self._points()
         self._try_all([point for point in points if f"{point[0]} {point[1]}" not in self.done])
+        self._add_counts()
         summary = ", ".join(f"{way} {count}" for way, count in sorted(self.counts.items()))
         print(
             f"{self.scenario.name}: {self.logged.num_calls} calls; {sum(self.counts.values())} points "
             f"({summary}); {len(self.problems)} problems",
             flush=True,
         )
-        if self.given.counts is not None:
-            self._add_counts()
         return len(self.problems)
 
     def _is_complete(self) -> bool:
@@ -133,11 +138,12 @@ class Campaign:
         made = [c for c in self.logged.calls if c.operation != Operation.NOTE]
         calls = places(made, every=self.given.every)
         # A few more, since threads make a run longer now and then.
-        calls += range(len(made) + 1, len(made) + 4)
-        points = [(way, call) for way in WAYS for call in calls]
+        more = range(len(made) + 1, len(made) + 4) if self.given.points is None else range(0)
+        points = [(way, call) for way in WAYS for call in [*calls, *more]]
         if self.scenario.survives_power_cuts:
             cuts = places(self.logged.calls, every=self.given.every)
             points += [(model, at) for model in MODELS for at in cuts]
+        self.most = len(points) - len(WAYS) * len(more)
         if self.given.ways:
             points = [point for point in points if point[0] in self.given.ways]
         if self.given.points is not None and len(points) > self.given.points:
@@ -199,6 +205,8 @@ class Campaign:
                 file.write(f"{way} {place}\n")
         if reached:
             self.counts[way] = self.counts.get(way, 0) + 1
+        if sum(self.counts.values()) - self.counted["points"] >= 20:  # The run may be stopped.
+            self._add_counts()
         shutil.rmtree(case, ignore_errors=True)
 
     def _keep(self, case: Path, way: str, place: int) -> None:
@@ -219,10 +227,14 @@ class Campaign:
         return set(self._state.read_text().splitlines()) if self._state.exists() else set()
 
     def _add_counts(self) -> None:
+        """Add what was tried since the last time to the counts."""
         from tests.measured import add_counts
 
-        numbers = {"points": sum(self.counts.values()), "problems": len(self.problems)}
-        add_counts("writer", self.scenario.name, numbers, self.given.counts)
+        if self.given.counts is not None:
+            now = {"points": sum(self.counts.values()), "problems": len(self.problems)}
+            new = {key: number - self.counted[key] for key, number in now.items()}
+            self.counted = now
+            add_counts("writer", self.scenario.name, new, self.given.counts, different=self.most)
 
 
 def places(calls: Sequence[Call], *, every: bool) -> list[int]:

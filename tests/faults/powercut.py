@@ -8,6 +8,7 @@ missing.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +60,8 @@ class Snapshot:
     links: dict[int, str] = field(default_factory=dict)
     inodes: dict[int, int] = field(default_factory=dict)
     """The number here of each file, by its number on the disk."""
+    times_ns: dict[int, int] = field(default_factory=dict)
+    """When each file was last changed."""
 
 
 def snapshot(folder: Path) -> Snapshot:
@@ -77,6 +80,7 @@ def snapshot(folder: Path) -> Snapshot:
             else:
                 found.contents[number] = entry.read_bytes()
                 found.inodes[entry.stat().st_ino] = number
+                found.times_ns[number] = entry.stat().st_mtime_ns
 
     look(folder, ROOT)
     return found
@@ -214,7 +218,11 @@ class Disk:
             elif inside in self._links:
                 (path / name).symlink_to(self._links[inside])
             else:
-                (path / name).write_bytes(contents.get(inside, b""))
+                data = contents.get(inside, b"")
+                (path / name).write_bytes(data)
+                if data == self._before.contents.get(inside):
+                    time_ns = self._before.times_ns[inside]
+                    os.utime(path / name, ns=(time_ns, time_ns))
 
 
 def _rename(names: dict[int, dict[str, int]], change: Change) -> None:
@@ -264,12 +272,20 @@ def _zero_tails(disk: Disk, made: Sequence[Change], at: int, chance: random.Rand
     for node in {change.file for change in made if change.file is not None}:
         pending = [c for c in made if c.file == node and c.data and not _is_synced(disk, c, at)]
         if pending and chance.random() < 0.8:
-            torn[node] = _zeroed(chance.choice(pending).offset)
+            torn[node] = _zeroed(pending[chance.randrange(len(pending)) :])
     return made, torn
 
 
-def _zeroed(start: int) -> Torn:
-    return lambda content: content[:start] + bytes(max(0, len(content) - start))
+def _zeroed(lost: Sequence[Change]) -> Torn:
+    """Return what writes zeros over some changes, also where they replaced other bytes in place."""
+
+    def tear(content: bytearray) -> bytearray:
+        for change in lost:
+            stop = min(len(content), change.offset + len(change.data or b""))
+            content[change.offset : stop] = bytes(max(0, stop - change.offset))
+        return content
+
+    return tear
 
 
 def _ordered(disk: Disk, made: Sequence[Change], at: int, chance: random.Random) -> Kept:

@@ -1,102 +1,134 @@
-"""Feeds every parser in turn, in child processes, until the time is up; run it again to go on.
+"""Feeds every parser and damages datasets of every kind in turn, in child processes.
 
-``python -m tests.fuzz --seconds 600``. Inputs that reached something new are kept in ``.fuzz/``, and
-so are findings: each becomes a test. Ends with 1 if there was a finding.
+``python -m tests.fuzz --seconds 600``; run it again to go on. Inputs that reached something new are kept
+in ``.fuzz/``, and so are findings: each becomes a test. Ends with 1 if there was a finding.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
-from tests.fuzz.child import FOUND
+from tests.fuzz.child import FOUND, Parsers
 from tests.measured import COUNTS, add_counts
 
 PROJECT = Path(__file__).resolve().parents[2]
-GRACE_S = 90
-"""What a child may take longer than it was told, until it counts as a hang."""
+GRACE_S = 600
+"""What a child may take longer than it was told, on a busy machine. An input has 20 s: see `child`."""
 
 
 def main() -> None:
     """Run slices of all targets until the time is up."""
-    from tests.fuzz.targets import TARGETS
-
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=int, default=600)
-    parser.add_argument("--slice", type=int, default=30, help="seconds of one parser at a time")
+    parser.add_argument("--slice", type=int, default=30, help="seconds of one of them at a time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", nargs="*", help="names of parsers")
+    parser.add_argument("--only", nargs="*", help="names of parsers and kinds of datasets")
     parser.add_argument("--state", type=Path, default=PROJECT / ".fuzz")
     parser.add_argument("--counts", type=Path, default=COUNTS)
+    parser.add_argument("--plain", action="store_true", help="do not use atheris")
     given = parser.parse_args()
-    names = given.only or list(TARGETS)
-    stop_s = time.monotonic() + given.seconds
-    failed: dict[str, str] = {}
+    sys.exit(bool(Campaign(given).run()))
 
-    def feed(name: str) -> None:
-        if time.monotonic() < stop_s and name not in failed:
-            inputs, problem = run_slice(name, given.state / name, given.slice)
-            numbers = {"inputs": inputs, "findings": int(problem is not None)}
-            add_counts("parser", name, numbers, given.counts)
-            if problem is not None:
-                failed[name] = problem
-                print(f"{name}: {problem}", flush=True)
 
-    with ThreadPoolExecutor(given.jobs) as pool:
-        waiting = []
-        for name in cycle(names):
-            if time.monotonic() >= stop_s or len(failed) == len(names):
+@dataclass(frozen=True)
+class Slice:
+    """One target fed for some time, by a child."""
+
+    name: str
+    state: Path
+    scratch: Path
+    deadline_s: float
+
+    @property
+    def output(self) -> Path:
+        """What the child prints."""
+        return self.state / "output.txt"
+
+    def inputs(self) -> int:
+        """Return how many inputs there were."""
+        count = self.state / "count"
+        return int.from_bytes(count.read_bytes(), "little") if count.exists() else 0
+
+    def problem(self, code: int) -> str | None:
+        """Return what is wrong with a child that ended so."""
+        if code == 0:
+            return None
+        if code == FOUND:
+            lines = self.output.read_text(errors="replace").strip().splitlines() or [""]
+            return lines[-1]
+        # Whatever killed it would end a user's process, too.
+        kept = self.output.with_suffix(f".{time.time_ns()}.txt")
+        shutil.copy(self.output, kept)
+        hangs = time.monotonic() > self.deadline_s
+        return f"hangs: {kept}" if hangs else f"ended with {code}: {kept}"
+
+
+class Campaign:
+    """Slices of all targets, some at a time.
+
+    What is fed is imported once, and children are forked: importing takes longer than many slices.
+    """
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self._given = given
+        self._parsers = Parsers.load(plain=given.plain)
+        self._names: list[str] = given.only or self._parsers.names
+        self._running: dict[int, Slice] = {}
+        self._failed: set[str] = set()
+
+    def run(self) -> set[str]:
+        """Feed until the time is up; return the names of those with a finding."""
+        stop_s = time.monotonic() + self._given.seconds
+        for name in cycle(self._names):
+            if time.monotonic() >= stop_s or len(self._failed) == len(set(self._names)):
                 break
-            waiting.append(pool.submit(feed, name))
-            while sum(not future.done() for future in waiting) > given.jobs:
-                time.sleep(0.1)
-    for future in waiting:
-        future.result()
-    sys.exit(bool(failed))
+            if name not in self._failed:
+                self._start(name)
+            while len(self._running) >= self._given.jobs:
+                self._wait()
+        while self._running:
+            self._wait()
+        return self._failed
 
+    def _start(self, name: str) -> None:
+        state = self._given.state / name
+        (state / "findings").mkdir(parents=True, exist_ok=True)
+        (state / "count").unlink(missing_ok=True)
+        fast = Path("/dev/shm")
+        scratch = Path(mkdtemp(dir=fast if os.access(fast, os.W_OK) else None))
+        seconds = self._given.slice
+        piece = Slice(name, state, scratch, time.monotonic() + seconds + GRACE_S)
+        child = os.fork()
+        if child == 0:
+            self._parsers.feed_here(name, state, scratch, seconds, piece.output)
+        self._running[child] = piece
 
-def run_slice(name: str, state: Path, seconds: int) -> tuple[int, str | None]:
-    """Feed one parser in a child; return the number of inputs, and what is wrong."""
-    state.mkdir(parents=True, exist_ok=True)
-    (state / "count").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "tests.fuzz.child", name, str(state), f"--seconds={seconds}"]
-    if importlib.util.find_spec("atheris") is None:
-        command.append("--plain")
-    fast = Path("/dev/shm")
-    with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:
-        problem = _run(command, scratch, state / "output.txt", seconds + GRACE_S)
-    count = state / "count"
-    inputs = int.from_bytes(count.read_bytes(), "little") if count.exists() else 0
-    return inputs, problem
-
-
-def _run(command: list[str], scratch: str, output: Path, timeout_s: int) -> str | None:
-    environment = {**os.environ, "ROBOREEL_FUZZ_FOLDER": scratch}
-    with output.open("w") as file:
-        try:
-            done = subprocess.run(
-                command, cwd=PROJECT, env=environment, stdout=file, stderr=file, timeout=timeout_s,
-                check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"hangs: {output}"
-    if done.returncode == 0:
-        return None
-    lines = output.read_text(errors="replace").strip().splitlines() or [""]
-    if done.returncode == FOUND:
-        return lines[-1]
-    # Whatever killed it would end a user's process, too.
-    shutil.copy(output, output.with_suffix(f".{time.time_ns()}.txt"))
-    return f"ended with {done.returncode}: {output}"
+    def _wait(self) -> None:
+        """Wait for a moment, or until a child has ended."""
+        for child, piece in self._running.items():
+            if time.monotonic() > piece.deadline_s:
+                os.kill(child, 9)
+        ended, status = os.waitpid(-1, os.WNOHANG)
+        if not ended:
+            time.sleep(0.05)
+            return
+        piece = self._running.pop(ended)
+        problem = piece.problem(os.waitstatus_to_exitcode(status))
+        shutil.rmtree(piece.scratch, ignore_errors=True)
+        section, unit = self._parsers.counted_as(piece.name)
+        numbers = {unit: piece.inputs(), "findings": int(problem is not None)}
+        add_counts(section, piece.name, numbers, self._given.counts)
+        if problem is not None:
+            self._failed.add(piece.name)
+            print(f"{piece.name}: {problem}", flush=True)
 
 
 if __name__ == "__main__":

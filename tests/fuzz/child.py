@@ -1,11 +1,11 @@
-"""One parser fed for some time in a process of its own: ``python -m tests.fuzz.child TARGET …``.
+"""One parser fed, or one kind of dataset damaged, for some time in a process of its own.
 
 The process ends at the first finding, and leaves the input that caused it.
 """
 
 from __future__ import annotations
 
-import argparse
+import importlib.util
 import mmap
 import os
 import random
@@ -13,8 +13,17 @@ import resource
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from tests.fuzz.targets import Target
+
+__all__ = ["FOUND", "Counter", "Parsers", "keep_finding"]
 
 FOUND = 70
 LIMIT_BYTES = 2 * 1024**3
@@ -25,38 +34,80 @@ class Counter:
     """Counts inputs in a mapped file, so that the count survives any end of the process."""
 
     def __init__(self, path: Path) -> None:
-        if not path.exists() or path.stat().st_size != 8:
-            path.write_bytes(bytes(8))
+        path.write_bytes(bytes(8))
         with path.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 8)
-        self._count = int.from_bytes(self._map[:8], "little")
+        self._count = 0
 
     def add(self) -> None:
         self._count += 1
         self._map[:8] = self._count.to_bytes(8, "little")
 
 
-def main() -> None:
-    """Feed one parser."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("target")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=int, default=60)
-    parser.add_argument("--plain", action="store_true", help="do not use atheris")
-    given = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
-    (given.folder / "findings").mkdir(parents=True, exist_ok=True)
-    feed = feed_plainly if given.plain else feed_by_coverage
-    feed(given.target, given.folder, given.seconds)
+@dataclass(frozen=True)
+class Parsers:
+    """All that can be fed, imported and ready."""
+
+    targets: Mapping[str, Target]
+    kinds: Mapping[str, str]
+    """Kinds of datasets, by the names of what damages them."""
+    plain: bool
+    """Whether mutations are random, without atheris."""
+
+    @classmethod
+    def load(cls, *, plain: bool) -> Parsers:
+        """Import all parsers, so that atheris follows them where it is installed."""
+        plain = plain or importlib.util.find_spec("atheris") is None
+        if plain:
+            from tests.fuzz.targets import TARGETS
+        else:
+            import atheris
+
+            with atheris.instrument_imports(include=["roboreel"], enable_loader_override=False):
+                from tests.fuzz.targets import TARGETS
+        from tests.mutation import KINDS
+
+        return cls(TARGETS, {f"damaged {kind}": kind for kind in KINDS}, plain)
+
+    @property
+    def names(self) -> list[str]:
+        """What can be fed."""
+        return [*self.targets, *self.kinds]
+
+    def counted_as(self, name: str) -> tuple[str, str]:
+        """Return in which table of counts something belongs, and what is counted."""
+        return ("dataset", "damaged") if name in self.kinds else ("parser", "inputs")
+
+    def feed_here(
+        self, name: str, state: Path, scratch: Path, seconds: int, output: Path
+    ) -> NoReturn:
+        """Feed something, in a process that was forked for it, and end the process."""
+        try:
+            handle = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.dup2(handle, 1)
+            os.dup2(handle, 2)
+            os.environ["ROBOREEL_FUZZ_FOLDER"] = str(scratch)
+            resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+            if name in self.kinds:
+                from tests.fuzz.damage import feed_damaged
+
+                feed_damaged(self.kinds[name], state, seconds)
+            elif self.plain:
+                feed_plainly(self.targets[name], state, seconds)
+            else:
+                feed_by_coverage(self.targets[name], state, seconds)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  # the child must end here, whatever happens
+            traceback.print_exc()
+            os._exit(1)
 
 
-def feed_plainly(name: str, folder: Path, seconds: int) -> None:
+def feed_plainly(target: Target, folder: Path, seconds: int) -> None:
     """Feed mutations of the seeds."""
     from tests.fuzz.mutate import mutated
     from tests.fuzz.seeds import seeds
-    from tests.fuzz.targets import TARGETS
 
-    target, counter = TARGETS[name], Counter(folder / "count")
+    counter = Counter(folder / "count")
     inputs, chance = seeds(target.seeds), random.Random(os.urandom(8))
     stop_s = time.monotonic() + seconds
     while time.monotonic() < stop_s:
@@ -68,7 +119,7 @@ def feed_plainly(name: str, folder: Path, seconds: int) -> None:
             keep_finding(folder, data)
 
 
-def keep_finding(folder: Path, data: bytes) -> None:
+def keep_finding(folder: Path, data: bytes) -> NoReturn:
     """Keep an input and what it caused, and end the process."""
     name = sha256(data).hexdigest()[:16]
     (folder / "findings" / name).write_bytes(data)
@@ -78,19 +129,17 @@ def keep_finding(folder: Path, data: bytes) -> None:
     os._exit(FOUND)
 
 
-def feed_by_coverage(name: str, folder: Path, seconds: int) -> None:
+def feed_by_coverage(target: Target, folder: Path, seconds: int) -> None:
     """Feed what atheris makes of the seeds, guided by the branches that inputs reach."""
     import atheris
 
-    with atheris.instrument_imports(include=["roboreel"]):
-        from tests.fuzz.seeds import seeds
-        from tests.fuzz.targets import TARGETS
+    from tests.fuzz.seeds import seeds
 
-    target, counter = TARGETS[name], Counter(folder / "count")
-    corpus = folder / "corpus"
+    counter, corpus = Counter(folder / "count"), folder / "corpus"
     corpus.mkdir(exist_ok=True)
-    for data in seeds(target.seeds):
-        (corpus / f"seed-{sha256(data).hexdigest()[:16]}").write_bytes(data)
+    if not any(corpus.iterdir()):
+        for data in seeds(target.seeds):
+            (corpus / f"seed-{sha256(data).hexdigest()[:16]}").write_bytes(data)
 
     def feed(data: bytes) -> None:
         counter.add()
@@ -108,9 +157,5 @@ def feed_by_coverage(name: str, folder: Path, seconds: int) -> None:
         "verbosity": 0,
         "print_final_stats": 0,
     }
-    atheris.Setup([name, *(f"-{k}={v}" for k, v in options.items()), str(corpus)], feed)
+    atheris.Setup(["fuzz", *(f"-{k}={v}" for k, v in options.items()), str(corpus)], feed)
     atheris.Fuzz()
-
-
-if __name__ == "__main__":
-    main()

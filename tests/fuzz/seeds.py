@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 import roboreel as reel
 from roboreel.check.baseline import write_baseline
 from roboreel.check.run import check_dataset
-from roboreel.image import encode_jpeg, encode_png, encode_tiff
+from roboreel.image import encode_jpeg, encode_png
 from roboreel.record.journal import RecordFile, RowFormat
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, write_dataset, write_dataset_v2
@@ -196,6 +197,9 @@ def commits(_: Path) -> Iterator[bytes]:
     """Yield lists of steps."""
     steps = [("00000.parquet", "data/chunk-000/file-000.parquet"), (None, "meta/tasks.parquet")]
     yield json.dumps(steps).encode()
+    kept = [["00000.parquet", "data/chunk-000/file-000.parquet", None, True]]
+    moved = [[None, "meta/tasks.parquet", "meta/tasks.jsonl", False]]
+    yield json.dumps({"steps": [*kept, *moved], "number": 3, "purge": False}).encode()
 
 
 def baselines(folder: Path) -> Iterator[bytes]:
@@ -211,7 +215,8 @@ def pictures(_: Path) -> Iterator[bytes]:
     image = numbered_image(5, *SMALL)
     yield encode_png(image)
     yield encode_jpeg(image)
-    yield encode_tiff(image[:, :, :1].astype(np.uint16))
+    with suppress(NotImplementedError):  # before imagecodecs 2025.8
+        yield bytes(imagecodecs.tiff_encode(image[:, :, 0].astype(np.uint16)))
     yield bytes(imagecodecs.webp_encode(image))
 
 

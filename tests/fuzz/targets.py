@@ -25,7 +25,7 @@ from roboreel.format.templates import check_template
 from roboreel.image import decode_image, image_size
 from roboreel.memory.budget import Budget, parse_size
 from roboreel.record.journal import RowFormat, read_records
-from roboreel.replay.header import Header
+from roboreel.replay.header import HEADER_BYTES, HeaderReader
 from roboreel.replay.spec import read_spec
 from roboreel.shards.manifest import parse_manifest
 from roboreel.spans.mapped import MappedFile
@@ -155,8 +155,9 @@ def parse_cache(data: bytes) -> None:
 
 
 def parse_header(data: bytes) -> None:
-    for start in (0, 4096):
-        Header.unpack(data[start:])
+    reader = HeaderReader(data)  # type: ignore[arg-type]  # sliced like a map
+    reader.newest(b"another run 1234")
+    assert reader.older_synced_copy() in (2, 3)
 
 
 def parse_journal(data: bytes) -> None:
@@ -245,7 +246,7 @@ TARGETS: dict[str, Target] = {
     "shards": Target(parse_shard, seeds.shard_files),
     "cache manifests": Target(parse_cache, seeds.caches, OURS, 4096),
     "replay descriptions": Target(lambda data: read_spec(stored(data)), seeds.replay_specs),
-    "replay headers": Target(parse_header, seeds.replay_headers),
+    "replay headers": Target(parse_header, seeds.replay_headers, OURS, HEADER_BYTES),
     "journals": Target(parse_journal, seeds.journals, OURS, 2048),
     "journal rows": Target(parse_rows, seeds.open_rows, OURS, 512),
     "steps of commits": Target(parse_steps, seeds.commits, OURS, 1024),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from roboreel.format.paths import METADATA_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from roboreel.schema import Manifest
@@ -32,6 +32,8 @@ class Listing:
     def __init__(self, root: Path, folders: Iterable[str]) -> None:
         self._root = root
         self.paths: set[str] = set()
+        self.folders: set[str] = set()
+        """Folders that have a file of their own."""
         self.links: list[str] = []
         """Files and folders that are symbolic links."""
         for folder in folders:
@@ -51,19 +53,28 @@ class Listing:
             return 0
 
     def _add(self, root: str, folder: str) -> None:
+        files: list[os.DirEntry[str]] = []
+        others: list[os.DirEntry[str]] = []
         for entry in _entries(f"{root}/{folder}"):
-            path = f"{folder}/{entry.name}"
             # Files first, and by what the folder itself says: there may be 300,000.
-            if entry.is_file(follow_symlinks=False):
-                self.paths.add(path)
-            elif entry.is_symlink():
-                self.links.append(path)
-                if entry.is_file():
-                    self.paths.add(path)
-                elif entry.is_dir() and path.count("/") < _DEEPEST:
-                    self._add(root, path)
-            elif entry.is_dir():
+            (files if entry.is_file(follow_symlinks=False) else others).append(entry)
+        self.paths.update([f"{folder}/{entry.name}" for entry in files])
+        for entry in others:
+            self._add_other(root, f"{folder}/{entry.name}", entry)
+        if files or any(entry.is_file() for entry in others):
+            self.folders.add(folder)
+
+    def _add_other(self, root: str, path: str, entry: os.DirEntry[str]) -> None:
+        """Add what is not simply a file: a folder or a link."""
+        if not entry.is_symlink():
+            if entry.is_dir():
                 self._add(root, path)
+            return
+        self.links.append(path)
+        if entry.is_file():
+            self.paths.add(path)
+        elif entry.is_dir() and path.count("/") < _DEEPEST:
+            self._add(root, path)
 
 
 def list_files(manifest: Manifest) -> Listing:
@@ -80,8 +91,6 @@ def top_folders(root: Path) -> list[str]:
     return sorted(entry.name for entry in _entries(str(root)) if entry.is_dir())
 
 
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.name.startswith("."):
-                yield entry
+        return [entry for entry in entries if entry.name[0] != "."]

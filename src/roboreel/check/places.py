@@ -30,7 +30,9 @@ def find_misplaced(context: Context, missing: Sequence[str]) -> dict[str, str]:
         for path in context.listing.paths | others.paths
         if path not in named and not path.startswith(f"{METADATA_FOLDER}/")
     }
-    found = {}
+    found: dict[str, str] = {}
+    if not (elsewhere or shuffled):
+        return found
     for path in missing:
         there = elsewhere.get(path.split("/", 1)[-1]) or shuffled.get(_parts(path))
         if there is not None:

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.check.checks import Check
+from roboreel.check.missing import file_of_episode, missing_files
 from roboreel.check.places import find_misplaced
-from roboreel.check.words import name_episodes
 from roboreel.findings import finding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-
-    from numpy.typing import NDArray
 
     from roboreel.check.context import Context
     from roboreel.findings import Finding
@@ -38,19 +36,20 @@ def listed_and_stored_files(context: Context) -> Iterator[Finding]:
     sets: dict[str | None, FileSet] = {None: manifest.data_files}
     sets.update(manifest.video_files)
     paths = {camera: files.paths() for camera, files in sets.items()}
-    missing = {camera: _missing(context, camera, paths[camera]) for camera in sets}
+    known = set().union(*paths.values())
+    gone = known - context.listing.paths
+    missing = {camera: _missing(context, camera, paths[camera], gone) for camera in sets}
     absent = [paths[camera][file] for camera, files in missing.items() for file in files]
     moved = find_misplaced(context, absent) if absent else {}
     yield from _misplaced(moved)
     for camera, files in missing.items():
-        left = [file for file in files if paths[camera][file] not in moved]
+        left = [file for file in files if paths[camera][file] not in moved] if moved else files
         if camera in absent_cameras and len(left) == len(sets[camera]):
             yield absent_cameras[camera]
         else:
-            yield from _missing_files(context, camera, left)
-    known = {path for camera in sets for path in paths[camera]} | set(moved.values())
+            yield from missing_files(context, camera, left, paths[camera])
     tops = {files.template.split("/", 1)[0] for files in sets.values()}
-    yield from _orphans(context, known, tops)
+    yield from _orphans(context, known | set(moved.values()), tops)
 
 
 def links_out(context: Context) -> Iterator[Finding]:
@@ -68,17 +67,16 @@ def links_out(context: Context) -> Iterator[Finding]:
             )
 
 
-def _missing(context: Context, camera: str | None, paths: Sequence[str]) -> list[int]:
+def _missing(
+    context: Context, camera: str | None, paths: Sequence[str], gone: Collection[str]
+) -> list[int]:
     """Return which data files, or files of a camera, of wanted episodes do not exist."""
-    used = _file_of_episode(context, camera)
+    if not gone:
+        return []
+    used = file_of_episode(context, camera)
     wanted = np.zeros(len(paths), bool)
     wanted[used[context.wanted & (used >= 0)]] = True
-    return [file for file in np.flatnonzero(wanted).tolist() if paths[file] not in context.listing]
-
-
-def _file_of_episode(context: Context, camera: str | None) -> NDArray[np.int64]:
-    episodes = context.manifest.episodes
-    return episodes.data_file if camera is None else episodes.clips[camera].file
+    return [file for file in np.flatnonzero(wanted).tolist() if paths[file] in gone]
 
 
 def _misplaced(moved: dict[str, str]) -> Iterator[Finding]:
@@ -98,29 +96,6 @@ def _misplaced(moved: dict[str, str]) -> Iterator[Finding]:
             f"{len(names)} {'file lies' if len(names) == 1 else 'files lie'} {where}: "
             f"{moved[first]!r} in place of {first!r}.",
             file=first,
-        )
-
-
-def _missing_files(
-    context: Context, camera: str | None, missing: Sequence[int]
-) -> Iterator[Finding]:
-    """Yield data files, or files of a camera, that are missing, with their episodes."""
-    manifest = context.manifest
-    files = manifest.data_files if camera is None else manifest.video_files[camera]
-    used = _file_of_episode(context, camera)
-    # Sorted once: all files of 100,000 episodes may be missing.
-    order = np.argsort(used, kind="stable")
-    starts = np.searchsorted(used[order], np.asarray(missing))
-    stops = np.searchsorted(used[order], np.asarray(missing), side="right")
-    for file, start, stop in zip(missing, starts.tolist(), stops.tolist(), strict=True):
-        numbers = manifest.episodes.number[order[start:stop]]
-        kind = "data" if camera is None else "video"
-        yield finding(
-            "RR104",
-            f"The {kind} file of {name_episodes(numbers)} is missing.",
-            file=files[file],
-            episode=int(numbers[0]) if len(numbers) == 1 else None,
-            feature=camera,
         )
 
 

@@ -32,9 +32,10 @@ def enumerated(names: Iterable[object], most: int = _MOST_NAMED) -> str:
         >>> enumerated([1]), enumerated("ab"), enumerated(range(9))
         ('1', 'a and b', '0, 1, 2, 3, 4 and 4 more')
     """
-    texts = [str(name) for name in names]
-    if len(texts) > most + 1:
-        texts = [*texts[:most], f"{len(texts) - most:,} more"]
+    named = list(names)
+    texts = [str(name) for name in (named if len(named) <= most + 1 else named[:most])]
+    if len(texts) < len(named):
+        texts.append(f"{len(named) - most:,} more")
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 

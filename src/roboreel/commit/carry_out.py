@@ -109,6 +109,8 @@ class _Carrying:
         for step in self._decision.steps:
             if step.keep and not self._name_twice(step):
                 break
+        # Before anything moves: a file in a folder whose name a power cut takes would be lost.
+        self._make_room()
         self._sync()
         leaving = False
         for step in self._decision.steps:
@@ -125,6 +127,13 @@ class _Carrying:
                 self._folder.prune(gone)
         if self._decision.purge:
             shutil.rmtree(self._workshop.undo, ignore_errors=True)
+
+    def _make_room(self) -> None:
+        for step in self._decision.steps:
+            if not step.leaves:
+                self._folder.make_room(step.target)
+            if step.keep and self._folder.stat(step.target):
+                self._folder.make_room(self._kept(step))
 
     def _kept(self, step: Step) -> str:
         return self._workshop.kept_path(self._decision.number or 0, step.target)

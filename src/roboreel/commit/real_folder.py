@@ -60,6 +60,11 @@ class RealFolder:
             raise self._not_regular(path)
         return found
 
+    def make_room(self, path: str) -> None:
+        """Make the folders that a file needs."""
+        with self._at(path, make=True):
+            pass
+
     def move(self, source: str, target: str) -> None:
         """Give a file another place, in which it replaces what was there."""
         self.stat(source), self.stat(target)

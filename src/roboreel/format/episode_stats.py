@@ -86,7 +86,7 @@ def _from_tables(
         finally:
             file.close()
         numbers = columns[EPISODE_NUMBER].values
-        if numbers is None:
+        if numbers is None or not len(numbers):  # Episodes may have been dropped from the file.
             continue
         positions, listed = _positions(manifest, numbers.astype(np.int64))
         for column in there:

@@ -13,6 +13,7 @@ import numpy as np
 
 from roboreel.errors import DatasetError, MissingValueError
 from roboreel.frames.pieces import Pieces
+from roboreel.storage.nulls import PartlyNull
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,19 @@ class _Dense:
     missing: NDArray[np.int64]
     """Rows of each episode that have not been read."""
     lock: threading.Lock
-    """Guards ``filled`` and ``missing``; never held while reading."""
+    """Guards all but ``values``; never held while reading."""
+    nulls: NDArray[np.bool_] | None = None
+    """Which rows are null, as far as they have been read; None if none is."""
+
+    def put(self, rows: NDArray[np.int64], part: NDArray[Any] | PartlyNull) -> None:
+        """Take in the values of some rows."""
+        if isinstance(part, PartlyNull):
+            with self.lock:
+                if self.nulls is None:  # pages without any are never touched
+                    self.nulls = np.zeros(len(self.values), bool)
+                self.nulls[rows] = part.nulls
+            part = part.values
+        self.values[rows] = part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +99,9 @@ class Columns:
         Args:
             name: A feature of numbers, texts or language; the latter two are objects.
             rows: Rows of the dataset, of any shape, in any order, repeats allowed.
+
+        Raises:
+            MissingValueError: One of them is null.
         """
         feature = self._features[name]
         flat = rows.reshape(-1)
@@ -98,6 +114,8 @@ class Columns:
             )
         if dense.missing[self._files.episodes_of(flat)].any():
             self._fill({name: dense}, flat)
+        if dense.nulls is not None:
+            self._check_nulls(name, dense.nulls, flat)
         return dense.values.take(rows, axis=0)
 
     def gather_tasks(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -138,6 +156,7 @@ class Columns:
         """
         numbers = tuple(name for name in names if self._features[name].kind == "number")
         read = self._read_span(numbers, start, stop) if start < stop else {}
+        # Numbers of large row groups, and of those that have nulls, perhaps in other rows.
         return {
             name: read[name] if name in read else self.gather(name, np.arange(start, stop))
             for name in names
@@ -177,7 +196,7 @@ class Columns:
         )
 
     def _read_span(self, names: tuple[str, ...], start: int, stop: int) -> dict[str, NDArray[Any]]:
-        """Return the numbers of an episode's rows; an empty dict if a row group is large."""
+        """Return the numbers of an episode's rows; none if a row group is large or has nulls."""
         file, first = self._files.locate_one(start)
         last = first + stop - start - 1
         bounds = self._files.group_bounds(file)
@@ -187,7 +206,10 @@ class Columns:
         while group <= touched[1]:
             if self._group_bytes(names, int(bounds[group + 1] - bounds[group])) > _TOGETHER_BYTES:
                 return {}
-            run = self._read_run(names, file, group)
+            try:
+                run = self._read_run(names, file, group)
+            except MissingValueError:
+                return {}
             begin, end = int(bounds[run.first]), int(bounds[run.stop])
             inside = slice(max(first - begin, 0), min(last + 1, end) - begin)
             for name, values in run.values.items():
@@ -254,8 +276,17 @@ class Columns:
                         file, first + start, first + start + length
                     )
                     for name, part in values.items():
-                        columns[name].values[to] = part if len(to) == length else part[source]
+                        columns[name].put(to, part if len(to) == length else part[source])
                 self._note_filled([columns[name] for name in together], file, group)
+
+    def _check_nulls(self, name: str, nulls: NDArray[np.bool_], rows: NDArray[np.int64]) -> None:
+        wrong = rows[nulls[rows]]
+        if len(wrong):
+            file, _ = self._files.locate_one(int(wrong[0]))
+            raise MissingValueError(
+                f"{name!r} is null in row {int(wrong[0]):,}, but every frame needs a value, in "
+                f"{str(self._files.open(file).path)!r}."
+            )
 
     def _note_filled(self, columns: Iterable[_Dense], file: int, group: int) -> None:
         episodes, counts = self._files.episodes_in_group(file, group)

@@ -246,12 +246,14 @@ class FrameFiles:
         if not file.has_values(EPISODE_NUMBER):
             return {}
         runs: dict[int, tuple[int, int]] = {}
-        row, last = 0, -1
+        row, last = 0, None
         for group in range(len(file.bounds) - 1):
             for stored in self._episode_numbers(file, group):
                 change = (np.flatnonzero(np.diff(stored)) + 1).tolist()
                 for start, stop in pairwise([0, *change, len(stored)]):
-                    number = int(stored[start]) if start < stop else last
+                    if start == stop:
+                        continue
+                    number = int(stored[start])
                     goes_on = start == 0 and number == last
                     runs[number] = (runs[number][0] if goes_on else row + start, row + stop)
                     last = number

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.errors import MissingValueError
 from roboreel.storage.dense import dense_numbers
+from roboreel.storage.nulls import PartlyNull, read_around_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +64,7 @@ class Pieces:
         """Return features in adjacent row groups, whole.
 
         Raises:
+            MissingValueError: A value is null.
             TooLargeError: They take more than the limit.
         """
         missing = [name for name in names if self._is_derived(file, name)]
@@ -75,7 +78,7 @@ class Pieces:
 
     def numbers(
         self, file: int, group: int, names: Sequence[str]
-    ) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    ) -> Iterator[tuple[int, dict[str, NDArray[Any] | PartlyNull]]]:
         """Yield parts of a row group: the place of their first row, and values by feature.
 
         Several features are read together only where they are small: see `Columns`.
@@ -83,7 +86,7 @@ class Pieces:
         count = self._rows(file, group)
         if all(self._step(file, group, name) >= count for name in names):
             with self._lent(names, count):
-                yield 0, self.read(file, [group], names)
+                yield 0, self._whole(file, group, names)
             return
         for name in names:
             step = self._step(file, group, name)
@@ -104,6 +107,9 @@ class Pieces:
             group: Number of the row group.
             rows: Rows of the row group, ``(N,)``, in any order.
             nulls: Whether the feature is a number of which some may be null: those become -1.
+
+        Raises:
+            MissingValueError: A number is null.
         """
         step = self._step(file, group, name)
         parts = rows // step
@@ -141,13 +147,46 @@ class Pieces:
             for piece in opened.pieces(group, name, step):
                 yield self._dense(opened, group, name, piece) if is_number else piece
         elif is_number:
-            yield self.read(file, [group], [name])[name].copy()
+            whole = self._whole(file, group, [name])[name]
+            yield whole if isinstance(whole, PartlyNull) else whole.copy()
         else:
             yield opened.read([group], [name], self._limit_bytes)[name]
 
-    def _dense(self, opened: RowGroups, group: int, name: str, piece: Any) -> NDArray[Any]:  # noqa: ANN401
+    def _whole(
+        self, file: int, group: int, names: Sequence[str]
+    ) -> dict[str, NDArray[Any] | PartlyNull]:
+        """Return features of numbers in a row group, whether or not some rows are null."""
+        try:
+            return dict(self.read(file, [group], names))
+        except MissingValueError:
+            if len(names) > 1:
+                return {name: self._whole(file, group, [name])[name] for name in names}
+        (name,), opened = names, self._files.open(file)
+        column = opened.read([group], [name], self._limit_bytes * 4)[name]
+        return {name: self._around_nulls(opened, group, name, column)}
+
+    def _dense(
+        self,
+        opened: RowGroups,
+        group: int,
+        name: str,
+        piece: Any,  # noqa: ANN401  # pyarrow is untyped
+    ) -> NDArray[Any] | PartlyNull:
         place = opened.describe(group)
-        return dense_numbers(name, piece, self._features[name], place=place).copy()
+        try:
+            return dense_numbers(name, piece, self._features[name], place=place).copy()
+        except MissingValueError:
+            return self._around_nulls(opened, group, name, piece)
+
+    def _around_nulls(
+        self,
+        opened: RowGroups,
+        group: int,
+        name: str,
+        column: Any,  # noqa: ANN401
+    ) -> PartlyNull:
+        place = opened.describe(group)
+        return read_around_nulls(name, column, self._features[name], place=place)
 
     def _is_derived(self, file: int, name: str) -> bool:
         return self._derived.can_derive(name) and not self._files.open(file).has_column(name)
@@ -194,6 +233,8 @@ def _chosen(
 ) -> tuple[NDArray[np.intp], Any]:
     chosen = np.flatnonzero(parts == part)
     places = rows[chosen] - part * step
+    if isinstance(values, PartlyNull):
+        return chosen, values.sound(places)
     if isinstance(values, np.ndarray):
         return chosen, values[places]
     objects = np.empty(len(places), dtype=object)

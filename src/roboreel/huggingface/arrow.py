@@ -16,12 +16,14 @@ from roboreel.image import encode_png
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from roboreel.dataset import Dataset
     from roboreel.schema import Feature
 
 __all__ = ["arrow_bytes", "feature_names", "frame_batches", "frame_parts", "to_hf_features"]
 
-_BYTES_AT_ONCE = 1 << 24
+_BYTES_AT_ONCE = 1 << 22
 _PICTURES_LOOKED_AT = 64
 _IMAGES_LOOKED_AT = 4
 
@@ -58,12 +60,11 @@ def feature_names(view: Dataset, features: Sequence[str] | None) -> list[str]:
 
 
 def frame_parts(view: Dataset, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the frames of a view, in order, in parts of about 16 MB or a frame.
+    """Yield the frames of a view, in order, in parts of about 4 MB or a frame.
 
     Yields:
         By name, an array of numbers ``(n, …)`` or texts, or a list of encoded pictures.
     """
-    plain = [name for name in names if not view.features[name].is_camera]
     step = max(1, _BYTES_AT_ONCE // max(sum(_most_bytes(view.features[n]) for n in names), 1))
     selection = view.selection
     spans = pairwise(selection.bounds.tolist())
@@ -77,22 +78,35 @@ def frame_parts(view: Dataset, names: Sequence[str]) -> Iterator[dict[str, Any]]
         }
         for first in range(start, stop, step):
             samples = np.arange(first, min(first + step, stop), dtype=np.int64)
-            values = view.read(samples, plain) if plain else {}
-            for name in names:
-                if name in streams:
-                    images = islice(streams[name], len(samples))
-                    values[name] = [encode_png(image) for image in images]
-                elif name not in values:
-                    values[name] = view.encoded_images(name, samples)
-            yield values
+            # Not kept in a variable: a part would then stay while the next one is read.
+            yield _part(view, names, samples, streams)
+
+
+def _part(
+    view: Dataset,
+    names: Sequence[str],
+    samples: NDArray[np.int64],
+    streams: Mapping[str, Iterator[Any]],
+) -> dict[str, Any]:
+    plain = [name for name in names if not view.features[name].is_camera]
+    values = view.read(samples, plain) if plain else {}
+    for name in names:
+        if name in streams:
+            values[name] = [encode_png(image) for image in islice(streams[name], len(samples))]
+        elif name not in values:
+            values[name] = view.encoded_images(name, samples)
+    return values
 
 
 def frame_batches(view: Dataset, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the frames of a view as Arrow record batches: see `frame_parts`."""
+    """Return the frames of a view as Arrow record batches, one after the other: see `frame_parts`."""
     schema = to_hf_features(view, names).arrow_schema
-    for values in frame_parts(view, names):
+
+    def to_batch(values: dict[str, Any]) -> pa.RecordBatch:
         arrays = [_arrow_column(view, values, field) for field in schema]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return map(to_batch, frame_parts(view, names))
 
 
 def _hf_feature(feature: Feature) -> Any:  # noqa: ANN401  # a type of datasets

@@ -133,6 +133,7 @@ def _write(view: Dataset, names: Sequence[str], folder: Path) -> Path:
     ):
         for batch in frame_batches(view, names):
             writer.write_batch(batch)
+            del batch  # before the next one is made
     return path
 
 

@@ -36,9 +36,7 @@ NO_EFFECT_RECORDING = (
 is on the disk when it is saved, and images are always encoded while they are recorded."""
 
 
-def check_reading(
-    further: Mapping[str, Any], video_backend: str | None, download_videos: bool
-) -> None:
+def check_reading(further: Mapping[str, Any], video_backend: str | None) -> None:
     """Raise if a dataset cannot be read as asked.
 
     Raises:
@@ -57,12 +55,6 @@ def check_reading(
         raise UnsupportedArgumentError(
             f"No video backend {video_backend!r}: LeRobot has {', '.join(_BACKENDS)}; here they "
             "all have the same effect."
-        )
-    if not download_videos:
-        raise UnsupportedArgumentError(
-            "download_videos=False would use the network, which only "
-            "roboreel.huggingface.download does. To read no images, leave out the cameras: "
-            "roboreel.torch.SampleDataset(dataset, features=[…])."
         )
 
 

@@ -9,11 +9,16 @@ import numpy as np
 from torch.utils.data import Dataset as TorchDataset
 
 from roboreel.dataset import open_dataset
-from roboreel.errors import EpisodeNotFoundError, UnsupportedArgumentError
+from roboreel.errors import UnsupportedArgumentError
 from roboreel.lerobot.arguments import check_reading, check_recording, refuse_sync
 from roboreel.lerobot.depth import check_unit
 from roboreel.lerobot.items import ItemOptions, read_items
-from roboreel.lerobot.metadata import CODEBASE_VERSION, LeRobotDatasetMetadata, locate
+from roboreel.lerobot.metadata import (
+    CODEBASE_VERSION,
+    LeRobotDatasetMetadata,
+    keep_episodes,
+    locate,
+)
 from roboreel.lerobot.recording import RecordingMethods
 from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
 from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
@@ -59,7 +64,7 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         tolerance_s: How far these may be off. Images are found by counting, without a tolerance.
         revision: Which snapshot of the Hub's cache.
         force_cache_sync: Not supported: nothing here uses the network.
-        download_videos: False is not supported, for the same reason.
+        download_videos: Has no effect: videos that are on this machine are read.
         video_backend: Has no effect: there is one decoder, with the same pixels.
         return_uint8: Leave images from video as uint8, a quarter of the memory.
         episode_filter: Keeps the episodes whose record in ``meta.episodes`` it returns True for.
@@ -71,13 +76,11 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
             and `resume` take them.
 
     Raises:
-        UnsupportedArgumentError: An argument is not supported.
+        UnsupportedArgumentError: An argument is not supported, or no episode passes the filter.
         NotADatasetError: The dataset is not on this machine.
         WindowError: Deltas do not fall on frames.
-        EpisodeNotFoundError: An episode does not exist, or none passes the filter.
+        EpisodeNotFoundError: An episode does not exist.
     """
-
-    writer: EpisodeWriter | None = None
 
     def __init__(
         self,
@@ -100,9 +103,9 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         **recording: Any,  # noqa: ANN401  # checked below
     ) -> None:
         super().__init__()
-        del token
+        del token, download_videos
         refuse_sync(repo_id, force_cache_sync)
-        check_reading(recording, video_backend, download_videos)
+        check_reading(recording, video_backend)
         dataset = open_dataset(locate(repo_id, root, revision))
         self.meta = LeRobotDatasetMetadata(repo_id, revision=revision, api=api, _dataset=dataset)
         self.meta.rescale_depth_stats(depth_output_unit)
@@ -111,13 +114,14 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         self.revision = revision or CODEBASE_VERSION
         self.episodes = None if episodes is None else list(episodes)
         if episode_filter is not None:
-            self.episodes = _filtered(self.meta, episode_filter, self.episodes)
+            self.episodes = keep_episodes(self.meta, episode_filter, self.episodes)
         self.set_image_transforms(image_transforms)
-        self.delta_timestamps = delta_timestamps
         self.tolerance_s = tolerance_s
+        self._delta_timestamps = delta_timestamps
         self.video_backend = video_backend or "roboreel"
         self.return_uint8 = return_uint8
         self.depth_output_unit = depth_output_unit
+        self.writer: EpisodeWriter | None = None
         # Wrong episodes and deltas are refused here, with the arguments, not at the first item.
         self.dataset.read([], [], windows=self._options.spec.windows)
 
@@ -250,6 +254,16 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         return self.meta.features
 
     @property
+    def delta_timestamps(self) -> Mapping[str, Sequence[float]] | None:
+        """Seconds around the item's frame, by feature; may be replaced."""
+        return self._delta_timestamps
+
+    @delta_timestamps.setter
+    def delta_timestamps(self, deltas: Mapping[str, Sequence[float]] | None) -> None:
+        self._delta_timestamps = deltas
+        self.__dict__.pop("_options", None)
+
+    @property
     def delta_indices(self) -> dict[str, list[int]] | None:
         """Deltas in frames, by feature."""
         if self.delta_timestamps is None:
@@ -278,7 +292,6 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         """
         from roboreel.huggingface import to_datasets
 
-        self._check_finalized("hf_dataset")
         rows = to_datasets(self.dataset, tensors=True)
         return rows if self._order is None else rows.select(self._order)
 
@@ -330,14 +343,14 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several items that were read at once; a DataLoader calls this."""
-        self._check_finalized("Reading")
         samples = self._samples(whole_numbers(indices, "item"))
         return read_items(self.dataset, samples, self._options, self.image_transforms)
 
     def __getstate__(self) -> dict[str, Any]:
         self._check_finalized("Pickling")
-        made = ("hf_dataset", "writer", "_options", "_order", "_chosen")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
+        made = ("hf_dataset", "_options", "_order", "_chosen")
+        kept = {name: value for name, value in self.__dict__.items() if name not in made}
+        return {**kept, "writer": None}
 
     def __repr__(self) -> str:
         return (
@@ -379,17 +392,3 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
 
     def _samples(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         return items if self._order is None else self._order[items]
-
-
-def _filtered(
-    meta: LeRobotDatasetMetadata,
-    keep: Callable[[dict[str, Any]], bool],
-    episodes: Sequence[int] | None,
-) -> list[int]:
-    kept = meta.filter_episodes(keep, episodes)
-    if not kept:
-        raise EpisodeNotFoundError(
-            f"episode_filter keeps none of the {len(episodes or meta.dataset.episodes)} episodes: "
-            "give one that keeps some."
-        )
-    return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Depth
+    from roboreel.stats import FeatureStats
 
-__all__ = ["UNITS", "check_unit", "depth_from_pictures", "depth_from_video", "stats_factor"]
+__all__ = ["UNITS", "check_unit", "depth_from_pictures", "depth_from_video", "stats_in_unit"]
 
 UNITS = ("mm", "m")
 _MM_PER_M = 1000.0
@@ -61,17 +63,21 @@ def depth_from_pictures(values: NDArray[Any], stored: str | None, unit: str) -> 
     return images.mul_(_MM_PER_M) if stored == "m" else images.div_(_MM_PER_M)
 
 
-def stats_factor(entry: Mapping[str, Any], unit: str | None) -> float:
-    """Return by what to multiply the statistics of a depth camera to have them in a unit.
+def stats_in_unit(stats: FeatureStats, entry: Mapping[str, Any], unit: str | None) -> FeatureStats:
+    """Return the statistics of a depth camera in a unit; unchanged if its own is unknown.
 
     Args:
+        stats: Statistics as they are stored.
         entry: The camera's entry in info.json.
         unit: The unit that is wanted; None leaves statistics as they are.
     """
     stored = (entry.get("info") or {}).get("depth_unit")
     if stored is None or unit is None or stored == unit:
-        return 1.0
-    return _MM_PER_M if stored == "m" else 1.0 / _MM_PER_M
+        return stats
+    factor = _MM_PER_M if stored == "m" else 1.0 / _MM_PER_M
+    scaled: Any = {name: getattr(stats, name) * factor for name in ("min", "max", "mean", "std")}
+    quantiles = {name: values * factor for name, values in stats.quantiles.items()}
+    return replace(stats, quantiles=quantiles, **scaled)
 
 
 @lru_cache(maxsize=16)

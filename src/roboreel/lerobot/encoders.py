@@ -68,6 +68,8 @@ def encodings_of(
         UnsupportedArgumentError: There is no such codec here.
     """
     chosen = {}
+    if vcodec is not None:
+        _codec(vcodec)  # A wrong name is refused, even if there is no camera.
     for name, feature in features.items():
         if feature.dtype != "video":
             continue

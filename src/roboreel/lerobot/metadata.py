@@ -10,7 +10,7 @@ from roboreel.dataset import open_dataset
 from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.format.hub import find_dataset
 from roboreel.lerobot.arguments import refuse_sync
-from roboreel.lerobot.depth import check_unit, stats_factor
+from roboreel.lerobot.depth import check_unit, stats_in_unit
 from roboreel.lerobot.episode_records import EpisodeRecords
 from roboreel.lerobot.info import Info, load_info
 from roboreel.lerobot.language import DEFAULT_TOOLS, LANGUAGE_FEATURES
@@ -23,13 +23,14 @@ from roboreel.lerobot.version_21 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from numpy.typing import NDArray
 
     from roboreel.dataset import Dataset
+    from roboreel.stats import FeatureStats
 
-__all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "locate"]
+__all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "keep_episodes", "locate"]
 
 CODEBASE_VERSION = "v3.0"
 _MADE = ("episodes", "stats", "tasks", "subtasks", "episodes_stats")
@@ -123,15 +124,15 @@ class LeRobotDatasetMetadata:
     @cached_property
     def stats(self) -> dict[str, dict[str, NDArray[Any]]]:
         """Statistics by feature and name: ``stats["action"]["mean"]``."""
-        stats = {name: stats_as_dict(stats) for name, stats in self._dataset.stats.items()}
-        for name in self.depth_keys:
-            factor = stats_factor(self.features[name], self._depth_unit)
-            if factor != 1.0 and name in stats:
-                stats[name] = {
-                    key: value if key == "count" else value * factor
-                    for key, value in stats[name].items()
-                }
-        return stats
+        return {name: stats_as_dict(stats) for name, stats in self.feature_stats().items()}
+
+    def feature_stats(self) -> dict[str, FeatureStats]:
+        """Return the statistics by feature, as roboreel has them; depth in the unit chosen."""
+        depth, unit = self.depth_keys, self._depth_unit
+        return {
+            name: stats_in_unit(stats, self.features[name], unit) if name in depth else stats
+            for name, stats in self._dataset.stats.items()
+        }
 
     def rescale_depth_stats(self, output_unit: str) -> None:
         """Have the statistics of depth cameras in a unit, ``"mm"`` or ``"m"``."""
@@ -312,6 +313,25 @@ class LeRobotDatasetMetadata:
             f"LeRobotDatasetMetadata({self.repo_id!r}, {self.total_episodes} episodes, "
             f"{self.total_frames} frames, features: {', '.join(self.features)})"
         )
+
+
+def keep_episodes(
+    meta: LeRobotDatasetMetadata,
+    keep: Callable[[dict[str, Any]], bool],
+    episodes: Sequence[int] | None,
+) -> list[int]:
+    """Return the numbers of the episodes that an ``episode_filter`` keeps.
+
+    Raises:
+        UnsupportedArgumentError: It keeps none.
+    """
+    kept = meta.filter_episodes(keep, episodes)
+    if not kept:
+        among = meta.total_episodes if episodes is None else len(episodes)
+        raise UnsupportedArgumentError(
+            f"episode_filter keeps none of the {among} episodes: give one that keeps some."
+        )
+    return kept
 
 
 def _numbered_texts(texts: Any, noun: str) -> Any:  # noqa: ANN401  # a mapping, a DataFrame

@@ -107,8 +107,8 @@ class MultiLeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyp
 
     @property
     def stats(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Statistics of all datasets together, by feature; depth in the units that are stored."""
-        parts = [dataset.meta.dataset.stats for dataset in self._datasets]
+        """Statistics of all datasets together, by feature; depth in the unit of the items."""
+        parts = [dataset.meta.feature_stats() for dataset in self._datasets]
         names = dict.fromkeys(name for part in parts for name in part)
         return {
             name: stats_as_dict(merge_stats([part[name] for part in parts if name in part]))

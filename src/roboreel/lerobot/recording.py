@@ -45,7 +45,7 @@ class RecordingMethods:
     def save_episode(
         self, episode_data: Mapping[str, Any] | None = None, parallel_encoding: bool = True
     ) -> None:
-        """Save the open episode; when this returns, it is on the disk.
+        """Save the open episode; when this returns, it is on the disk and can be read.
 
         Args:
             episode_data: Not supported: add its frames with `add_frame`.
@@ -61,7 +61,7 @@ class RecordingMethods:
                 "save_episode(episode_data=…) is not supported: add the frames with add_frame."
             )
         self._recording("save_episode").recorder.save_episode()
-        self.meta.refresh()
+        self._refresh()
 
     def clear_episode_buffer(self, delete_images: bool = True) -> None:
         """Drop the open episode, if there is one; its images go with it in any case."""
@@ -76,7 +76,7 @@ class RecordingMethods:
         """End recording: join small files, drop an unsaved episode. Calling it twice is safe."""
         if self.writer is not None and not self.writer.closed:
             self.writer.finish()
-            self.meta.refresh()
+            self._refresh()
 
     def push_to_hub(
         self,
@@ -130,11 +130,15 @@ class RecordingMethods:
     def _recording(self, method: str) -> EpisodeWriter:
         if self.writer is None:
             raise RecordingError(
-                f"{method}() needs a dataset that is recorded: open it with "
+                f"{method}() is for recording, and this dataset is read-only: open it with "
                 "LeRobotDataset.create or LeRobotDataset.resume."
             )
         self.writer.check_open(method)
         return self.writer
+
+    def _refresh(self) -> None:
+        self.meta.refresh()
+        self.__dict__.pop("hf_dataset", None)
 
     def _check_finalized(self, method: str) -> None:
         if self.writer is not None and not self.writer.closed:

@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mmap import mmap
 
-__all__ = ["COPY_BYTES", "HEADER_BYTES", "Header", "HeaderReader", "copy_offset", "current_boot"]
+__all__ = [
+    "COPY_BYTES",
+    "HEADER_BYTES",
+    "Header",
+    "HeaderReader",
+    "copy_offset",
+    "current_boot",
+]
 
-# One page for each copy, so that no torn write can damage both.
+# One page for each copy, so that no torn write can damage two. The first two take turns at every
+# change, for readers and for whoever goes on after a kill; both may be on their way to the disk when
+# the power fails. The last two take turns at every sync, so one of them is always on the disk.
 COPY_BYTES = 4096
-HEADER_BYTES = 2 * COPY_BYTES
+HEADER_BYTES = 4 * COPY_BYTES
 
 _MAGIC = b"RREPLAY1"
 _FORM = struct.Struct("<8s9q16s")
@@ -83,24 +92,41 @@ class HeaderReader:
         self._mapped = mapped
         self._last: tuple[tuple[bytes, bytes], Header] | None = None
 
-    def newest(self) -> Header | None:
-        """Return the newer of the two copies that are whole; None if neither is.
+    def newest(self, boot: bytes) -> Header | None:
+        """Return the newer of the first two copies that are whole; None if there is none.
 
         A writer may be replacing a copy right now. It never touches the newest one, so that one is
         whole, unless two changes happened between the two reads: then read again.
+
+        Args:
+            boot: This run of the machine. Only headers of earlier runs are looked for among the
+                synced copies, too: those of this run are older than what was written since.
         """
-        size = _FORM.size + _CHECKSUM.size
         for _ in range(100):
-            copies = (self._mapped[:size], self._mapped[COPY_BYTES : COPY_BYTES + size])
+            copies = (self._copy(0), self._copy(1))
             last = self._last
             if last is not None and last[0] == copies:
                 return last[1]
             whole = [header for header in map(Header.unpack, copies) if header is not None]
+            if all(header.boot != boot for header in whole):
+                synced = map(Header.unpack, (self._copy(2), self._copy(3)))
+                whole += [header for header in synced if header is not None and header.boot != boot]
             if whole:
                 newest = max(whole, key=lambda header: header.sequence)
                 self._last = (copies, newest)
                 return newest
         return None
+
+    def older_synced_copy(self) -> int:
+        """Return the number of the synced copy that the next sync may replace: 2 or 3."""
+        one, other = (Header.unpack(self._copy(number)) for number in (2, 3))
+        if one is None or other is None:
+            return 2 if one is None else 3
+        return 2 if one.sequence < other.sequence else 3
+
+    def _copy(self, number: int) -> bytes:
+        start = number * COPY_BYTES
+        return self._mapped[start : start + _FORM.size + _CHECKSUM.size]
 
 
 @cache

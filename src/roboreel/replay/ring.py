@@ -96,16 +96,20 @@ class Ring:
         """Return where the ring stands; after a power failure, where it stood when last synced.
 
         Raises:
-            CorruptFileError: Both copies of the header are damaged.
+            CorruptFileError: All copies of the header are damaged.
         """
-        header = self._header.newest()
+        header = self._header.newest(current_boot())
         if header is None:
             raise CorruptFileError(
-                f"Both copies of the header are damaged in {str(self.root / HEADER)!r}. "
+                f"All copies of the header are damaged in {str(self.root / HEADER)!r}. "
                 "The values in the files beside it are not affected."
             )
         self._check_header(header)
         return header if header.boot == current_boot() else self._after_power_loss(header)
+
+    def older_synced_copy(self) -> int:
+        """Return the number of the header's copy that the next sync may replace."""
+        return self._header.older_synced_copy()
 
     def array(self, name: str) -> NDArray[Any]:
         """Return the values of a feature by slot, ``(capacity, …)``: the map itself.
@@ -214,7 +218,8 @@ def create_files(root: Path, spec: RingSpec) -> None:
             file.truncate(size)
             os.fsync(file.fileno())
     empty = Header.empty(spec.capacity, current_boot())
-    copies = [replace(empty, sequence=number).pack().ljust(COPY_BYTES, b"\0") for number in (0, 1)]
+    numbers = range(HEADER_BYTES // COPY_BYTES)
+    copies = [replace(empty, sequence=n % 2).pack().ljust(COPY_BYTES, b"\0") for n in numbers]
     write_atomically(root / HEADER, b"".join(copies))
     sync_directory(root / FOLDER)
     write_spec(spec, root / DESCRIPTION)

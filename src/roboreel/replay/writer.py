@@ -11,7 +11,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from roboreel.errors import BufferInUseError, FrameError
-from roboreel.replay.header import copy_offset, current_boot
+from roboreel.replay.header import COPY_BYTES, copy_offset, current_boot
 from roboreel.replay.positions import slot_spans
 from roboreel.replay.ring import EPISODES, HEADER, Ring
 from roboreel.replay.slots import write_at
@@ -47,7 +47,10 @@ class RingWriter:
             self._handles = {name: _open(slots.path, stack) for name, slots in ring.slots.items()}
             self._header_file = _open(ring.root / HEADER, stack)
             self._starts_file = _open(ring.root / EPISODES, stack)
+            # What a killed process wrote may not be on the disk, though it is the newest.
+            os.fsync(self._header_file.fileno())
             self._header = ring.header()
+            self._next_synced_copy = ring.older_synced_copy()
             if self._header.boot != current_boot():
                 self._publish(durable=True, boot=current_boot())
             self._stack = stack.pop_all()
@@ -132,12 +135,16 @@ class RingWriter:
         self._publish(next_episode=header.next_episode + 1, open_start=head, head=head)
 
     def _publish(self, *, durable: bool = False, **changes: Any) -> None:  # noqa: ANN401  # fields of Header
-        """Replace the older copy of the header; both, and on the disk, if it must be durable."""
-        for _ in range(2 if durable else 1):
-            self._header = replace(self._header, sequence=self._header.sequence + 1, **changes)
-            write_at(self._header_file, copy_offset(self._header.sequence), self._header.pack())
+        """Replace the older copy of the header, after a copy on the disk if it must be durable."""
+        header = replace(self._header, sequence=self._header.sequence + 1, **changes)
         if durable:
+            # Never the copy that was synced last: it is all there is if the power fails now.
+            number = self._next_synced_copy
+            write_at(self._header_file, number * COPY_BYTES, header.pack())
             os.fsync(self._header_file.fileno())
+            self._next_synced_copy = 5 - number
+        write_at(self._header_file, copy_offset(header.sequence), header.pack())
+        self._header = header
 
 
 def lock_for_writing(root: Path, *, timeout_s: float = 0.0) -> BaseFileLock:

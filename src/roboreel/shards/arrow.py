@@ -136,9 +136,18 @@ def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
     but keep the old metadata.
 
     Raises:
-        MetadataError: Two columns have the same name, a type is not supported, or there are no
-            columns.
+        MetadataError: Two columns have the same name, a name is empty or not text, a type is not
+            supported, or there are no columns.
     """
+    try:
+        return _features_of_schema(schema)
+    except MetadataError:
+        raise
+    except ValueError as error:  # of names, which Arrow does not check
+        raise MetadataError(f"The columns of the table cannot be used: {error}") from error
+
+
+def _features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
     if not schema.names:
         raise MetadataError("The table has no columns.")
     if len(set(schema.names)) != len(schema.names):
@@ -156,7 +165,7 @@ def features_of_schema(schema: pa.Schema) -> dict[str, FeatureType]:
 def _described_features(schema: pa.Schema) -> dict[str, FeatureType]:
     try:
         return features_from_json(json.loads((schema.metadata or {})[_SCHEMA_KEY]))
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         return {}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from roboreel.errors import CorruptFileError
+from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.shards.arrow import (
     as_declared,
@@ -124,10 +124,13 @@ class BatchTable:
         started_ns = perf_counter_ns()
         if self._disk.waits:
             self._prefetch([(batch, slice(row, row + 1), slice(0, 1))], names or self.features)
-        if names is None:
-            values = {name: get(row) for name, get in batch.getters}
-        else:
-            values = {name: batch.columns[name].get(row) for name in names}
+        try:
+            if names is None:
+                values = {name: get(row) for name, get in batch.getters}
+            else:
+                values = {name: batch.columns[name].get(row) for name in names}
+        except CorruptFileError as error:
+            raise self._naming_the_shard(error, batch.shard) from error
         self._disk.note(perf_counter_ns() - started_ns, batch.row_ns)
         return values
 
@@ -217,12 +220,16 @@ class BatchTable:
         started_ns = perf_counter_ns()
         if self._disk.waits:
             self._prefetch(parts, names)
-        collected = {
-            name: gather(
-                [Part(batch.columns[name], rows, places) for batch, rows, places in parts], length
-            )
+        columns = {
+            name: [Part(batch.columns[name], rows, places) for batch, rows, places in parts]
             for name in names
         }
+        try:
+            collected = {name: gather(column, length) for name, column in columns.items()}
+        except CorruptFileError as error:
+            for part in parts if len(parts) > 1 else ():  # one after the other, to name the shard
+                self._collect([part], length, names)
+            raise self._naming_the_shard(error, parts[0][0].shard) from error
         rows_ns = max(batch.row_ns for batch, _, _ in parts) * length
         self._disk.note(perf_counter_ns() - started_ns, rows_ns)
         return collected
@@ -262,11 +269,17 @@ class BatchTable:
                 for name, feature in self.features.items()
             }
         except CorruptFileError as error:
-            raise CorruptFileError(f"{error} {self._readers[shard]}") from error
+            raise self._naming_the_shard(error, shard) from error
+
+    def _naming_the_shard(self, error: CorruptFileError, shard: int) -> CorruptFileError:
+        return CorruptFileError(f"{error} {self._readers[shard]}")
 
     def _check_schema(self, schema: pa.Schema, shard: int) -> None:
         """Raise if a shard's columns differ from the store's; the width of offsets does not matter."""
-        stored = features_of_schema(schema)
+        try:
+            stored = features_of_schema(schema)
+        except MetadataError as error:
+            raise CorruptFileError(f"{error} {self._readers[shard]}") from error
         if stored.keys() != self.features.keys() or not all(
             fits(feature, stored[name]) for name, feature in self.features.items()
         ):

@@ -218,9 +218,17 @@ def normalize_features(declared: Mapping[str, object]) -> dict[str, FeatureType]
         raise ValueError("There are no features: declare at least one.")
     names: Iterable[object] = declared
     for name in names:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or not _is_unicode(name):
             raise ValueError(f"Not the name of a feature: {name!r}. A name is text, and not empty.")
     return {name: as_feature(feature) for name, feature in declared.items()}
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
 
 
 def features_to_json(features: Mapping[str, FeatureType]) -> list[Any]:

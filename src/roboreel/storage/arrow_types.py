@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["is_numeric", "numpy_type", "plain_numbers"]
+__all__ = ["is_list", "is_numeric", "numpy_type", "plain_numbers"]
 
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
@@ -26,6 +26,16 @@ def is_numeric(arrow_type: Any) -> bool:  # noqa: ANN401  # pyarrow is untyped
         types.is_integer(arrow_type)
         or types.is_floating(arrow_type)
         or types.is_boolean(arrow_type)
+    )
+
+
+def is_list(arrow_type: Any) -> bool:  # noqa: ANN401
+    """Return whether values of an Arrow type are lists, of one length or of any."""
+    types = pa.types
+    return bool(
+        types.is_list(arrow_type)
+        or types.is_large_list(arrow_type)
+        or types.is_fixed_size_list(arrow_type)
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
-from roboreel.storage.arrow_types import is_numeric, plain_numbers
+from roboreel.storage.arrow_types import is_list, is_numeric, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
     array = plain_array(column)
     count = len(array)
     shape: list[int] = []
-    while _is_list(array.type):
+    while is_list(array.type):
         _check_nulls(name, array, place)
         shape.append(_common_length(name, array, feature, place))
         array = _items(array)
@@ -74,14 +74,6 @@ def _check_whole(name: str, numbers: NDArray[Any], feature: Feature, place: str)
 
 def _without_ones(shape: Sequence[int]) -> list[int]:
     return [size for size in shape if size != 1]
-
-
-def _is_list(arrow_type: Any) -> bool:  # noqa: ANN401
-    return bool(
-        pa.types.is_list(arrow_type)
-        or pa.types.is_large_list(arrow_type)
-        or pa.types.is_fixed_size_list(arrow_type)
-    )
 
 
 def _items(array: Any) -> Any:  # noqa: ANN401

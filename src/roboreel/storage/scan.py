@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import process_budget
 from roboreel.spans.whole import arrow_file
-from roboreel.storage.arrow_types import is_numeric, numpy_type, plain_numbers
+from roboreel.storage.arrow_types import is_list, is_numeric, numpy_type, plain_numbers
 from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.dense import plain_array
+from roboreel.storage.nulls import null_rows
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ def join_columns(first: ScannedColumn, second: ScannedColumn) -> ScannedColumn:
 def _scan(column: Any) -> ScannedColumn:  # noqa: ANN401  # pyarrow is untyped
     array = plain_array(column)
     stored, count = str(array.type), len(array)
-    nulls = _null_rows(array)
+    nulls = null_rows(array)
     if nulls is not None:
         array = array.filter(pa.array(~nulls))
     shape: list[int] = []
-    while _is_list(array.type):
+    while is_list(array.type):
         lengths = _lengths(array)
         if len(lengths) and lengths.min() != lengths.max():
             return ScannedColumn(
@@ -162,27 +162,6 @@ def _scan(column: Any) -> ScannedColumn:  # noqa: ANN401  # pyarrow is untyped
     values = np.zeros((count, *shape), numpy_type(array.type))
     values[~nulls] = plain_numbers(array).reshape(-1, *shape)
     return ScannedColumn(count, stored, values, nulls)
-
-
-def _null_rows(array: Any) -> NDArray[np.bool_] | None:  # noqa: ANN401
-    """Return which values are null, or are lists with a null inside; None if none are."""
-    nulls = plain_numbers(array.is_null()) if array.null_count else None
-    if _is_list(array.type) and len(array):
-        inside = _null_rows(array.flatten())
-        if inside is not None:
-            parents = plain_numbers(pa.compute.list_parent_indices(array))
-            nulls = np.zeros(len(array), bool) if nulls is None else nulls.copy()
-            nulls[parents[inside]] = True
-    return nulls
-
-
-def _is_list(arrow_type: Any) -> bool:  # noqa: ANN401
-    types = pa.types
-    return bool(
-        types.is_list(arrow_type)
-        or types.is_large_list(arrow_type)
-        or types.is_fixed_size_list(arrow_type)
-    )
 
 
 def _lengths(array: Any) -> NDArray[np.int64]:  # noqa: ANN401

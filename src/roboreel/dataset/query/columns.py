@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.dataset import Dataset
 
-__all__ = ["Column", "Kind", "column_of", "make_column"]
+__all__ = ["Column", "ColumnKind", "column_of", "make_column"]
 
-Kind: TypeAlias = Literal["number", "text", "truth", "texts", "nothing", "other"]
+ColumnKind: TypeAlias = Literal["number", "text", "truth", "texts", "nothing", "other"]
 """``texts`` is a list of texts for each episode; ``nothing`` has no value at all."""
 
 _OWN = ("episode", "length", "task")
-_KINDS: dict[type, Kind] = {bool: "truth", int: "number", float: "number", str: "text"}
+_KINDS: dict[type, ColumnKind] = {bool: "truth", int: "number", float: "number", str: "text"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +26,7 @@ class Column:
     """A value for each episode, None where there is none."""
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     values: Sequence[Any]
 
 
@@ -66,7 +66,7 @@ def column_of(view: Dataset, name: str) -> Column:
     return make_column(name, [metadata[name][place] for place in places.tolist()])
 
 
-def _kind(value: object) -> Kind:
+def _kind(value: object) -> ColumnKind:
     if isinstance(value, list | tuple):
         return "texts" if all(isinstance(one, str) for one in value) else "other"
     return _KINDS.get(type(value), "other")

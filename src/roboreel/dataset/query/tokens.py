@@ -28,14 +28,14 @@ _TOKEN = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 
-Kind = Literal["number", "name", "text", "word", "sign", "end"]
+TokenKind = Literal["number", "name", "text", "word", "sign", "end"]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """One word, sign or value of a condition."""
 
-    kind: Kind
+    kind: TokenKind
     value: str | int | float
     at: int
     """Where it starts in the text."""

@@ -1,0 +1,142 @@
+"""Repair, undo and the removal of episodes: the dataset is what it was before, or after, and never between."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import roboreel as reel
+from roboreel.commit import STORE, WORKSHOP, Workshop, finish_commit, list_changes, undo_change
+from roboreel.repair import repair_dataset
+from roboreel.repair.drop import plan_drop
+from tests.faults.recording import record_apart
+from tests.faults.scenario import Remains, Scenario, check_no_litter
+from tests.same_dataset import differing_files, files_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.faults.scenario import Say
+
+    Act = Callable[[Path], object]
+
+__all__ = ["SCENARIOS"]
+
+
+def damage(root: Path) -> None:
+    """Give the rows of two files wrong numbers."""
+    for path in sorted(root.glob("data/*/*.parquet"))[1:]:
+        table = pq.read_table(path)
+        for name in ("index", "frame_index"):
+            place = table.schema.get_field_index(name)
+            wrong = pa.array(np.asarray(table[name]) + 7)
+            table = table.set_column(place, table.schema.field(place), wrong)
+        pq.write_table(table, path)
+
+
+def repair(root: Path) -> None:
+    assert len(repair_dataset(root).plans) == 1
+
+
+def drop(root: Path) -> None:
+    plan_drop(root, [1]).apply()
+
+
+def prepare(folder: Path, act: Act, store: str, *, undo: bool) -> None:
+    """Make a dataset to change, and two beside it: as it is before, and as it is afterwards."""
+    root = folder / "dataset"
+    record_apart(folder, store)
+    if act is repair:
+        damage(root)
+    shutil.copytree(root, folder / "old")
+    if undo:
+        act(root)
+    shutil.copytree(root, folder / "new")
+    if not undo:
+        act(folder / "new")
+    for name in (STORE, WORKSHOP):
+        shutil.rmtree(folder / "new" / name, ignore_errors=True)
+    assert differing_files(folder / "old", folder / "new")
+
+
+def change(folder: Path, say: Say, act: Act) -> None:
+    act(folder / "dataset")
+    say("changed")
+
+
+def take_back(folder: Path, say: Say) -> None:
+    undo_change(folder / "dataset")
+    say("undone")
+
+
+def verify_change(remains: Remains, act: Act) -> None:
+    """Check that the change happened or not, do it, and undo it."""
+    root = remains.folder / "dataset"
+    reel.open_dataset(root)
+    finish_commit(Workshop(root))
+    if is_same(remains, "old"):
+        assert "changed" not in remains.said
+        act(root)
+    assert differing_files(root, remains.folder / "new") == []
+    check_left(remains)
+    undo_change(root)
+    assert is_same(remains, "old"), "undo did not bring the old files back"
+    check_left(remains)
+
+
+def verify_undo(remains: Remains) -> None:
+    """Check that the change was undone or not, undo it, and check that all is as it was."""
+    root = remains.folder / "dataset"
+    reel.open_dataset(root)
+    finish_commit(Workshop(root))
+    if not is_same(remains, "old"):
+        assert "undone" not in remains.said
+        assert is_same(remains, "new"), "neither what was before nor what was after"
+        undo_change(root)
+    assert is_same(remains, "old")
+    assert list_changes(root) == []
+    check_left(remains)
+
+
+def is_same(remains: Remains, name: str) -> bool:
+    """Whether the dataset has the files of the one beside it, byte by byte."""
+    ours, theirs = (files_of(remains.folder / folder) for folder in ("dataset", name))
+    return ours.keys() == theirs.keys() and all(
+        path.read_bytes() == theirs[file].read_bytes() for file, path in ours.items()
+    )
+
+
+def check_left(remains: Remains) -> None:
+    """Check that the dataset can be read, and that nothing is left behind."""
+    root = remains.folder / "dataset"
+    dataset = reel.open_dataset(root)
+    dataset.read(np.arange(len(dataset)))
+    check_no_litter(remains.folder)
+    left = {path.name for path in (root / WORKSHOP).iterdir()} if (root / WORKSHOP).exists() else {}
+    assert not {"open", "staged", "commit", "salvage", "gone"} & set(left), left
+
+
+def _scenarios(name: str, act: Act, store: str) -> list[Scenario]:
+    return [
+        Scenario(
+            f"{name}, {store}",
+            partial(change, act=act),
+            partial(verify_change, act=act),
+            partial(prepare, act=act, store=store, undo=False),
+        ),
+        Scenario(
+            f"undo of {name}, {store}",
+            take_back,
+            verify_undo,
+            partial(prepare, act=act, store=store, undo=True),
+        ),
+    ]
+
+
+SCENARIOS = [*_scenarios("repair", repair, "image"), *_scenarios("drop", drop, "video")]
