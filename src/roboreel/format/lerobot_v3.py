@@ -150,9 +150,10 @@ def _read_episodes(files: Sequence[Path], cameras: Sequence[str]) -> _Listed:
     """Read the columns that locate episodes, without the statistics: those are most of the bytes."""
     wanted = [*_REQUIRED, *_OPTIONAL]
     wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
+    needed = frozenset((*wanted, "tasks"))
     parts, tasks = [], []
     for path in files:
-        with open_parquet(path) as table:
+        with open_parquet(path, only=needed.__contains__) as table:
             missing = [name for name in _REQUIRED if name not in table.column_names]
             if missing:
                 raise MetadataError(

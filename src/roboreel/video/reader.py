@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from contextlib import contextmanager
 from itertools import chain
@@ -15,11 +14,12 @@ from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.decode import Decoder, decoder_bytes
+from roboreel.video.decode import decoder_bytes
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
 from roboreel.video.plan import ClipRequest, Job, Plan, packets_of, plan_batch
+from roboreel.video.standing import Decoders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.schema import Depth
+    from roboreel.video.clip import Run
     from roboreel.video.packet_table import PacketTable
     from roboreel.video.packets import PacketReader
+    from roboreel.video.standing import Lease
 
 __all__ = ["ClipRequest", "VideoReader", "open_packets"]
 
 # A stream decodes this many packets at a time, which bounds how many images it may have to hold.
 _STREAM_PACKETS = 64
-_DECODERS = "decoders"
 
 
 class VideoReader:
@@ -55,6 +56,7 @@ class VideoReader:
         self.demuxed: set[Path] = set()
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
+        self._decoders = Decoders(budget)
         self._pool = ThreadPool(self.threads, "roboreel-decode")
 
     def plan(self, requests: Sequence[ClipRequest]) -> Plan:
@@ -125,7 +127,8 @@ class VideoReader:
         runs = chain.from_iterable(split_runs(plan_runs(packets, table.start), _STREAM_PACKETS))
         wanted = deque(packets.tolist())
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
-        with self._opened(request.path, table) as (reader, decoder):
+        with self._opened(request.path, table, ()) as (reader, lease):
+            decoder = lease.decoder
             for run in runs:
                 for packet, image in decoder.decode(reader, table, run):
                     held[packet] = np.empty(shape, dtype)
@@ -176,31 +179,27 @@ class VideoReader:
             raise
 
     def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
-        with self._opened(job.path, job.table) as (reader, decoder):
+        with self._opened(job.path, job.table, job.runs) as (reader, lease):
+            decoder, keep = lease.decoder, lease.keep_bytes
             for run in job.runs:
-                for packet, image in decoder.decode(reader, job.table, run):
+                for packet, image in decoder.decode(reader, job.table, run, keep_bytes=keep):
                     first, *others = job.slots[packet]
                     decoder.converter.write(image, out[first], layout, depth)
                     for other in others:
                         out[other] = out[first]
 
     @contextmanager
-    def _opened(self, path: Path, table: PacketTable) -> Iterator[tuple[PacketReader, Decoder]]:
+    def _opened(
+        self, path: Path, table: PacketTable, runs: Sequence[Run]
+    ) -> Iterator[tuple[PacketReader, Lease]]:
         """Lend a file's packets and a decoder for them to this thread; errors name the file."""
-        key = ("decoder", threading.get_ident(), table.coding)
-        decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
         try:
-            with (
-                self._budget.lent(decoder_bytes(table.coding), owner=_DECODERS),
-                open_packets(path, table) as reader,
-            ):
-                yield reader, decoder
+            with self._decoders.lend(table, runs) as lease, open_packets(path, table) as reader:
+                yield reader, lease
         except (CorruptFileError, UnsupportedVideoError) as error:
             if str(path) in str(error):
                 raise
             raise type(error)(f"{error} Video file: {str(path)!r}.") from error
-        # Not reached after an error: a decoder that met damage is not used again.
-        self._budget.put(key, decoder, decoder.nbytes, owner=_DECODERS, survives_fork=False)
 
 
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
