@@ -40,6 +40,9 @@ Batch: TypeAlias = "dict[str, Any]"
 A column with nulls is a list, with None for each null.
 """
 
+Rows: TypeAlias = "ArrayLike | slice"
+"""Rows, by their numbers or as a slice."""
+
 
 class StoreReader:
     """The reading half of a `Store`: columns of one table or several, at some of their rows."""
@@ -297,7 +300,7 @@ class StoreReader:
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
         return inside(whole_numbers(rows, "row"), self._length, "row", where=f", in {self._place}")
 
-    def _checked_run(self, rows: ArrayLike | slice) -> NDArray[np.int64] | range:
+    def _checked_run(self, rows: Rows) -> NDArray[np.int64] | range:
         """Return checked rows; a range if one is given, or a slice, and it has no gaps."""
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._length))
