@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import random
 
-__all__ = ["BATCH_IMAGES", "FORWARD", "forward_batches", "random_batches"]
+__all__ = [
+    "BATCH_IMAGES",
+    "FORWARD",
+    "IN_ORDER",
+    "forward_batches",
+    "in_order_batches",
+    "random_batches",
+]
 
 BATCH_IMAGES = 32
 FORWARD = "forward, one by one"
+IN_ORDER = "in order, a read for each image"
 
 
 def random_batches(length: int, count: int) -> dict[str, list[list[int]]]:
@@ -35,3 +43,8 @@ def forward_batches(length: int) -> list[list[int]]:
         list(range(start, min(start + BATCH_IMAGES, length)))
         for start in range(0, length, BATCH_IMAGES)
     ]
+
+
+def in_order_batches(length: int, count: int) -> list[list[int]]:
+    """Return the first images of a video, one by one: to be read as if at random."""
+    return [[image] for image in range(min(length, 2 * count))]

@@ -210,6 +210,12 @@ def test_what_is_said_of_a_video_is_what_lerobot_writes():
         "video.fps": 30,
         "video.channels": 3,
         "has_audio": False,
+        "video.g": 2,
+        "video.crf": 30,
+        "video.preset": 12,
+        "video.fast_decode": 0,
+        "video.video_backend": "pyav",
+        "video.extra_options": {},
     }
     assert encoding_of(with_video_info(camera, Encoding("h264", crf=20), 29.97)).codec == "h264"
 

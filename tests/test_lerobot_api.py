@@ -115,7 +115,7 @@ def test_a_filter_keeps_episodes_by_their_record(root):
         "ours/test", root, episodes=[4, 1, 2], episode_filter=lambda e: e["length"] > 2
     )
     assert (both.episodes, len(both)) == ([2, 4], 12)
-    with pytest.raises(UnsupportedArgumentError, match="keeps none of the 5 episodes"):
+    with pytest.raises(UnsupportedArgumentError, match="did not match any episode: there are 5"):
         LeRobotDataset("ours/test", root, episode_filter=lambda e: False)
 
 

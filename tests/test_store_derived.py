@@ -18,6 +18,7 @@ from roboreel.errors import (
     FeatureNotFoundError,
     MetadataError,
     MissingFileError,
+    RowNotFoundError,
     UnsafePathError,
     UnsupportedVersionError,
 )
@@ -422,3 +423,16 @@ def test_a_derived_manifest_says_what_it_was_made_from(tmp_path):
     assert source["map"] == {"blur": 3}
     assert source["store"] == json.loads(json.dumps(store.identity))
     assert sys.getsizeof(json.dumps(source)) < 1000
+
+
+def test_a_run_of_rows_is_checked_by_its_ends(tmp_path):
+    store = numbers(tmp_path / "s", 400, shard_size=1000, batch_size=50)
+    rows = store.table["n"].to_pylist()
+    for asked in (slice(40, 60), slice(-3, None), slice(390, 900), slice(0, 9, 4), slice(5, 5)):
+        assert store.take_table(asked)["n"].to_pylist() == rows[asked]
+    assert store.take_table(range(7, 3))["n"].to_pylist() == []
+    view = store.select(range(0, 400, 2))
+    assert view.take_table(range(10, 40))["n"].to_pylist() == rows[20:80:2]
+    for wrong in (range(390, 401), range(-1, 2)):
+        with pytest.raises(RowNotFoundError):
+            store.take_table(wrong)

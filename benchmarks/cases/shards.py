@@ -45,6 +45,7 @@ def arrow_door(meter: Meter, count: int, passes: int) -> None:
 
     store = open_shards(_written(count))
     _measure_arrow(meter, passes, store.to_batches, lambda: store.table, store.take_table)
+    _measure_runs(meter, len(store), store.take_table)
 
 
 def pyarrow_map(meter: Meter, count: int, passes: int) -> None:
@@ -64,6 +65,7 @@ def pyarrow_map(meter: Meter, count: int, passes: int) -> None:
 
     whole = table()
     _measure_arrow(meter, passes, record_batches, table, lambda rows: whole.take(pa.array(rows)))
+    _measure_runs(meter, len(whole), lambda rows: whole.slice(rows.start, len(rows)))
 
 
 def _written(count: int) -> Path:
@@ -100,3 +102,10 @@ def _measure_arrow(
         for rows in grouped:
             take(rows)
     meter.note(rows=count, checksum=checksum(take(grouped[0])["image"].to_pylist()))
+
+
+def _measure_runs(meter: Meter, count: int, take: Callable[[range], Any]) -> None:
+    runs = [range(start, start + BATCH) for start in range(0, count - BATCH + 1, BATCH)]
+    with meter.step(f"a row, in tables of {BATCH} rows in a row", BATCH * len(runs)):
+        for run in runs:
+            take(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.image_batches import FORWARD, random_batches
+from benchmarks.image_batches import FORWARD, IN_ORDER, in_order_batches, random_batches
 
 if TYPE_CHECKING:
     from benchmarks.meter import Meter
@@ -33,7 +33,8 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
         height, width = reader.table(Path(path)).coding.image_size
     first = np.empty((1, 3, height, width), np.uint8)
     reader.read(reader.plan([request([0])]), first, layout="chw")
-    for name, batches in random_batches(length, count).items():
+    named = {**random_batches(length, count), IN_ORDER: in_order_batches(length, count)}
+    for name, batches in named.items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
                 out = np.empty((len(images), 3, height, width), np.uint8)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.image_batches import FORWARD, forward_batches, random_batches
+from benchmarks.image_batches import (
+    FORWARD,
+    IN_ORDER,
+    forward_batches,
+    in_order_batches,
+    random_batches,
+)
 from benchmarks.peers.lerobot import declare_missing_operator
 
 if TYPE_CHECKING:
@@ -39,7 +45,11 @@ def read_as_lerobot(meter: Meter, path: str, length: int, count: int) -> None:
 
 def _read(meter: Meter, length: int, count: int, read: Callable[[list[int]], Any]) -> None:
     read([0])
-    named = {**random_batches(length, count), FORWARD: forward_batches(length)}
+    named = {
+        **random_batches(length, count),
+        IN_ORDER: in_order_batches(length, count),
+        FORWARD: forward_batches(length),
+    }
     for name, batches in named.items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:

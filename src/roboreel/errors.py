@@ -20,6 +20,7 @@
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
     ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
+    ├── WorkerError             (RuntimeError)       a worker process that ended or cannot start
     ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
     ├── FrameError              (ValueError)         values that do not fit the declared features
     ├── BufferMismatchError     (ValueError)         a replay buffer of other features or capacity
@@ -34,6 +35,7 @@
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
+    │   └── FolderTakenError    (FileExistsError)    no place for a new dataset: something is there
     ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
     ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
@@ -52,6 +54,7 @@ __all__ = [
     "ExampleError",
     "FeatureError",
     "FeatureNotFoundError",
+    "FolderTakenError",
     "ForeignChangeError",
     "FrameError",
     "MetadataError",
@@ -75,6 +78,7 @@ __all__ = [
     "UnsupportedVideoError",
     "ViewError",
     "WindowError",
+    "WorkerError",
 ]
 
 
@@ -154,6 +158,10 @@ class SampleError(DatasetError, RuntimeError):
     """A transform failed on a sample or a batch."""
 
 
+class WorkerError(DatasetError, RuntimeError):
+    """A worker process of a loader ended, or cannot be started."""
+
+
 class UnsupportedArgumentError(DatasetError, ValueError):
     """An argument or method that LeRobot offers is not offered here."""
 
@@ -208,6 +216,10 @@ class StaleDatasetError(DatasetError, RuntimeError):
 
 class RecordingError(DatasetError, RuntimeError):
     """A recording cannot go on as asked."""
+
+
+class FolderTakenError(RecordingError, FileExistsError):
+    """A new dataset cannot be made at a path: something is there."""
 
 
 class TooLargeError(DatasetError, ValueError):

@@ -184,6 +184,23 @@ def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16], *, level: int = 1
     return bytes(imagecodecs.png_encode(_plain(pixels), level=level))
 
 
+def encode_depth(distances: NDArray[Any], unit: str) -> bytes:
+    """Return distances ``(H, W)`` or ``(H, W, 1)`` as a picture.
+
+    Args:
+        distances: Floating point in metres, or uint16 in millimetres.
+        unit: ``"mm"``: PNG of 16 bits, in whole millimetres up to 65535, 0 for NaN.
+            ``"m"``: TIFF of float32, in metres.
+    """
+    in_metres = distances.dtype.kind == "f"
+    if unit == "m":
+        metres = distances if in_metres else distances / 1000.0
+        return bytes(imagecodecs.tiff_encode(_plain(metres.astype(np.float32))))
+    if in_metres:
+        distances = np.rint(np.nan_to_num(distances * 1000.0)).clip(0, 65535)
+    return encode_png(distances.astype(np.uint16))
+
+
 def encode_jpeg(pixels: NDArray[np.uint8], *, quality: int = 95) -> bytes:
     """Return a picture ``(H, W)``, ``(H, W, 1)`` or ``(H, W, 3)`` as JPEG."""
     return bytes(imagecodecs.jpeg8_encode(_plain(pixels), level=quality))

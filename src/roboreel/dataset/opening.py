@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ def open_dataset(
     memory: int | str | None = None,
     decode_threads: int | None = None,
     cache: str | os.PathLike[str] | None = None,
+    numbers: Literal["in place", "mapped"] = "in place",
     view: str | None = None,
 ) -> Dataset:
     """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
@@ -40,21 +41,32 @@ def open_dataset(
         decode_threads: Threads that decode images; one per core by default.
         cache: A training cache of this dataset, made by `Dataset.materialize`. What it holds is
             read from its mapped shards, and images have its size unless you ask for another.
+        numbers: ``"mapped"`` reads numbers from an uncompressed copy below ``~/.cache/roboreel``, or
+            ``$ROBOREEL_CACHE``, which is written now unless it is there, and again when the dataset
+            has changed. Worth it where numbers do not fit in half of the budget and are read at
+            random; `Dataset.memory` says so, and what the copy takes. A ``cache`` always has one.
         view: The name of a view that `save_view` saved; by default all episodes.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
         UnsupportedVersionError: Its version is not supported.
         MetadataError: A metadata file cannot be understood.
-        CacheError: The cache does not exist, or was made from another state of the dataset.
+        CacheError: The cache does not exist, or was made from another state of the dataset; or the
+            disk has no space for mapped numbers.
         ViewError: There is no saved view of this name.
         StaleDatasetError: The episodes of the view have changed since it was saved.
     """
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
-    opened = Opened(
-        find_manifest(path), decode_threads, None if cache is None else Path(cache).expanduser()
-    )
+    if numbers not in ("in place", "mapped"):
+        raise ValueError(f"numbers is 'in place' or 'mapped', not {numbers!r}.")
+    manifest = find_manifest(path)
+    if numbers == "mapped" and cache is None:
+        # Imported here: opening in place needs no shards.
+        from roboreel.dataset.cache.build import map_numbers
+
+        cache = map_numbers(Dataset(Opened(manifest, decode_threads, None)))
+    opened = Opened(manifest, decode_threads, None if cache is None else Path(cache).expanduser())
     if cache is not None:
         _ = opened.reader  # A cache that does not fit is refused now, not at the first read.
     dataset = Dataset(opened)

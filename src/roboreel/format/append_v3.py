@@ -100,7 +100,7 @@ def append_episode(
     if episode.tasks != ledger.about.tasks:
         write_tasks(stage(TASKS_PATH), episode.tasks, sync=False)
     write_stats(stage(STATS_PATH), stats, sync=False)
-    place = following(ledger.last_episodes)
+    place = following(ledger.last_episodes, ledger.about.files_per_chunk)
     like = stage_columns(ledger, metadata, stage)
     write_episodes(
         stage(episodes_path(place)),

@@ -59,7 +59,7 @@ def feature_to_json(feature: Feature) -> dict[str, Any]:
     }
     entry |= feature.extra
     if feature.depth is not None or (feature.dtype == "video" and "info" in entry):
-        entry["info"] = {**entry.get("info", {}), **_depth_to_json(feature.depth)}
+        entry["info"] = {**(entry.get("info") or {}), **_depth_to_json(feature.depth)}
     return entry
 
 

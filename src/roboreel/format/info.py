@@ -158,23 +158,24 @@ def write_info(
         data_path=manifest.data_files.template,
         video_path=next((files.template for files in manifest.video_files.values()), None),
         robot_type=manifest.robot_type,
+        chunks_size=manifest.files_per_chunk,
         totals={
             "total_episodes": count,
             "total_frames": num_rows,
             "total_tasks": len(manifest.tasks),
         },
         splits=manifest.splits or {"train": f"0:{count}"},
-        extra={**_own_extra(version, count, len(manifest.video_files)), **manifest.extra},
+        extra={**_own_extra(version, count, manifest), **manifest.extra},
     )
     write_json(path, info.to_json(), sync=sync)
 
 
-def _own_extra(version: tuple[int, int], num_episodes: int, num_cameras: int) -> dict[str, int]:
+def _own_extra(version: tuple[int, int], num_episodes: int, manifest: Manifest) -> dict[str, float]:
     if version[0] == 3:
         return FILE_SIZES_MB
     return {
-        "total_videos": num_episodes * num_cameras,
-        "total_chunks": -(-num_episodes // FILES_PER_CHUNK),
+        "total_videos": num_episodes * len(manifest.video_files),
+        "total_chunks": -(-num_episodes // manifest.files_per_chunk),
     }
 
 

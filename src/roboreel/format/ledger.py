@@ -64,7 +64,7 @@ class Ledger:
             last_videos={
                 camera: last_place(files) for camera, files in episode.video_files.items()
             },
-            last_episodes=following(self.last_episodes),
+            last_episodes=following(self.last_episodes, self.about.files_per_chunk),
         )
 
 
@@ -89,7 +89,7 @@ def describe_episode(ledger: Ledger, length: int, tasks: Sequence[str]) -> Manif
     about = ledger.about
     clip = ClipTable(np.zeros(1, np.int64), np.zeros(1), np.full(1, length / about.fps))
     video_files = {
-        camera: file_at(following(ledger.last_videos[camera]), files)
+        camera: file_at(following(ledger.last_videos[camera], about.files_per_chunk), files)
         for camera, files in about.video_files.items()
     }
     count = ledger.num_episodes
@@ -108,7 +108,7 @@ def describe_episode(ledger: Ledger, length: int, tasks: Sequence[str]) -> Manif
             task_codes=np.arange(len(tasks)),
             task_texts=tuple(tasks),
         ),
-        data_files=file_at(following(ledger.last_data), about.data_files),
+        data_files=file_at(following(ledger.last_data, about.files_per_chunk), about.data_files),
         video_files=video_files,
         splits={"train": f"0:{count + 1}"} if grown else about.splits,
     )

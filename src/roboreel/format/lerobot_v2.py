@@ -66,6 +66,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         robot_type=info.robot_type,
         splits=info.splits,
         extra=info.extra,
+        files_per_chunk=info.chunks_size,
         problems=(*info.problems, *problems, *compare_metadata(root, info, episodes, tasks)),
     )
 

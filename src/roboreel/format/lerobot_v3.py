@@ -90,6 +90,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         subtasks=_read_texts(root / SUBTASKS_PATH, "subtask"),
         splits=info.splits,
         extra=info.extra,
+        files_per_chunk=info.chunks_size,
         problems=(
             *info.problems,
             *problems,
@@ -149,9 +150,10 @@ def _read_episodes(files: Sequence[Path], cameras: Sequence[str]) -> _Listed:
     """Read the columns that locate episodes, without the statistics: those are most of the bytes."""
     wanted = [*_REQUIRED, *_OPTIONAL]
     wanted += [f"videos/{camera}/{field}" for camera in cameras for field in _CLIP_FIELDS]
+    needed = frozenset((*wanted, "tasks"))
     parts, tasks = [], []
     for path in files:
-        with open_parquet(path) as table:
+        with open_parquet(path, only=needed.__contains__) as table:
             missing = [name for name in _REQUIRED if name not in table.column_names]
             if missing:
                 raise MetadataError(

@@ -44,15 +44,15 @@ _DATA_PATH_V2 = "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parq
 _VIDEO_PATH_V2 = "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4"
 
 
-def following(place: Place) -> Place:
+def following(place: Place, files_per_chunk: int = FILES_PER_CHUNK) -> Place:
     """Return the chunk and file number after a place.
 
     Examples:
-        >>> following((0, 7)), following((0, 999))
-        ((0, 8), (1, 0))
+        >>> following((0, 7)), following((0, 999)), following((0, 7), 8)
+        ((0, 8), (1, 0), (1, 0))
     """
     chunk, file = place
-    return (chunk, file + 1) if file + 1 < FILES_PER_CHUNK else (chunk + 1, 0)
+    return (chunk, file + 1) if file + 1 < files_per_chunk else (chunk + 1, 0)
 
 
 def episodes_path(place: Place) -> str:

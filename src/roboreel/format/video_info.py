@@ -61,8 +61,26 @@ def with_video_info(feature: Feature, encoding: Encoding, fps: float) -> Feature
         "video.fps": int(rate) if rate.denominator == 1 else float(rate),
         "video.channels": 3 if feature.depth is None else 1,
         "has_audio": False,
+        **_settings(encoding),
     }
     return replace(feature, extra={**feature.extra, "info": info})
+
+
+def _settings(encoding: Encoding) -> dict[str, Any]:
+    """Return how the encoder is set, under the names that LeRobot has for it since 0.6."""
+    used = encoding.encoder_options()
+    crf = float(used["crf"])
+    given = dict(encoding.options)
+    if encoding.is_lossless:
+        given.setdefault("x265-params", "lossless=1")
+    return {
+        "video.g": int(used["g"]),
+        "video.crf": None if encoding.is_lossless else int(crf) if crf.is_integer() else crf,
+        "video.preset": int(used["preset"]) if used["preset"].isdigit() else used["preset"],
+        "video.fast_decode": 0,
+        "video.video_backend": "pyav",
+        "video.extra_options": given,
+    }
 
 
 def _video_info(feature: Feature) -> Mapping[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,7 @@ class Columns:
         self._budget = budget
         self._pieces = Pieces(files, features, budget, derived)
         self._run: _Run | None = None
+        self._warned = False
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
     def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
@@ -169,7 +171,29 @@ class Columns:
             return "one dense array"
         if self._fits(feature):
             return "one dense array, once read"
-        return "row groups: read in order, or raise `memory=`"
+        return f"row groups, read again and again at random: {self._advice()}"
+
+    def _advice(self) -> str:
+        """Return what would make random access fast."""
+        numbers = [f for f in self._features.values() if f.kind == "number"]
+        needed = sum(self._column_bytes(feature) for feature in numbers)
+        return (
+            f"raise `memory=` to {2 * needed / 1e6:,.0f} MB, or open with numbers='mapped', which "
+            f"takes {needed / 1e6:,.0f} MB of disk"
+        )
+
+    def _warn_once(self) -> None:
+        """Warn when most row groups that are needed were read before and have left the budget."""
+        if self._warned or not self._pieces.rereads_much:
+            return
+        self._warned = True
+        limit = self._budget.limit_bytes / 1e6
+        warnings.warn(
+            f"Numbers do not fit in half of the memory budget of {limit:,.0f} MB, so that row groups "
+            f"are read again and again. Read in order, {self._advice()}: {str(self._files.root)!r}.",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def _read_span(self, names: tuple[str, ...], start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return the numbers of an episode's rows; none if a row group is large or has nulls."""
@@ -284,6 +308,7 @@ class Columns:
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
         out: NDArray[Any] | None = None
+        self._warn_once()
         for file, group, places in self._groups(rows):
             for chosen, values in self._pieces.held(name, file, group, places.rows):
                 if out is None:  # Not before a value is seen: a declared shape may be anything.

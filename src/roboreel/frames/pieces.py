@@ -33,6 +33,7 @@ _LEAST_BYTES = 2**16
 # While it is read, it is there several times: as pages, as Arrow values, and as an array. Arrow's
 # allocator also takes more than it hands out: 20 MB for parts of 4 MB were measured.
 _COPIES = 5
+_MANY_READS = 256
 
 
 class Pieces:
@@ -50,6 +51,12 @@ class Pieces:
         self._budget = budget
         self._derived = derived
         self._steps: dict[tuple[int, int, str, int], int] = {}
+        self._num_reads = 0
+
+    @property
+    def rereads_much(self) -> bool:
+        """Whether most row groups that are read had been read before."""
+        return self._num_reads > _MANY_READS + 2 * len(self._steps)
 
     def read(
         self, file: int, groups: Sequence[int], names: Sequence[str]
@@ -114,6 +121,7 @@ class Pieces:
             else:
                 yield _chosen(parts, part, rows, step, values)
         if missing:
+            self._num_reads += 1
             with self._lent([name], self._rows(file, group)):
                 read = self._parts(name, file, group, step, nulls=nulls)
                 for part, values in zip(range(max(missing) + 1), read, strict=False):

@@ -9,9 +9,24 @@ from roboreel.errors import UnsupportedArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NO_EFFECT_RECORDING", "check_reading", "check_recording", "refuse_sync"]
+__all__ = [
+    "NO_EFFECT_RECORDING",
+    "check_reading",
+    "check_recording",
+    "check_repo_type",
+    "not_offered",
+    "refuse_sync",
+]
 
 _BACKENDS = ("torchcodec", "pyav", "video_reader")
+_NOT_OFFERED = (
+    "start_image_writer",
+    "stop_image_writer",
+    "create_episode_buffer",
+    "episode_buffer",
+    "pull_from_repo",
+    "download",
+)
 _RECORDING: dict[str, Any] = {
     "batch_encoding_size": 1,
     "vcodec": "libsvtav1",
@@ -63,7 +78,7 @@ def check_recording(method: str, further: Mapping[str, Any]) -> None:
 
     Raises:
         TypeError: LeRobot has no such argument.
-        UnsupportedArgumentError: Episodes cannot be encoded later, or files have another size.
+        UnsupportedArgumentError: Episodes cannot be encoded later.
     """
     for name, value in further.items():
         if name in NO_EFFECT_RECORDING:
@@ -74,15 +89,37 @@ def check_recording(method: str, further: Mapping[str, Any]) -> None:
                     f"batch_encoding_size={value!r} would encode several episodes later: here "
                     "images are encoded while they are recorded. Leave it out."
                 )
-        elif name in ("data_files_size_in_mb", "video_files_size_in_mb", "chunks_size"):
-            if value is not None:
-                raise UnsupportedArgumentError(
-                    f"{name}={value!r} cannot be chosen: files have LeRobot's default sizes."
-                )
         else:
             raise TypeError(
                 f"LeRobotDataset.{method}() got an unexpected keyword argument {name!r}"
             )
+
+
+def check_repo_type(repo_type: str) -> None:
+    """Raise if a dataset would be something else than a dataset of the Hub.
+
+    Raises:
+        UnsupportedArgumentError: It is a bucket, or LeRobot has no such type.
+    """
+    if repo_type == "bucket":
+        raise UnsupportedArgumentError(
+            "repo_type='bucket' would stream from the Hub: only 'dataset' is supported."
+        )
+    if repo_type != "dataset":
+        raise UnsupportedArgumentError(
+            f"repo_type must be 'dataset' or 'bucket', and is {repo_type!r}: only 'dataset' is "
+            "supported."
+        )
+
+
+def not_offered(name: str) -> str | None:
+    """Return what to do instead of using an attribute of LeRobot's; None if it has no such."""
+    if name not in _NOT_OFFERED:
+        return None
+    return (
+        f"LeRobotDataset.{name} is not supported: frames go to add_frame, and downloads "
+        "are done by roboreel.huggingface.download."
+    )
 
 
 def refuse_sync(repo_id: str, force_cache_sync: bool) -> None:

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from roboreel.dataset import open_dataset
 from roboreel.errors import UnsupportedArgumentError
-from roboreel.lerobot.arguments import check_reading, check_recording, refuse_sync
+from roboreel.lerobot.arguments import check_reading, check_recording, not_offered, refuse_sync
 from roboreel.lerobot.depth import check_unit
 from roboreel.lerobot.items import ItemOptions, read_items
 from roboreel.lerobot.metadata import (
@@ -19,6 +19,7 @@ from roboreel.lerobot.metadata import (
     keep_episodes,
     locate,
 )
+from roboreel.lerobot.metadata_changes import file_sizes
 from roboreel.lerobot.recording import RecordingMethods
 from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
 from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
@@ -37,15 +38,6 @@ if TYPE_CHECKING:
     from roboreel.lerobot.writing import EpisodeWriter
 
 __all__ = ["LeRobotDataset"]
-
-_NOT_OFFERED = (
-    "start_image_writer",
-    "stop_image_writer",
-    "create_episode_buffer",
-    "episode_buffer",
-    "pull_from_repo",
-    "download",
-)
 
 
 class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
@@ -140,6 +132,9 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         depth_encoder: Any | None = None,  # noqa: ANN401
         encoder_threads: int | None = None,
         encoder_queue_maxsize: int = 30,
+        chunks_size: int | None = None,
+        data_files_size_in_mb: float | None = None,
+        video_files_size_in_mb: float | None = None,
         **further: Any,  # noqa: ANN401  # checked below
     ) -> LeRobotDataset:
         """Make a v3.0 dataset, empty at first, to record with `add_frame` and `save_episode`.
@@ -156,10 +151,13 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
             depth_encoder: The same for depth cameras.
             encoder_threads: Threads of each encoder.
             encoder_queue_maxsize: Images that may wait for an encoder.
+            chunks_size: How many files a folder takes.
+            data_files_size_in_mb: How large a data file may grow.
+            video_files_size_in_mb: How large a video file may grow.
             **further: Other arguments of LeRobot's; those that cannot be followed are refused.
 
         Raises:
-            RecordingError: The folder already exists.
+            FolderTakenError: The folder already exists.
             UnsupportedArgumentError: An argument cannot be followed.
         """
         check_recording("create", further)
@@ -176,13 +174,14 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
                 "encoder_threads": encoder_threads,
             },
             queue_images=encoder_queue_maxsize,
+            files=file_sizes(chunks_size, data_files_size_in_mb, video_files_size_in_mb),
         )
         try:
             made = cls(repo_id, writer.recorder.path)
         except BaseException:
             writer.finish()
             raise
-        made.writer = writer
+        made.writer = made.meta.writer = writer
         return made
 
     @classmethod
@@ -213,7 +212,7 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
                 "resume() needs root='…', the folder to record into: the Hub's cache is shared."
             )
         made = cls(repo_id, root, revision=revision, force_cache_sync=force_cache_sync, token=token)
-        made.writer = resume_writer(
+        made.writer = made.meta.writer = resume_writer(
             made.root,
             fps=made.meta.dataset.fps,
             features=made.meta.dataset.features,
@@ -359,12 +358,8 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in _NOT_OFFERED:
-            raise AttributeError(
-                f"LeRobotDataset.{name} is not supported: frames go to add_frame, and downloads "
-                "are done by roboreel.huggingface.download."
-            )
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        said = not_offered(name) or f"{type(self).__name__!r} has no attribute {name!r}"
+        raise AttributeError(said)
 
     @cached_property
     def _options(self) -> ItemOptions:

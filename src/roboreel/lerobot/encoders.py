@@ -131,6 +131,6 @@ def _from_config(encoder: Any, *, crf: float | None) -> Encoding:  # noqa: ANN40
 def _codec(name: str) -> Codec:
     if name not in _CODECS:
         raise UnsupportedArgumentError(
-            f"No video codec {name!r}: roboreel encodes {', '.join(_CODECS)}."
+            f"Invalid vcodec {name!r}: roboreel encodes {', '.join(_CODECS)}."
         )
     return _CODECS[name]

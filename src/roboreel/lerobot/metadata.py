@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from roboreel.dataset import open_dataset
 from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
 from roboreel.format.hub import find_dataset
-from roboreel.lerobot.arguments import refuse_sync
+from roboreel.lerobot.arguments import check_repo_type, refuse_sync
 from roboreel.lerobot.depth import check_unit, stats_in_unit
 from roboreel.lerobot.episode_records import EpisodeRecords
 from roboreel.lerobot.info import Info, load_info
-from roboreel.lerobot.language import DEFAULT_TOOLS, LANGUAGE_FEATURES
+from roboreel.lerobot.language import LANGUAGE_FEATURES
+from roboreel.lerobot.metadata_changes import MetadataChanges
 from roboreel.lerobot.version_21 import (
     API_V21,
     choose_api,
@@ -41,7 +42,7 @@ def locate(repo_id: str, root: str | Path | None, revision: str | None) -> Path:
     return find_dataset(repo_id, revision) if root is None else Path(root).expanduser()
 
 
-class LeRobotDatasetMetadata:
+class LeRobotDatasetMetadata(MetadataChanges):
     """What is known about a dataset without opening its data.
 
     Args:
@@ -71,10 +72,7 @@ class LeRobotDatasetMetadata:
     ) -> None:
         del metadata_buffer_size, token
         refuse_sync(repo_id, force_cache_sync)
-        if repo_type != "dataset":
-            raise UnsupportedArgumentError(
-                f"repo_type={repo_type!r} would stream from the Hub: only 'dataset' is supported."
-            )
+        check_repo_type(repo_type)
         self.repo_id = repo_id
         self.revision = revision or CODEBASE_VERSION
         if _dataset is None:
@@ -83,6 +81,7 @@ class LeRobotDatasetMetadata:
         self.root = self._dataset.path
         self.info: Info = load_info(self.root)
         self.api = choose_api(api, self._dataset.version)
+        self.writer = None
         self._depth_unit: str | None = None
 
     @property
@@ -91,7 +90,7 @@ class LeRobotDatasetMetadata:
         return self._dataset
 
     def refresh(self) -> None:
-        """Read the metadata again, after episodes were recorded."""
+        """Read the metadata again, after episodes were recorded or files were changed."""
         self._dataset = open_dataset(self.root)
         self.info = load_info(self.root)
         for name in _MADE:
@@ -100,11 +99,19 @@ class LeRobotDatasetMetadata:
     def ensure_readable(self) -> None:
         """Do nothing: metadata is read when it is asked for."""
 
+    def finalize(self) -> None:
+        """Do nothing: the metadata of every episode is on the disk when it is saved."""
+
     @cached_property
     def episodes(self) -> Any:  # noqa: ANN401  # EpisodeRecords, or a dict
-        """What is known about each episode: a table, or with the API of v2.1 a dict."""
+        """What is known about each episode: a table, or with the API of v2.1 a dict.
+
+        None if nothing was recorded yet, as with LeRobot; so are ``tasks`` and ``stats``.
+        """
         if self.api == API_V21:
             return episodes_by_number(self._dataset.manifest)
+        if not self.total_episodes:
+            return None
         return EpisodeRecords(self._dataset.manifest)
 
     def filter_episodes(
@@ -122,8 +129,10 @@ class LeRobotDatasetMetadata:
         )
 
     @cached_property
-    def stats(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Statistics by feature and name: ``stats["action"]["mean"]``."""
+    def stats(self) -> Any:  # noqa: ANN401  # a dict, or None
+        """Statistics by feature and name: ``stats["action"]["mean"]``; None if there are none."""
+        if not self.total_episodes:
+            return None
         return {name: stats_as_dict(stats) for name, stats in self.feature_stats().items()}
 
     def feature_stats(self) -> dict[str, FeatureStats]:
@@ -142,13 +151,15 @@ class LeRobotDatasetMetadata:
     @cached_property
     def episodes_stats(self) -> dict[int, dict[str, dict[str, NDArray[Any]]]]:
         """Statistics of each episode by its number, as in LeRobot 2.1."""
-        return episodes_stats(self._dataset.manifest, self.stats)
+        return episodes_stats(self._dataset.manifest, self.stats or {})
 
     @cached_property
     def tasks(self) -> Any:  # noqa: ANN401  # a pandas.DataFrame, or a dict
         """Task numbers by text, as a DataFrame; with the API of v2.1, texts by number in a dict."""
         if self.api == API_V21:
             return dict(sorted(self._dataset.tasks.items()))
+        if not self._dataset.tasks:
+            return None
         return _numbered_texts(self._dataset.tasks, "task")
 
     @property
@@ -172,11 +183,6 @@ class LeRobotDatasetMetadata:
     def has_language_columns(self) -> bool:
         """Whether frames carry messages."""
         return any(name in self.features for name in LANGUAGE_FEATURES)
-
-    @property
-    def tools(self) -> list[dict[str, Any]]:
-        """The tools that the dataset declares; ``say`` if it declares none."""
-        return [dict(tool) for tool in self.info.get("tools") or DEFAULT_TOOLS]
 
     @property
     def url_root(self) -> str:
@@ -306,7 +312,8 @@ class LeRobotDatasetMetadata:
 
     def __getstate__(self) -> dict[str, Any]:
         # Cached values are left out, so that a pickle stays small.
-        return {name: value for name, value in self.__dict__.items() if name not in _MADE}
+        kept = {name: value for name, value in self.__dict__.items() if name not in _MADE}
+        return {**kept, "writer": None}
 
     def __repr__(self) -> str:
         return (
@@ -329,7 +336,8 @@ def keep_episodes(
     if not kept:
         among = meta.total_episodes if episodes is None else len(episodes)
         raise UnsupportedArgumentError(
-            f"episode_filter keeps none of the {among} episodes: give one that keeps some."
+            f"The episode filter did not match any episode: there are {among}. Give an "
+            "episode_filter that keeps some."
         )
     return kept
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch.utils.data import IterableDataset, get_worker_info
 
-from roboreel.errors import UnsupportedArgumentError
+from roboreel.lerobot.arguments import check_repo_type
 from roboreel.lerobot.dataset import LeRobotDataset
 
 if TYPE_CHECKING:
@@ -57,10 +57,7 @@ class StreamingLeRobotDataset(IterableDataset):  # type: ignore[misc]  # torch i
     ) -> None:
         super().__init__()
         del streaming, max_num_shards
-        if repo_type != "dataset":
-            raise UnsupportedArgumentError(
-                f"repo_type={repo_type!r} would stream from the Hub: only 'dataset' is supported."
-            )
+        check_repo_type(repo_type)
         self._items = LeRobotDataset(repo_id, root, episodes, **arguments)
         self.repo_id, self.root, self.meta = repo_id, self._items.root, self._items.meta
         self.episodes = self._items.episodes

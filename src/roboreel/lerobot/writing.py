@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import FrameError, RecordingError, UnsupportedArgumentError
+from roboreel.errors import (
+    FolderTakenError,
+    FrameError,
+    RecordingError,
+    UnsupportedArgumentError,
+)
 from roboreel.format.features import feature_from_json
 from roboreel.format.hub import lerobot_home
 from roboreel.lerobot.encoders import choose_depth, encodings_of
+from roboreel.lerobot.frame_checks import check_frame
+from roboreel.record.checks import given_features
 from roboreel.record.recorder import create_dataset, resume_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from roboreel.format.limits import FileSizes
     from roboreel.record.options import RecordingKeywords
     from roboreel.record.recorder import Recorder
 
 __all__ = ["EpisodeWriter", "create_writer", "new_folder", "resume_writer"]
 
 
-def new_folder(repo_id: str, root: str | Path | None) -> str | Path:
-    """Return where a new dataset is made: the given folder, or one in LeRobot's home."""
-    return lerobot_home() / repo_id if root is None else root
+def new_folder(repo_id: str, root: str | Path | None) -> Path:
+    """Return where a new dataset is made: the given folder, or one in LeRobot's home.
+
+    Raises:
+        FolderTakenError: It exists, even if it is empty, as in LeRobot.
+    """
+    folder = lerobot_home() / repo_id if root is None else Path(root).expanduser()
+    if folder.exists():
+        raise FolderTakenError(
+            f"{str(folder)!r} already exists: choose a new folder, or add to a dataset with "
+            "LeRobotDataset.resume."
+        )
+    return folder
 
 
 def create_writer(
@@ -39,6 +57,7 @@ def create_writer(
     use_videos: bool,
     encoders: Mapping[str, Any],
     queue_images: int,
+    files: FileSizes,
 ) -> EpisodeWriter:
     """Return a writer into a new dataset.
 
@@ -62,7 +81,7 @@ def create_writer(
         fps=fps,
         features=declared,
         robot_type=robot_type,
-        **_options(declared, encoders, queue_images / fps),
+        **_options(declared, encoders, queue_images / fps, files),
     )
     return EpisodeWriter(recorder, fps)
 
@@ -81,9 +100,13 @@ def resume_writer(
 
 
 def _options(
-    features: Mapping[str, Feature], encoders: Mapping[str, Any], queue_s: float
+    features: Mapping[str, Feature],
+    encoders: Mapping[str, Any],
+    queue_s: float,
+    files: FileSizes | None = None,
 ) -> RecordingKeywords:
-    return {"encoding": encodings_of(features, **encoders), "queue_s": queue_s}
+    encodings = encodings_of(features, **encoders)
+    return {"encoding": encodings, "queue_s": queue_s, "files": files}
 
 
 class EpisodeWriter:
@@ -103,18 +126,17 @@ class EpisodeWriter:
         self, frame: Mapping[str, Any], task: str | None, timestamp: float | None
     ) -> None:
         """Add a frame; its task is in it, as since LeRobot 0.4, or beside it, as before."""
-        values = dict(frame)
+        values = {name: _without_torch(value) for name, value in frame.items()}
         spoken = values.pop("task", task)
         if task is not None and spoken != task:
             raise FrameError(f"The frame has the task {spoken!r}, and {task!r} is given beside it.")
-        if not isinstance(spoken, str):
-            raise FrameError("The frame has no task: give it as frame['task'], or as task='…'.")
         given = values.pop("timestamp", timestamp)
         if given is not None:
             self._check_time(float(np.asarray(given).item()))
         features = self.recorder.features
+        check_frame(given_features(features), values, spoken)
         self.recorder.add_frame(
-            {name: _as_array(value, features.get(name)) for name, value in values.items()},
+            {name: _as_array(value, features[name]) for name, value in values.items()},
             task=spoken,
         )
 
@@ -142,11 +164,13 @@ class EpisodeWriter:
             )
 
 
-def _as_array(value: Any, feature: Feature | None) -> Any:  # noqa: ANN401
-    """Return a value as the recorder takes it: tensors as arrays, images as bytes ``(H, W, C)``."""
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
-    if feature is None or not feature.is_camera:
+def _without_torch(value: Any) -> Any:  # noqa: ANN401
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value
+
+
+def _as_array(value: Any, feature: Feature) -> Any:  # noqa: ANN401
+    """Return a value as the recorder takes it: images as bytes ``(H, W, C)``."""
+    if not feature.is_camera:
         return value
     image = np.asarray(value)
     height, width, channels = feature.shape

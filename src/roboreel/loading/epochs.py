@@ -2,65 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
 
-from roboreel.errors import DatasetError, SampleError
+from roboreel.loading.batches import BatchReader, Loaded, Step
 from roboreel.loading.prefetch import Prefetcher
-from roboreel.loading.skipping import Skipped, find_failing
-from roboreel.loading.transforming import Transform, sample_seeds
-from roboreel.numbers import check_at_least
+from roboreel.loading.skipping import Skipped
 from roboreel.order.order import LocalOrder, Weighted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from roboreel.loading.ahead import ReadAhead
+    from roboreel.loading.batches import SampleReader
     from roboreel.loading.skipping import Skip
     from roboreel.order.order import Order
     from roboreel.order.split import Split
 
-__all__ = ["Epochs", "ReadAhead", "SampleReader"]
+__all__ = ["Epochs"]
 
-
-@dataclass(frozen=True, slots=True)
-class ReadAhead:
-    """How far ahead of the training loop batches are read."""
-
-    threads: int = 2
-    """Batches that are read side by side."""
-    prefetch: int = 4
-    """Batches that are begun or ready, ahead of the one in use."""
-
-    def __post_init__(self) -> None:
-        check_at_least(1, threads=self.threads, prefetch=self.prefetch)
-
-
-class SampleReader(Protocol):
-    """The samples of a training run, by number."""
-
-    @property
-    def has_images(self) -> bool:
-        """Whether any feature that is read is a camera."""
-
-    @property
-    def transform(self) -> Callable[..., Any] | None:
-        """What is done with every single sample."""
-
-    def read(self, samples: NDArray[np.int64], seeds: NDArray[np.uint64], /) -> dict[str, Any]:
-        """Return a batch: arrays, tensors or lists, each ``(B, …)``.
-
-        The transform of each sample draws from a generator that is made from its seed.
-        """
-
-    def make_generator(self, seed: int, /) -> Any:  # noqa: ANN401  # NumPy's, or a framework's
-        """Return the generator that a transform is called with."""
+_STEPS = 16
 
 
 class Epochs:
@@ -73,7 +39,7 @@ class Epochs:
             process group of a training run may come up after the loader was made.
         seed: The seed of the order and of the transforms' generators, kept in the state.
         ahead: How far to read ahead.
-        transform: Called with each batch, in a thread; with a generator too, if it takes one.
+        transform: Called with each batch, in a thread or worker; with a generator too, if it takes one.
         skip: How many samples that cannot be read are left out; None raises their errors.
     """
 
@@ -95,13 +61,11 @@ class Epochs:
         self.transform = transform
         self.skip = skip
         self._split = split
-        self._transform = (
-            None if transform is None else Transform(transform, samples.make_generator)
-        )
+        self._reader = BatchReader(samples, seed, transform, leaves_out=skip is not None)
         self._skipped = Skipped()
         self._epoch = 0
         self._consumed = 0
-        self._running: Prefetcher[list[_Step], list[_Loaded]] | None = None
+        self._running: Prefetcher[list[Step], list[Loaded]] | None = None
 
     @property
     def split(self) -> Split:
@@ -192,13 +156,28 @@ class Epochs:
             return self._epoch + 1, 0
         return self._epoch, self._consumed
 
-    def _start(self, split: Split) -> Prefetcher[list[_Step], list[_Loaded]]:
-        together = max(1, self.ahead.prefetch // 2) if self._reads_several() else 1
+    def _start(self, split: Split) -> Prefetcher[list[Step], list[Loaded]]:
+        ahead = self.ahead
+        together = ahead.together() if self._reads_several() else 1
+        groups = _grouped(self._steps(split), together)
+        depth = max(1, ahead.depth // together)
+        if not ahead.workers:
+            return Prefetcher(
+                lambda steps: [self._finished(loaded) for loaded in self._reader.load(steps)],
+                groups,
+                threads=ahead.lanes,
+                ahead=depth,
+            )
+        # Imported here: whoever reads by threads needs no multiprocessing.
+        from roboreel.loading.workers.pool import WorkerPool
+
+        pool = WorkerPool(self._reader, ahead.workers)
         return Prefetcher(
-            self._load,
-            _grouped(self._steps(split), together),
-            threads=self.ahead.threads,
-            ahead=self.ahead.prefetch // together,
+            lambda steps: [self._finished(loaded) for loaded in pool.load(steps)],
+            groups,
+            threads=ahead.lanes,
+            ahead=depth,
+            readers=pool,
         )
 
     def _reads_several(self) -> bool:
@@ -215,70 +194,26 @@ class Epochs:
             self._running.close()
             self._running = None
 
-    def _steps(self, split: Split) -> Iterator[_Step]:
+    def _steps(self, split: Split) -> Iterator[Step]:
         epoch, consumed = self._epoch, self._consumed
-        for batch in range(split.num_batches(consumed)):
-            positions = split.positions(batch, consumed)
-            if len(positions):
-                samples = self.order.samples(epoch, positions)
-                yield _Step(samples, epoch, positions, split.span(batch, consumed)[1])
+        count = split.num_batches(consumed)
+        # Many at a time: the order of one batch costs as much as that of sixteen.
+        for first in range(0, count, _STEPS):
+            batches = range(first, min(first + _STEPS, count))
+            positions = [split.positions(batch, consumed) for batch in batches]
+            bounds = np.cumsum([len(some) for some in positions])
+            samples = np.split(self.order.samples(epoch, np.concatenate(positions)), bounds[:-1])
+            for batch, where, which in zip(batches, positions, samples, strict=True):
+                if len(where):
+                    yield Step(which, epoch, where, split.span(batch, consumed)[1])
 
-    def _load(self, steps: list[_Step]) -> list[_Loaded]:
-        """Return the batches of some steps; where one failed, its error takes its place."""
+    def _finished(self, loaded: Loaded) -> Loaded:
         try:
-            whole = self._read(steps)
+            return loaded if loaded.error else replace(loaded, batch=self._finish(loaded.batch))
         except Exception as error:  # noqa: BLE001  # raised in the loop, in its place
-            if len(steps) == 1:
-                return [self._load_without_failing(steps[0], error)]
-            # One by one, so that the error comes in the place of its own batch.
-            return [batch for step in steps for batch in self._load([step])]
-        bounds = np.cumsum([0, *(len(step.samples) for step in steps)]).tolist()
-        parts = [
-            {name: values[start:stop] for name, values in whole.items()}
-            for start, stop in pairwise(bounds)
-        ]
-        return [self._finished(step, part) for step, part in zip(steps, parts, strict=True)]
+            return Loaded(error=error)
 
-    def _read(self, steps: list[_Step]) -> dict[str, Any]:
-        samples = np.concatenate([step.samples for step in steps])
-        seeds = [sample_seeds(self.seed, step.epoch, step.positions) for step in steps]
-        return self.samples.read(samples, np.concatenate(seeds))
-
-    def _load_without_failing(self, step: _Step, error: Exception) -> _Loaded:
-        """Return a batch without the samples that cannot be read, or the error if all cannot."""
-        if self.skip is None or not isinstance(error, DatasetError):
-            return _Loaded(error=error)
-        places = np.arange(len(step.samples))
-        failing = find_failing(lambda some: self._read([step.only(some)]), places)
-        kept = step.only(np.setdiff1d(places, list(failing)))
-        if not len(kept.samples):
-            return _Loaded(error=error)
-        try:
-            loaded = self._finished(kept, self._read([kept]))
-        except DatasetError as again:
-            return _Loaded(error=again)
-        skipped = {int(step.samples[place]): cause for place, cause in failing.items()}
-        return replace(loaded, skipped=skipped)
-
-    def _finished(self, step: _Step, batch: dict[str, Any]) -> _Loaded:
-        try:
-            return _Loaded(self._finish(self._transformed(step, batch)))
-        except Exception as error:  # noqa: BLE001  # raised in the loop, in its place
-            return _Loaded(error=error)
-
-    def _transformed(self, step: _Step, batch: dict[str, Any]) -> Any:  # noqa: ANN401
-        if self._transform is None:
-            return batch
-        seed = sample_seeds(self.seed, step.epoch, step.positions[:1], of_batch=True)
-        try:
-            return self._transform(batch, int(seed[0]))
-        except Exception as error:
-            numbers = ", ".join(map(str, step.samples.tolist()))
-            raise SampleError(
-                f"The transform of a batch failed with {error!r}. Its samples: {numbers}."
-            ) from error
-
-    def _handed_out(self, loaded: _Loaded) -> Any:  # noqa: ANN401  # what the transform returned
+    def _handed_out(self, loaded: Loaded) -> Any:  # noqa: ANN401  # what the transform returned
         if self.skip is not None:
             self._skipped.add(loaded.skipped, self.skip.limit)
         if loaded.error is not None:
@@ -286,40 +221,14 @@ class Epochs:
         return loaded.batch
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Step:
-    """One batch to load."""
-
-    samples: NDArray[np.int64]
-    epoch: int
-    positions: NDArray[np.int64]
-    """Where the samples stand in the epoch, ``(B,)``."""
-    consumed: int
-    """Positions of the epoch that all ranks have taken after it."""
-
-    def only(self, places: NDArray[np.int64]) -> _Step:
-        """Return the step with some of its samples."""
-        return replace(self, samples=self.samples[places], positions=self.positions[places])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Loaded:
-    """A batch, or the error that takes its place."""
-
-    batch: Any = None
-    error: Exception | None = None
-    skipped: Mapping[int, DatasetError] = field(default_factory=dict)
-    """Samples that were left out."""
-
-
 def _one_by_one(
-    running: Prefetcher[list[_Step], list[_Loaded]],
-) -> Iterator[tuple[_Step, _Loaded]]:
+    running: Prefetcher[list[Step], list[Loaded]],
+) -> Iterator[tuple[Step, Loaded]]:
     for steps, batches in running:
         yield from zip(steps, batches, strict=True)
 
 
-def _grouped(steps: Iterator[_Step], count: int) -> Iterator[list[_Step]]:
+def _grouped(steps: Iterator[Step], count: int) -> Iterator[list[Step]]:
     while group := list(islice(steps, count)):
         yield group
 

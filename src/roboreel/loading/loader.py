@@ -1,10 +1,11 @@
-"""Batches of NumPy arrays, read ahead by threads of this process."""
+"""Batches of NumPy arrays, read ahead by threads of this process or by worker processes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
-from roboreel.loading.epochs import Epochs, ReadAhead
+from roboreel.loading.ahead import ReadAhead, choose_workers
+from roboreel.loading.epochs import Epochs
 from roboreel.loading.ranks import check_share, launched_share
 from roboreel.loading.samples import Samples
 from roboreel.loading.sampling import make_order
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from roboreel.loading.ahead import Workers
     from roboreel.loading.sampling import Shuffle, Weights
     from roboreel.loading.skipping import OnError
     from roboreel.loading.source import HasSource, Source
@@ -28,6 +30,7 @@ class LoaderOptions(TypedDict, total=False):
 
     threads: int
     prefetch: int
+    workers: Workers
     rank: int
     world_size: int
     on_error: OnError
@@ -38,8 +41,8 @@ class Loader(Epochs):
 
     ``for batch in loader`` runs to the end of the epoch; the loader is then at the beginning of
     the next one. After a ``break`` or an error, it goes on behind the last batch that was handed
-    out. Threads of this process read ahead, since decoding releases the interpreter's lock; they
-    have ended when the loop is left.
+    out. Threads of this process read ahead, since decoding releases the interpreter's lock, or
+    with ``workers`` processes do; they have ended when the loop is left.
 
     A batch is a dict of arrays ``(B, …)`` and lists of texts, and belongs to the caller.
 
@@ -56,13 +59,20 @@ class Loader(Epochs):
             earlier.
         weights: Shares of episodes by number, of tasks by text, or one for each episode. Samples
             are then drawn with replacement; needs a uniform shuffle.
-        transform: Called with each batch, in a thread. If it has a second argument, that is a
+        transform: Called with each batch, in a thread, or in a worker. If it has a second argument, that is a
             random generator that follows from the seed, the epoch and the position, so that it
-            draws the same after resuming, with any number of threads.
+            draws the same after resuming, with any number of threads or workers.
         **options: ``threads`` (default 2): batches that are read side by side. The images of each
             are decoded by the dataset's own ``decode_threads``.
 
-            ``prefetch`` (default 4): batches that are begun or ready, ahead of the one in use.
+            ``workers`` (default 0): processes that read whole batches into shared memory, which
+            this process hands out without copying. They are started by ``spawn`` when the loop
+            begins, share out the cores and the memory budget, and call the transforms, which must
+            be picklable. ``"auto"`` takes one for every four cores of this rank if there are eight
+            or more and images or transforms, otherwise none. See docs/training.md for when to use
+            them.
+
+            ``prefetch`` (default 4, or 2 per worker): batches that are begun or ready, ahead of the one in use.
             Memory holds that many batches and one more. With a local shuffle, half of them are
             read at a time, so that an image that several of them need is decoded once: the more,
             the less decoding. Batches without images and transforms are read that way too, since
@@ -108,13 +118,15 @@ class Loader(Epochs):
         given = check_share(options.get("rank"), options.get("world_size"))
         rank, world_size = given or (0, 1)
         whole = Split(order.num_samples, batch_size, rank, world_size, drop_last)
-        pace = {name: options[name] for name in ("threads", "prefetch") if name in options}
+        costly = samples.has_images or bool(transform or samples.transform)
+        threads = options.get("threads")
+        workers = choose_workers(options.get("workers", 0), is_costly=costly, threads=threads)
         super().__init__(
             samples,
             order,
             (lambda: whole) if given else (lambda: whole.of(*self._find_share())),
             seed=seed,
-            ahead=ReadAhead(**pace),
+            ahead=ReadAhead(threads, options.get("prefetch"), workers),
             transform=transform,
             skip=skip_of(options.get("on_error", "raise")),
         )

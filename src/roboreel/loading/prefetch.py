@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from roboreel.threads import Job, ThreadPool
 
@@ -16,6 +16,16 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+class Readers(Protocol):
+    """What the work is done with, and is ended after it."""
+
+    def stop(self) -> None:
+        """Wait no longer than needed for work that is being done."""
+
+    def close(self) -> None:
+        """End; no work is being done any more."""
+
+
 class Prefetcher(Generic[Task, Result]):
     """Does tasks ahead of time; at most ``ahead`` of them are begun and not yet taken.
 
@@ -24,14 +34,22 @@ class Prefetcher(Generic[Task, Result]):
         tasks: The tasks; the next one is drawn when a result is taken.
         threads: How many tasks run side by side.
         ahead: How many tasks may be running or finished, and not yet taken.
+        readers: What the work is done with; closed at the end.
     """
 
     def __init__(
-        self, work: Callable[[Task], Result], tasks: Iterator[Task], *, threads: int, ahead: int
+        self,
+        work: Callable[[Task], Result],
+        tasks: Iterator[Task],
+        *,
+        threads: int,
+        ahead: int,
+        readers: Readers | None = None,
     ) -> None:
         self._work = work
         self._tasks = tasks
         self._ahead = ahead
+        self._readers = readers
         self._begun: deque[tuple[Task, Job[Result]]] = deque()
         self._pool = ThreadPool(threads, "roboreel-loader")
 
@@ -56,7 +74,11 @@ class Prefetcher(Generic[Task, Result]):
     def close(self) -> None:
         """Drop what is not begun, and wait for what is; no thread is left afterwards."""
         self._begun.clear()
+        if self._readers is not None:
+            self._readers.stop()
         self._pool.close()
+        if self._readers is not None:
+            self._readers.close()
 
     def _begin(self, ahead: int) -> None:
         while len(self._begun) < ahead:

@@ -134,6 +134,14 @@ class Samples:
             for number, single, seed in zip(samples.tolist(), singles, seeds.tolist(), strict=True)
         ]
 
+    @property
+    def reducers(self) -> Mapping[type[Any], Callable[[Any], Any]]:
+        """How values of a framework are pickled, on their way from a worker process."""
+        return {}
+
+    def enter_worker(self) -> None:
+        """Prepare a process that does nothing but read these samples."""
+
     def _random_seeds(self, count: int) -> NDArray[np.uint64]:
         return np.random.default_rng().integers(2**63, size=count, dtype=np.uint64)
 

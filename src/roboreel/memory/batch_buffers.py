@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import DTypeLike, NDArray
 
     from roboreel.memory.budget import Budget
 
-__all__ = ["BatchBuffers"]
+__all__ = ["BatchBuffers", "make_blocks_by"]
 
 # Smaller arrays come from the allocator's heap, which stays mapped.
 _LEAST_BYTES = 2**20
+# Images are converted straight into memory that starts at a multiple of this.
+_ALIGNMENT = 64
 # Blocks of one size that are kept for reuse.
 _MOST_WAITING = 8
 
@@ -41,7 +45,7 @@ class BatchBuffers:
             return np.empty(shape, dtype)
         block = self._waiting(size_bytes)
         if block is None:
-            block = np.empty(size_bytes, np.uint8)
+            block = _make_block(size_bytes)
         # One object per use: views and tensors keep it alive, and its end returns the block.
         lease = (ctypes.c_char * size_bytes).from_buffer(block.data)
         weakref.finalize(lease, self._give_back, block).atexit = False
@@ -57,6 +61,21 @@ class BatchBuffers:
         key = next((key for key in _keys(block.nbytes) if self._budget.get(key) is None), None)
         if key is not None:
             self._budget.put(key, block, block.nbytes, owner="batch buffers")
+
+
+def make_blocks_by(make: Callable[[int], NDArray[np.uint8]]) -> None:
+    """Have new blocks of this process made by a function; worker processes share theirs."""
+    global _make_block  # a fact about the process
+    _make_block = make
+
+
+def _plain_block(size_bytes: int) -> NDArray[np.uint8]:
+    block = np.empty(size_bytes + _ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % _ALIGNMENT
+    return block[start : start + size_bytes]
+
+
+_make_block: Callable[[int], NDArray[np.uint8]] = _plain_block
 
 
 def _keys(size_bytes: int) -> list[tuple[str, int, int]]:

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 from roboreel.errors import RecordingError, TooSlowError
-from roboreel.image import encode_png
+from roboreel.image import encode_depth, encode_png
 from roboreel.record.journal import RecordFile
 from roboreel.record.totals import ImageSampler
 from roboreel.video.encode import VideoWriter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.schema import Feature
+    from roboreel.schema import Depth, Feature
     from roboreel.video.encode import Encoding
 
 __all__ = ["Camera", "Cameras", "ImageFile", "PictureFile", "VideoFile"]
@@ -67,16 +67,20 @@ class VideoFile:
 
 
 class PictureFile:
-    """Images as PNG, one record each."""
+    """Images one record each: PNG, and TIFF for depth in metres."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, depth: Depth | None = None) -> None:
         self.path = path
         self._file = RecordFile(path)
+        self._depth = depth
         self._count = 0
 
     def write(self, image: NDArray[Any]) -> None:
         """Compress the next image."""
-        self._file.append(encode_png(image))
+        encoded = (
+            encode_png(image) if self._depth is None else encode_depth(image, self._depth.unit)
+        )
+        self._file.append(encoded)
         self._count += 1
 
     def finish(self) -> int:

@@ -141,8 +141,6 @@ def _check_feature(name: str, feature: Feature) -> None:
         raise MetadataError(f"A feature cannot be called {name!r}: choose another name.")
     if feature.kind == "language":
         raise MetadataError(f"Feature {name!r} is language, which is not recorded yet.")
-    if feature.dtype == "image" and feature.depth is not None:
-        raise MetadataError(f"Depth camera {name!r} is recorded as video: use store='video'.")
     if feature.dtype == "video" and feature.depth is None and feature.shape[-1] != 3:
         raise MetadataError(
             f"Video of {name!r} has three colours, not the {feature.shape[-1]} of shape "

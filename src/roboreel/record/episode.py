@@ -245,7 +245,7 @@ class OpenEpisode:
         file: ImageFile = (
             VideoFile(path, feature.shape, settings.fps, settings.encodings[name])
             if feature.dtype == "video"
-            else PictureFile(path)
+            else PictureFile(path, feature.depth)
         )
         return Camera(
             name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.commit import Workshop, has_commit
-from roboreel.errors import DatasetError, RecordingError
+from roboreel.errors import DatasetError, FolderTakenError
 from roboreel.format import read_manifest
 from roboreel.format.paths import METADATA_FOLDER, info_path
 from roboreel.record.episode import ROWS, open_folder
@@ -21,7 +21,7 @@ def check_free(root: Path) -> None:
     """Raise if a dataset cannot be made at a path, because something is there.
 
     Raises:
-        RecordingError: It is a file, or a folder in which there is anything but the beginnings of a
+        FolderTakenError: It is a file, or a folder in which there is anything but the beginnings of a
             dataset.
     """
     if not root.exists():
@@ -32,7 +32,7 @@ def check_free(root: Path) -> None:
         or any(entry.name not in ours for entry in root.iterdir())
         or not _is_blank(root)
     ):
-        raise RecordingError(
+        raise FolderTakenError(
             f"{str(root)!r} already exists: choose a new folder, or add to a dataset with "
             f"resume_dataset({str(root)!r})."
         )
@@ -42,11 +42,11 @@ def check_absent(root: Path) -> None:
     """Raise if a whole dataset cannot be moved to a path, because something is there.
 
     Raises:
-        RecordingError: It is a file, or a folder that is not empty.
+        FolderTakenError: It is a file, or a folder that is not empty.
     """
     check_free(root)
     if root.exists() and any(root.iterdir()):
-        raise RecordingError(
+        raise FolderTakenError(
             f"{str(root)!r} holds a dataset in which nothing was recorded: remove the folder, or "
             "choose a new one."
         )

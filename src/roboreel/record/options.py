@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import TypedDict
 
+    from roboreel.format.limits import FileSizes
     from roboreel.video.encoding import Encoding
 
     Encodings = Encoding | Mapping[str, Encoding]
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         queue_s: float
         max_wait_s: float
         compact_on_close: bool
+        files: FileSizes | None
 
 
 __all__ = ["CameraKind", "RecordingOptions", "choose_options"]
@@ -56,6 +58,8 @@ class RecordingOptions:
     """How long `Recorder.add_frame` waits while a queue is full before it raises."""
     compact_on_close: bool = True
     """Whether `Recorder.close` joins small files."""
+    files: FileSizes | None = None
+    """How large the files become when they are joined; None keeps what the dataset says."""
 
     def __post_init__(self) -> None:
         for name in ("queue_s", "max_wait_s"):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.errors import DatasetError, FrameError, RecordingError
@@ -11,7 +12,10 @@ from roboreel.format import read_manifest
 from roboreel.format.append_v3 import start_dataset
 from roboreel.format.episode_metadata import check_metadata
 from roboreel.format.hub import writable_folder
+from roboreel.format.info import write_info
 from roboreel.format.ledger import Ledger, empty_manifest
+from roboreel.format.limits import FileSizes, with_file_sizes
+from roboreel.format.paths import INFO_PATH
 from roboreel.record.checks import Door
 from roboreel.record.compact import compact
 from roboreel.record.declare import (
@@ -68,7 +72,7 @@ def create_dataset(
             features say when not given.
         options: How to record.
         **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
-            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``.
+            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``, ``files``.
 
     Raises:
         RecordingError: The path already exists, or an option is out of range.
@@ -86,6 +90,7 @@ def create_dataset(
     settings = Settings(declared, fps, encodings, chosen)
     door = Door(declared, chosen.nan_allowed)
     manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
+    manifest = with_file_sizes(manifest, chosen.files or FileSizes())
     workshop = Workshop(root)
     lock = lock_folder(workshop)
     try:
@@ -122,7 +127,7 @@ def resume_dataset(
             `RecordingError` says how many frames it has, and it stays as it is.
         options: How to record.
         **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
-            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``.
+            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``, ``files``.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
@@ -146,7 +151,10 @@ def resume_dataset(
         encodings = choose_encodings(manifest.features, chosen.encoding)
         settings = Settings(manifest.features, manifest.fps, encodings, chosen)
         door = Door(manifest.features, chosen.nan_allowed)
-        return Recorder(manifest, Totals.restore(manifest), settings, door, lock)
+        recorder = Recorder(manifest, Totals.restore(manifest), settings, door, lock)
+        if chosen.files is not None:
+            recorder.amend(files=chosen.files)
+        return recorder
     except BaseException:
         lock.release()
         raise
@@ -254,6 +262,29 @@ class Recorder:
         self._failed = False
         self._remember(numbers=False)
         return self.num_episodes - 1
+
+    def amend(
+        self, *, files: FileSizes | None = None, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Change what info.json says of the dataset, its episodes apart.
+
+        Args:
+            files: How large the files become when they are joined.
+            extra: Values by further keys of info.json; None removes a key.
+
+        Raises:
+            RecordingError: The recorder is closed, or has failed.
+        """
+        self._check_usable()
+        ledger = self._ledger
+        about = with_file_sizes(ledger.about, files or FileSizes())
+        kept = {**about.extra, **(extra or {})}
+        about = replace(about, extra={key: v for key, v in kept.items() if v is not None})
+        commit = Commit(Workshop(self.path))
+        counts = (ledger.num_episodes, ledger.num_rows)
+        write_info(commit.add(INFO_PATH), about, counts=counts, sync=False)
+        commit.run()
+        self._ledger = replace(ledger, about=about)
 
     def discard_episode(self) -> None:
         """Drop the open episode, if there is one."""

@@ -58,6 +58,7 @@ class ImageSampler:
         self.gathered = new_accumulator(feature)
         self._every = every
         self._step = max(1, min(feature.shape[:2]) // _SAMPLED_SIDE)
+        self._per_metre = _per_metre(feature)
         self._seen = 0
 
     def take(self, image: NDArray[Any]) -> None:
@@ -70,7 +71,14 @@ class ImageSampler:
             self.gathered.update(np.ascontiguousarray(np.moveaxis(thin, -1, 0))[None])
         elif self.gathered is not None:
             metres = thin.astype(np.float64) * (1.0 if thin.dtype.kind == "f" else 1e-3)
-            self.gathered.update(metres.reshape(-1, 1, 1, 1))
+            self.gathered.update((metres * self._per_metre).reshape(-1, 1, 1, 1))
+
+
+def _per_metre(feature: Feature) -> float:
+    """Return what a metre is in the statistics: those of pictures have the unit of the pictures."""
+    if feature.dtype == "video" or feature.depth is None:
+        return 1.0
+    return 1000.0 if feature.depth.unit == "mm" else 1.0
 
 
 class Totals:

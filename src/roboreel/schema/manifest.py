@@ -37,6 +37,8 @@ class Manifest:
     splits: Mapping[str, str] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further keys of info.json, kept as they were found."""
+    files_per_chunk: int = 1000
+    """How many files a folder takes; before v3.0, how many episodes."""
     problems: tuple[Finding, ...] = ()
     """Inconsistencies in the metadata."""
 

@@ -144,12 +144,12 @@ class BatchTable:
         """Return columns of the rows ``[start, stop)``; the caller has checked that they exist."""
         return self._collect(self._consecutive(start, stop), stop - start, names)
 
-    def arrow(self, rows: NDArray[np.int64], names: Items[str]) -> list[pa.Array]:
+    def arrow(self, rows: NDArray[np.int64] | range, names: Items[str]) -> list[pa.Array]:
         """Return Arrow columns of some rows, in their order, in the types of their features.
 
         Rows that follow one another inside a batch are not copied.
         """
-        if is_run(rows):
+        if isinstance(rows, range) or is_run(rows):
             parts, back = self._consecutive(int(rows[0]), int(rows[-1]) + 1), None
         else:
             parts = self._scattered(rows)

@@ -82,9 +82,11 @@ class Columns:
             return self._renamed(self.table.span(start, stop, stored), names)
         return self._renamed(self.table.gather(self.rows[start:stop], stored), names)
 
-    def arrow(self, rows: NDArray[np.int64], names: Items[str]) -> list[pa.Array]:
+    def arrow(self, rows: NDArray[np.int64] | range, names: Items[str]) -> list[pa.Array]:
         """Return Arrow columns of some rows, in their order."""
-        at = rows if self.rows is None else self.rows[rows]
+        if self.rows is None:
+            return self.table.arrow(rows, self._stored(names))
+        at = self.rows[slice(rows.start, rows.stop) if isinstance(rows, range) else rows]
         return self.table.arrow(at, self._stored(names))
 
     def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

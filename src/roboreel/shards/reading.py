@@ -126,13 +126,14 @@ class StoreReader:
         return (batch for table in taken for batch in table.to_batches())
 
     def take_table(
-        self, rows: ArrayLike, *, features: str | Iterable[str] | None = None
+        self, rows: ArrayLike | slice, *, features: str | Iterable[str] | None = None
     ) -> pa.Table:
         """Return rows as an Arrow table, in the order of ``rows``; see `take`.
 
-        Rows that follow one another in a file are not copied.
+        Rows that follow one another in a file are not copied. A slice, or a range of step 1, takes
+        the same time for any number of rows. A slice may reach past the end, like that of a list.
         """
-        wanted, names = self._checked_rows(rows), self._checked_names(features)
+        wanted, names = self._checked_run(rows), self._checked_names(features)
         found: dict[str, pa.Array] = {}
         for part, own in self._parts(names):
             found |= zip(own, part.arrow(wanted, own), strict=True)
@@ -295,6 +296,16 @@ class StoreReader:
 
     def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
         return inside(whole_numbers(rows, "row"), self._length, "row", where=f", in {self._place}")
+
+    def _checked_run(self, rows: ArrayLike | slice) -> NDArray[np.int64] | range:
+        """Return checked rows; a range if one is given, or a slice, and it has no gaps."""
+        if isinstance(rows, slice):
+            rows = range(*rows.indices(self._length))
+        if isinstance(rows, range) and rows.step == 1 and 0 <= rows.start < rows.stop:
+            if rows.stop <= self._length:
+                return rows
+            rows = [rows[-1]]  # Refused below.
+        return self._checked_rows(rows)
 
     def _checked_names(self, features: str | Iterable[str] | None) -> Items[str]:
         if features is None:

@@ -17,11 +17,12 @@ from roboreel.spans.reading import SpanReader
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.bounded import BoundedFile
+from roboreel.storage.narrow import NarrowFooter, narrow_footer, parse_footer
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -50,8 +51,13 @@ _GROUP_ROWS = 1000
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[ParquetTable]:
+def open_parquet(path: Path, only: Callable[[str], bool] | None = None) -> Iterator[ParquetTable]:
     """Yield a Parquet file, open for reading whole columns.
+
+    Args:
+        path: The file.
+        only: Whether a column of this name may be read. Others may be missing from the table, which
+            makes files with thousands of row groups faster to open.
 
     Raises:
         MissingFileError: There is no such file.
@@ -59,12 +65,23 @@ def open_parquet(path: Path) -> Iterator[ParquetTable]:
     """
     with parquet_errors(path):
         source = arrow_file(path)
-        file = pq.ParquetFile(source)
-        bounded = BoundedFile(path, file, source)
+        footer = None if only is None else _narrowed(source, only)
+        metadata = None if footer is None else parse_footer(footer.data)
+        file = pq.ParquetFile(source, metadata=metadata)
+        bounded = BoundedFile(path, file, source, footer)
     try:
         yield ParquetTable(path, file, bounded)
     finally:
         file.close(force=True)
+
+
+def _narrowed(source: Any, only: Callable[[str], bool]) -> NarrowFooter | None:  # noqa: ANN401  # pyarrow is untyped
+    size = source.size()
+    tail = source.read_at(8, max(0, size - 8))
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] != b"PAR1" or length > size - 12:
+        return None
+    return narrow_footer(source.read_at(length, size - 8 - length), only, size)
 
 
 class ParquetTable:

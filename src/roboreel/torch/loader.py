@@ -1,4 +1,4 @@
-"""Batches of tensors, read ahead by threads of this process."""
+"""Batches of tensors, read ahead by threads of this process or by worker processes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Loader(numpy_loader.Loader):
 
     ``for batch in loader`` runs to the end of the epoch; the loader is then at the beginning of
     the next one. After a ``break`` or an error, it goes on behind the last batch that was handed
-    out. Threads of this process read ahead, since decoding releases the interpreter's lock; they
-    have ended when the loop is left.
+    out. Threads of this process read ahead, since decoding releases the interpreter's lock, or
+    with ``workers`` processes do; they have ended when the loop is left.
 
     A batch is a dict of tensors ``(B, …)`` and lists of texts, and belongs to the caller.
 
@@ -51,10 +51,10 @@ class Loader(numpy_loader.Loader):
             earlier.
         weights: Shares of episodes by number, of tasks by text, or one for each episode. Samples
             are then drawn with replacement; needs a uniform shuffle.
-        transform: Called with each batch, in a thread. If it has a second argument, that is a
+        transform: Called with each batch, in a thread, or in a worker. If it has a second argument, that is a
             `torch.Generator` that follows from the seed, the epoch and the position, so that it
-            draws the same after resuming, with any number of threads.
-        **options: ``threads``, ``prefetch`` and ``on_error`` as in `roboreel.loading.Loader`.
+            draws the same after resuming, with any number of threads or workers.
+        **options: ``threads``, ``workers``, ``prefetch`` and ``on_error`` as in `roboreel.loading.Loader`.
 
             ``rank`` and ``world_size``: this process's share of each step. By default those of
             torch's process group, or before there is one what a launcher has set as ``RANK`` and

@@ -12,7 +12,7 @@ from torch.utils.data import default_collate
 from roboreel.loading.samples import Sample, Samples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -53,6 +53,15 @@ class SampleDataset(Samples, TorchDataset):  # type: ignore[misc]  # torch is un
         """Return the generator that a transform is called with."""
         return make_generator(seed)
 
+    @property
+    def reducers(self) -> Mapping[type[Any], Callable[[Any], Any]]:
+        """How tensors are pickled, as the arrays that share their memory."""
+        return {torch.Tensor: _reduce}
+
+    def enter_worker(self) -> None:
+        """Leave the cores of a process that does nothing but read these samples to decoding."""
+        torch.set_num_threads(1)
+
     def _random_seeds(self, count: int) -> NDArray[np.uint64]:
         # In the workers of a DataLoader, torch has seeded its global generator differently.
         seeds: NDArray[np.int64] = torch.empty(count, dtype=torch.int64).random_().numpy()
@@ -89,3 +98,19 @@ def _as_tensor(values: Any) -> Any:  # noqa: ANN401  # an array or a list of tex
     if values.dtype == object:
         return values.tolist()
     return torch.from_numpy(values)
+
+
+def _reduce(tensor: torch.Tensor) -> Any:  # noqa: ANN401  # what pickle takes
+    """Return how a tensor is pickled: as an array, if that is all there is to it."""
+    is_plain = tensor.layout is torch.strided and tensor.device.type == "cpu"
+    if is_plain and not tensor.requires_grad and not tensor.is_conj() and not tensor.is_neg():
+        try:
+            return torch.from_numpy, (tensor.contiguous().numpy(),)
+        except TypeError:  # NumPy has no such dtype.
+            if tensor.dtype is torch.bfloat16:
+                return _bfloat16, (tensor.contiguous().view(torch.int16).numpy(),)
+    return tensor.__reduce_ex__(2)
+
+
+def _bfloat16(bits: NDArray[np.int16]) -> torch.Tensor:
+    return torch.from_numpy(bits).view(torch.bfloat16)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     TimesOf = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
-__all__ = ["Clip", "Run", "images_of", "plan_runs", "split_runs"]
+__all__ = ["Clip", "Run", "images_of", "plan_runs", "split_runs", "usual_step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ def images_of(
     ticks: NDArray[np.int64],
     time_base: Fraction,
     times_of: TimesOf | None = None,
+    step: float | None = None,
 ) -> NDArray[np.int64]:
     """Return which image of a file belongs to each frame of an episode.
 
@@ -91,6 +92,7 @@ def images_of(
         time_base: Seconds per tick.
         times_of: Returns when frames are, in seconds from the start of the episode; asked only if
             the clock decides. By default frames are ``1 / fps`` apart.
+        step: `usual_step` of ``ticks``, if it is known.
 
     Returns:
         Positions in ``ticks``, ``(N,)``.
@@ -105,11 +107,17 @@ def images_of(
             f"Frame {outside[0]} does not exist: the episode has {clip.length} frames."
         )
     rate = 1 / float(time_base)
-    located = _locate(clip, ticks, rate)
+    step = usual_step(ticks) if step is None else step
+    located = _locate(clip, ticks, rate, step)
     if located.stop - located.start == clip.length:
         return located.start + frames
     times_s = frames / clip.fps if times_of is None else times_of(frames)
-    return _images_by_clock(frames, times_s * rate, located, ticks, clip, rate)
+    return _images_by_clock(frames, times_s * rate, located, ticks, clip, rate, step)
+
+
+def usual_step(ticks: NDArray[np.int64]) -> float:
+    """Return the median of how far images are apart, in ticks; -1 if there are fewer than two."""
+    return float(np.median(np.diff(ticks))) if len(ticks) > 1 else -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +128,13 @@ class _Located:
     stop: int
 
 
-def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
+def _locate(clip: Clip, ticks: NDArray[np.int64], rate: float, step: float) -> _Located:
     if len(ticks) == 0:
         raise MissingImageError("The video has no images.")
     if math.isnan(clip.start_s):
         raise MissingImageError("The metadata does not say where in the video the episode starts.")
-    if clip.total is not None and _differs_in_rate(clip, ticks, rate):
-        return _locate_at_another_rate(clip, ticks, rate)
+    if clip.total is not None and _differs_in_rate(clip, step, rate):
+        return _locate_at_another_rate(clip, ticks, rate, step)
     return _locate_by_time(clip, ticks, rate)
 
 
@@ -149,26 +157,26 @@ def _locate_by_time(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Locat
     return _Located(*fitting.pop())
 
 
-def _differs_in_rate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> bool:
+def _differs_in_rate(clip: Clip, step: float, rate: float) -> bool:
     """Whether images follow one another much faster or slower than frames do."""
-    return not 0.8 < _frames_per_image(clip, ticks, rate) < 1.25
+    return not 0.8 < _frames_per_image(clip, step, rate) < 1.25
 
 
-def _frames_per_image(clip: Clip, ticks: NDArray[np.int64], rate: float) -> float:
-    if len(ticks) < 2:
-        return 1.0
-    return float(np.median(np.diff(ticks))) * clip.fps / rate
+def _frames_per_image(clip: Clip, step: float, rate: float) -> float:
+    return step * clip.fps / rate if step >= 0 else 1.0
 
 
-def _locate_at_another_rate(clip: Clip, ticks: NDArray[np.int64], rate: float) -> _Located:
+def _locate_at_another_rate(
+    clip: Clip, ticks: NDArray[np.int64], rate: float, step: float
+) -> _Located:
     assert clip.total is not None
     if clip.total == len(ticks):
         return _Located(clip.before, clip.before + clip.length)
-    step = _frames_per_image(clip, ticks, rate)
-    if abs(len(ticks) * step - clip.total) <= max(2.0, step):
+    each = _frames_per_image(clip, step, rate)
+    if abs(len(ticks) * each - clip.total) <= max(2.0, each):
         return _locate_by_time(clip, ticks, rate)
     raise MissingImageError(
-        f"The video has {clip.fps / step:.6g} images per second, and info.json says {clip.fps:g} "
+        f"The video has {clip.fps / each:.6g} images per second, and info.json says {clip.fps:g} "
         f"frames per second. It has {len(ticks)} images for {clip.total} frames, so that neither "
         "counting nor its clock tells which image belongs to a frame."
     )
@@ -220,6 +228,7 @@ def _images_by_clock(
     ticks: NDArray[np.int64],
     clip: Clip,
     rate: float,
+    step: float,
 ) -> NDArray[np.int64]:
     wanted = ticks[located.start] + moments
     images = _nearest(ticks, wanted)
@@ -229,15 +238,15 @@ def _images_by_clock(
         count = located.stop - located.start
         raise MissingImageError(
             f"No image for frame {int(frames[missing].min())}: the clip has {count} images, "
-            f"none of them at this frame's time{_describe_rates(clip, ticks, rate)}."
+            f"none of them at this frame's time{_describe_rates(clip, step, rate)}."
         )
     return images
 
 
-def _describe_rates(clip: Clip, ticks: NDArray[np.int64], rate: float) -> str:
-    if not _differs_in_rate(clip, ticks, rate):
+def _describe_rates(clip: Clip, step: float, rate: float) -> str:
+    if not _differs_in_rate(clip, step, rate):
         return ""
-    images = clip.fps / _frames_per_image(clip, ticks, rate)
+    images = clip.fps / _frames_per_image(clip, step, rate)
     return f"; the video has {images:.6g} images per second, info.json says {clip.fps:g}"
 
 

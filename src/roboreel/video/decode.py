@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import av
@@ -13,7 +15,7 @@ from roboreel.video.convert import Converter
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
@@ -27,10 +29,49 @@ _BASE_BYTES = 1_000_000
 _HELD_IMAGES = 10
 # How many keyframes to try before giving up on an image.
 _LOOK_BACK = 4
+# At most how many packets follow an image before decoders hand it out.
+_MOST_HELD_BACK = 17
+# Two threads that read in order may change places: these images before the last are kept.
+_KEPT_BEHIND = 4
+
+
+@dataclass(slots=True, eq=False)
+class _Position:
+    """Where a decoder stands: what it was fed since a keyframe, and what came out."""
+
+    serial: int
+    """Of the packet table."""
+    start: int
+    """The keyframe."""
+    next: int
+    """The packet to feed next."""
+    context: av.VideoCodecContext | None = None
+    """None until the first packet is fed."""
+    waiting: set[int] = field(default_factory=set)
+    """Packets that were fed and whose images have not come out."""
+    kept: dict[int, av.VideoFrame] = field(default_factory=dict)
+    """Images that came out, by packet, in order of time."""
+    ended: bool = False
+    """Whether the decoder was told that no packet follows."""
+
+    def leads_to(self, table: PacketTable, run: Run) -> bool:
+        """Return whether all wanted images of a run are kept or still come out."""
+        if (self.serial, self.start) != (table.serial, run.start):
+            return False
+        if self.ended:
+            return self.kept.keys() >= set(run.wanted)
+        return all(
+            number >= self.next or number in self.waiting or number in self.kept
+            for number in run.wanted
+        )
 
 
 class Decoder:
-    """Decodes files of one coding, one run after another. For one thread at a time."""
+    """Decodes files of one coding, one run after another. For one thread at a time.
+
+    It goes on where it stands if the next run lies ahead in the same GOP. What comes out is what a
+    decode from the keyframe returns, to the bit, since the decoder sees the same packets.
+    """
 
     def __init__(self, coding: Coding) -> None:
         self.coding = coding
@@ -38,57 +79,146 @@ class Decoder:
         self._contexts: dict[bool, av.VideoCodecContext] = {}
         self._is_disposable = disposable_test(coding)
         self._image_bytes = 0
+        self._position: _Position | None = None
 
     @property
     def nbytes(self) -> int:
         """Estimate of the memory that the decoder holds."""
-        return len(self._contexts) * (_BASE_BYTES + _HELD_IMAGES * self._image_bytes)
+        kept = 0 if self._position is None else len(self._position.kept)
+        in_contexts = len(self._contexts) * (_BASE_BYTES + _HELD_IMAGES * self._image_bytes)
+        return in_contexts + kept * self._image_bytes
 
     def decode(
-        self, reader: PacketReader, table: PacketTable, run: Run
+        self, reader: PacketReader, table: PacketTable, run: Run, *, keep_bytes: int = 0
     ) -> Iterator[tuple[int, av.VideoFrame]]:
         """Yield the number of each wanted packet of a run with its image, mostly in order of time.
 
         With gradual refresh, decoders hold back the images after a keyframe until the whole picture
         is right. Those are decoded again from an earlier keyframe, and come last.
 
+        Args:
+            reader: Reads the packets of the file.
+            table: They.
+            run: What to decode.
+            keep_bytes: If later runs are expected to go on in the same GOP, the most memory for
+                images that they may ask for again.
+
         Raises:
             CorruptFileError: The decoder reports damage, or returns no image for a packet.
         """
         missing = set(run.wanted)
-        for _ in range(_LOOK_BACK):
-            for image in self._images(reader, table, run):
-                number = image.pts
-                if number in missing:
-                    missing.remove(number)
-                    self._image_bytes = self._image_bytes or _image_bytes(image)
-                    yield number, image
-                    if not missing:
-                        return
+        if keep_bytes or (self._position is not None and self._position.leads_to(table, run)):
+            # Packets after the run may be damaged. Only a decode of the run itself says so rightly.
+            with suppress(CorruptFileError):
+                yield from self._go_on(reader, table, run, missing, keep_bytes)
+        if missing:
+            yield from self._decode_anew(reader, table, run, missing)
+
+    def _decode_anew(
+        self, reader: PacketReader, table: PacketTable, run: Run, missing: set[int]
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        for attempt in range(_LOOK_BACK):
+            position = self._position = _Position(table.serial, run.start, run.start)
+            yield from self._found(self._images(reader, table, run, position), missing)
+            if not missing:
+                self._note_start(table, run)
+                if attempt:  # What follows is decoded from its own keyframe.
+                    self._position = None
+                return
             if run.start == 0:
                 break
             start = int(np.flatnonzero(table.keyframe[: run.start])[-1])
             run = Run(start, max(missing) + 1, tuple(sorted(missing)))
         raise CorruptFileError(f"Packet {min(missing)} of the video decodes to no image.")
 
+    def _go_on(
+        self,
+        reader: PacketReader,
+        table: PacketTable,
+        run: Run,
+        missing: set[int],
+        keep_bytes: int,
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        position = self._position
+        if position is None or not position.leads_to(table, run):
+            position = self._position = _Position(table.serial, run.start, run.start)
+        kept = [position.kept[number] for number in run.wanted if number in position.kept]
+        yield from self._found(kept, missing)
+        if missing and not position.ended:
+            images = self._images(reader, table, run, position, keep_bytes)
+            yield from self._found(images, missing)
+        self._note_start(table, run)
+        self._drop_passed(table, run)
+
+    def _found(
+        self, images: Iterable[av.VideoFrame], missing: set[int]
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Yield the images that are missing, until none is."""
+        for image in images if missing else ():
+            number = image.pts
+            if number in missing:
+                missing.remove(number)
+                self._image_bytes = self._image_bytes or _image_bytes(image)
+                yield number, image
+                if not missing:
+                    return
+
     def _images(
-        self, reader: PacketReader, table: PacketTable, run: Run
+        self,
+        reader: PacketReader,
+        table: PacketTable,
+        run: Run,
+        position: _Position,
+        keep_bytes: int = 0,
     ) -> Iterator[av.VideoFrame]:
-        """Yield all images of a run. The pts of each is the number of its packet."""
+        """Yield all images up to the end of a run. The pts of each is the number of its packet."""
         wanted = frozenset(run.wanted)
-        context = None
-        for number, data in reader.read(run.start, run.stop):
-            if context is None:
-                context = self._fresh_context(strict=refreshes_all(data, self.coding))
-            elif self._is_disposable and number not in wanted and self._is_disposable(data):
+        skips = None if keep_bytes else self._is_disposable
+        for number, data in _packets_ahead(reader, table, run, position.next, bool(keep_bytes)):
+            position.next = number + 1
+            if position.context is None:
+                strict = refreshes_all(data, self.coding)
+                position.context = self._fresh_context(strict=strict)
+            elif skips and number not in wanted and skips(data):
                 continue
             if len(data):  # An empty packet would end the stream.
                 packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
                 packet.update(data)
                 packet.pts = number
-                yield from _feed(context, packet, number, table, run)
-        if context is not None:
-            yield from _feed(context, None, run.stop - 1, table, run)
+                position.waiting.add(number)
+                images = _feed(position.context, packet, number, table, run)
+                yield from self._came_out(images, position, keep_bytes)
+        if position.context is not None:
+            position.ended = True
+            images = _feed(position.context, None, run.stop - 1, table, run)
+            yield from self._came_out(images, position, keep_bytes)
+
+    def _came_out(
+        self, images: list[av.VideoFrame], position: _Position, keep_bytes: int
+    ) -> list[av.VideoFrame]:
+        for image in images:
+            if image.pts is not None:
+                position.waiting.discard(image.pts)
+                if keep_bytes:
+                    position.kept[image.pts] = image
+        most = keep_bytes // max(1, self._image_bytes)
+        while keep_bytes and len(position.kept) > max(1, most):
+            del position.kept[next(iter(position.kept))]
+        return images
+
+    def _note_start(self, table: PacketTable, run: Run) -> None:
+        """Note the keyframe of the last image: a run may go through several GOPs."""
+        assert self._position is not None
+        self._position.start = int(table.start[run.wanted[-1]])
+
+    def _drop_passed(self, table: PacketTable, run: Run) -> None:
+        """Drop images before the first one that was wanted, except for the last few of all."""
+        assert self._position is not None
+        kept = self._position.kept
+        oldest = min(table.pts[list(run.wanted)].tolist())
+        for number in list(kept)[:-_KEPT_BEHIND]:
+            if table.pts[number] < oldest:
+                del kept[number]
 
     def _fresh_context(self, *, strict: bool) -> av.VideoCodecContext:
         """Return a context that has seen no packet yet."""
@@ -98,6 +228,24 @@ class Decoder:
         else:
             context.flush_buffers()
         return context
+
+
+def _packets_ahead(
+    reader: PacketReader, table: PacketTable, run: Run, start: int, goes_on: bool
+) -> Iterator[tuple[int, memoryview]]:
+    """Yield the packets up to the end of a run; some of those after it too, if decoding goes on.
+
+    Decoders hold images back until they know that none is shown before them. The packets after a
+    run push them out, as far as they belong to the same GOP.
+    """
+    if start < run.stop:
+        yield from reader.read(start, run.stop)
+        start = run.stop
+    if goes_on:
+        following = table.keyframe[start : run.stop + _MOST_HELD_BACK]
+        limit = start + int(np.argmax(following)) if following.any() else start + len(following)
+        for first in range(start, limit, table.coding.reorder + 1):
+            yield from reader.read(first, min(limit, first + table.coding.reorder + 1))
 
 
 def decoder_bytes(coding: Coding) -> int:

@@ -108,6 +108,11 @@ class Encoding:
         """FFmpeg's name of the encoder."""
         return _ENCODERS[self.codec].name
 
+    @property
+    def is_lossless(self) -> bool:
+        """Whether distances are stored exactly, as they are unless ``crf`` is given."""
+        return self.depth is not None and self.crf is None
+
     def encoder_options(self) -> dict[str, str]:
         """Return the options for FFmpeg's encoder."""
         encoder = _ENCODERS[self.codec]
@@ -119,7 +124,7 @@ class Encoding:
             "preset": str(encoder.preset if self.preset is None else self.preset),
         }
         options |= {k: v.format(threads=self.threads) for k, v in encoder.options.items()}
-        if self.depth is not None and self.crf is None:
+        if self.is_lossless:
             options["x265-params"] += f":{_DEPTH_PARAMS}"
         return options | self._given_options(options)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+
+from roboreel.video.clip import usual_step
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -30,6 +33,7 @@ _MAX_REORDER = 16
 # How many keyframes to go back for one that is shown before the wanted image. If there is none,
 # decoding starts at the beginning of the file, which is always right.
 _MAX_LOOK_BACK = 16
+_serials = count()
 
 
 class Colour(NamedTuple):
@@ -111,8 +115,14 @@ class PacketTable:
     """Whether the file lists its packets after them, so that readers must first go to its end."""
     start: NDArray[np.int32] = field(init=False)
     """The keyframe at which to start decoding each packet, ``(P,)``: see `decoding_starts`."""
+    step: float = field(init=False)
+    """How far images are usually apart, in ticks: see `usual_step`."""
+    serial: int = field(init=False)
+    """Differs from that of every other table of the process; a file that changed has a new one."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "step", usual_step(self.ticks))
+        object.__setattr__(self, "serial", next(_serials))
         object.__setattr__(self, "start", decoding_starts(self.keyframe, self.pts))
 
     @property

@@ -107,7 +107,12 @@ def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
     """
     try:
         images = images_of(
-            request.frames, request.clip, table.ticks, table.time_base, request.times_of
+            request.frames,
+            request.clip,
+            table.ticks,
+            table.time_base,
+            request.times_of,
+            table.step,
         )
     except MissingImageError as error:
         raise MissingImageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from contextlib import contextmanager
 from itertools import chain
@@ -15,11 +14,12 @@ from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.decode import Decoder, decoder_bytes
+from roboreel.video.decode import decoder_bytes
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
 from roboreel.video.plan import ClipRequest, Job, Plan, packets_of, plan_batch
+from roboreel.video.standing import Decoders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,14 +30,15 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.schema import Depth
+    from roboreel.video.clip import Run
     from roboreel.video.packet_table import PacketTable
     from roboreel.video.packets import PacketReader
+    from roboreel.video.standing import Lease
 
 __all__ = ["ClipRequest", "VideoReader", "open_packets"]
 
 # A stream decodes this many packets at a time, which bounds how many images it may have to hold.
 _STREAM_PACKETS = 64
-_DECODERS = "decoders"
 
 
 class VideoReader:
@@ -55,6 +56,7 @@ class VideoReader:
         self.demuxed: set[Path] = set()
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
+        self._decoders = Decoders(budget)
         self._pool = ThreadPool(self.threads, "roboreel-decode")
 
     def plan(self, requests: Sequence[ClipRequest]) -> Plan:
@@ -87,13 +89,16 @@ class VideoReader:
             CorruptFileError: A file is damaged.
             UnsupportedVideoError: A file cannot be decoded.
         """
-        lanes = self._lanes(plan.jobs)
+        lanes, left = self._lanes(plan.jobs), deque(plan.jobs)
         if lanes == 1:
-            self._run_all(plan.jobs, out, layout, depth)
-        else:
-            submit, jobs = self._pool.submit, plan.jobs
-            each = [jobs[lane::lanes] for lane in range(lanes)]
-            wait_for_all([submit(self._run_all, some, out, layout, depth) for some in each])
+            self._run_all(left, out, layout, depth)
+            return
+        # Each thread takes jobs until none is left: fewer hand-overs than one for every job.
+        submit = self._pool.submit
+        try:
+            wait_for_all([submit(self._run_all, left, out, layout, depth) for _ in range(lanes)])
+        finally:
+            left.clear()  # After an interrupt, threads end with the job that they are at.
 
     def stream(
         self,
@@ -122,7 +127,8 @@ class VideoReader:
         runs = chain.from_iterable(split_runs(plan_runs(packets, table.start), _STREAM_PACKETS))
         wanted = deque(packets.tolist())
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
-        with self._opened(request.path, table) as (reader, decoder):
+        with self._opened(request.path, table, ()) as (reader, lease):
+            decoder = lease.decoder
             for run in runs:
                 for packet, image in decoder.decode(reader, table, run):
                     held[packet] = np.empty(shape, dtype)
@@ -159,46 +165,53 @@ class VideoReader:
             return 1
         largest = max(decoder_bytes(job.table.coding) for job in jobs)
         fitting = max(1, self._budget.limit_bytes // 2 // largest)
-        # As many as there are jobs, unless memory is short: the pool shares them out best.
-        return len(jobs) if fitting >= self.threads else min(fitting, len(jobs))
+        return min(len(jobs), self.threads, fitting)
 
     def _run_all(
-        self, jobs: Sequence[Job], out: NDArray[Any], layout: Layout, depth: Depth | None
+        self, left: deque[Job], out: NDArray[Any], layout: Layout, depth: Depth | None
     ) -> None:
-        for job in jobs:
-            self._run(job, out, layout, depth)
+        """Run jobs until none is left; other threads take from the same ones."""
+        try:
+            while (job := _next(left)) is not None:
+                self._run(job, out, layout, depth)
+        except BaseException:
+            left.clear()
+            raise
 
     def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
-        with self._opened(job.path, job.table) as (reader, decoder):
+        with self._opened(job.path, job.table, job.runs) as (reader, lease):
+            decoder, keep = lease.decoder, lease.keep_bytes
             for run in job.runs:
-                for packet, image in decoder.decode(reader, job.table, run):
+                for packet, image in decoder.decode(reader, job.table, run, keep_bytes=keep):
                     first, *others = job.slots[packet]
                     decoder.converter.write(image, out[first], layout, depth)
                     for other in others:
                         out[other] = out[first]
 
     @contextmanager
-    def _opened(self, path: Path, table: PacketTable) -> Iterator[tuple[PacketReader, Decoder]]:
+    def _opened(
+        self, path: Path, table: PacketTable, runs: Sequence[Run]
+    ) -> Iterator[tuple[PacketReader, Lease]]:
         """Lend a file's packets and a decoder for them to this thread; errors name the file."""
-        key = ("decoder", threading.get_ident(), table.coding)
-        decoder: Decoder = self._budget.take(key) or Decoder(table.coding)
         try:
-            with (
-                self._budget.lent(decoder_bytes(table.coding), owner=_DECODERS),
-                open_packets(path, table) as reader,
-            ):
-                yield reader, decoder
+            with self._decoders.lend(table, runs) as lease, open_packets(path, table) as reader:
+                yield reader, lease
         except (CorruptFileError, UnsupportedVideoError) as error:
             if str(path) in str(error):
                 raise
             raise type(error)(f"{error} Video file: {str(path)!r}.") from error
-        # Not reached after an error: a decoder that met damage is not used again.
-        self._budget.put(key, decoder, decoder.nbytes, owner=_DECODERS, survives_fork=False)
 
 
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
     """Return a reader of a file's packets, of the kind that its table calls for."""
     return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
+
+
+def _next(left: deque[Job]) -> Job | None:
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
 
 
 def _read_table(path: Path) -> PacketTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from roboreel.dataset.cache.folder import (
     part_name,
     refuse_strangers,
 )
+from roboreel.dataset.cache.home import cache_path
 from roboreel.dataset.cache.manifest import CacheManifest, dataset_state
 from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
@@ -28,6 +30,7 @@ from roboreel.image import encode_jpeg
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw
+from roboreel.shards.write import write_arrays
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -40,11 +43,12 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.image import Layout
 
-__all__ = ["Estimate", "estimate", "materialize"]
+__all__ = ["Estimate", "estimate", "map_numbers", "materialize"]
 
 _PART_ROWS = 4096
 _ROWS_AT_ONCE = 32
 _ROWS_TRIED = 48
+_BLOCK_ROWS, _BLOCK_BYTES = 1 << 16, 32 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,7 @@ def estimate(dataset: Dataset, cameras: Mapping[str, Picture] | None = None) -> 
     """Return what a cache will cost; decodes and encodes a few frames, writes nothing."""
     manifest = _plan(dataset, cameras)
     count = manifest.num_rows
-    row_bytes = sum(
-        int(np.prod(feature.value_shape)) * feature.numpy_dtype.itemsize
-        for name, feature in dataset.features.items()
-        if name in manifest.numbers
-    )
+    row_bytes = _row_bytes(dataset, manifest)
     share, tried_bytes, started_s = 1.0, 0, time.perf_counter()
     if count and manifest.cameras:
         # Short runs of neighbours, since the build decodes neighbours too.
@@ -107,6 +107,28 @@ def materialize(
         # Checked again: another process may have built it while this one waited for the lock.
         if not _is_complete(root, manifest):
             _build(dataset, root, manifest, on_rows)
+
+
+def map_numbers(dataset: Dataset) -> Path:
+    """Write the numbers of a dataset to its default cache unless they are there; return its folder.
+
+    Raises:
+        CacheError: The disk has too little space for them.
+    """
+    manifest = _plan(dataset, {})
+    root = cache_path(dataset.path, {})
+    if not _is_complete(root, manifest):
+        needed = manifest.num_rows * _row_bytes(dataset, manifest)
+        root.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(root).free
+        if needed > free:
+            raise CacheError(
+                f"The numbers of {str(dataset.path)!r} take {needed / 1e6:,.0f} MB as a mapped "
+                f"copy, and {free / 1e6:,.0f} MB are free. Set ROBOREEL_CACHE to a folder on "
+                f"another disk, or open the dataset without numbers='mapped': {str(root)!r}."
+            )
+        materialize(dataset, root, {})
+    return root
 
 
 def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
@@ -165,21 +187,46 @@ def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> N
         for name, f in dataset.features.items()
         if name in manifest.numbers
     }
-    write_shards(
-        _numbers(dataset, manifest),
+    write_arrays(
+        lambda: _numbers(dataset, manifest),
         features,
         folder / NUMBERS,
-        # Large batches, since a gather visits every batch it needs; yet few rows in memory.
-        batch_size=1 << 16,
         shard_size="1GB",
         source={"cache": manifest.key},
     )
 
 
-def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, Any]]:
-    for first in range(0, manifest.num_rows, _PART_ROWS):
-        rows = np.arange(first, min(first + _PART_ROWS, manifest.num_rows), dtype=np.int64)
-        yield from _examples(dataset._reader.read(rows, SampleSpec(manifest.numbers)), len(rows))
+def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, NDArray[Any]]]:
+    """Yield the numbers of all rows, episode after episode, in blocks of a record batch each."""
+    # Large batches, since a gather visits every batch it needs; yet few rows in memory.
+    block_rows = min(_BLOCK_ROWS, max(1, _BLOCK_BYTES // max(1, _row_bytes(dataset, manifest))))
+    columns, episodes = dataset._reader.frames.columns, dataset.manifest.episodes
+    parts: list[dict[str, NDArray[Any]]] = []
+    count = 0
+    for position in np.argsort(episodes.start, kind="stable").tolist():
+        start = int(episodes.start[position])
+        stop = start + int(episodes.length[position])
+        for first in range(start, stop, block_rows):
+            last = min(first + block_rows, stop)
+            parts.append(columns.read_span(manifest.numbers, first, last))
+            count += last - first
+            if count >= block_rows:
+                yield _joined(parts)
+                parts, count = [], 0
+    if parts:
+        yield _joined(parts)
+
+
+def _joined(parts: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _row_bytes(dataset: Dataset, manifest: CacheManifest) -> int:
+    return sum(
+        math.prod(feature.value_shape) * feature.numpy_dtype.itemsize
+        for name, feature in dataset.features.items()
+        if name in manifest.numbers
+    )
 
 
 def _image_features(dataset: Dataset, manifest: CacheManifest) -> dict[str, object]:

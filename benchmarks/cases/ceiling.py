@@ -1,0 +1,108 @@
+"""roboreel loads images while its decoder sleeps, so that cores do not limit."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmarks.meter import Meter
+
+_BATCH = 64
+
+
+def load(
+    meter: Meter,
+    root: str,
+    threads: int,
+    repeats: int,
+    workers: int = 0,
+    image_size: list[int] | None = None,
+) -> None:
+    """Load random images with decoding threads of one process, or of workers that share them."""
+    from benchmarks.cases.sleeping import SleepingContext
+
+    packets = _packets_per_image(root, threads, image_size)
+    start_s = _cpu_of_start(meter, root, threads, workers, image_size) if workers else 0.0
+    loader = _loader(root, threads, repeats, workers, image_size)
+    batches = iter(loader)
+    next(batches)  # Threads, processes, tables and buffers are there afterwards.
+    SleepingContext.packets = 0
+    count = (len(loader) - 1) * _BATCH * len(loader.samples.dataset.cameras)
+    with meter.step("an image", count):
+        for _ in batches:
+            pass
+    cpu_s = meter.steps[-1].cpu_s - start_s
+    with meter.step("its sleep alone", count):
+        _sleep_alone(round(packets * count), threads)
+    beyond_s = cpu_s - meter.steps[-1].cpu_s
+    meter.note(beyond_us=beyond_s / count * 1e6, packets=packets)
+
+
+def convert_alone(meter: Meter, root: str, count: int, image_size: list[int] | None = None) -> None:
+    """Convert a decoded image again and again, into one array: swscale alone."""
+    import numpy as np
+
+    from benchmarks.cases.sleeping import picture
+    from roboreel import open_dataset
+    from roboreel.memory.batch_buffers import BatchBuffers
+    from roboreel.memory.budget import Budget
+    from roboreel.video.convert import Converter
+
+    dataset = open_dataset(root)
+    stored = dataset.features[dataset.cameras[0]].shape[:2]
+    height, width = image_size or stored
+    image = picture((stored[0], stored[1]))
+    out = BatchBuffers(Budget()).empty((16, 3, height, width), np.uint8)[0]  # As in a batch.
+    converter = Converter()
+    converter.write(image, out, "chw", None)
+    with meter.step("an image", count):
+        for _ in range(count):
+            converter.write(image, out, "chw", None)
+
+
+def _loader(
+    root: str, threads: int, repeats: int, workers: int, image_size: list[int] | None
+) -> Any:  # noqa: ANN401
+    from benchmarks.cases.sleeping import SleepingSamples
+    from roboreel import open_dataset
+    from roboreel.loading import Loader
+
+    dataset = open_dataset(root, decode_threads=threads // max(1, workers))
+    size = None if image_size is None else (image_size[0], image_size[1])
+    samples = SleepingSamples(dataset, repeats, features=dataset.cameras, image_size=size)
+    options: dict[str, Any] = {"workers": workers} if workers else {}  # Older checkouts have none.
+    return Loader(samples, _BATCH, shuffle="uniform", **options)
+
+
+def _packets_per_image(root: str, threads: int, image_size: list[int] | None) -> float:
+    """Return how many packets are decoded for an image, by reading each image once."""
+    from benchmarks.cases.sleeping import SleepingContext
+
+    loader = _loader(root, threads, 1, 0, image_size)
+    for _ in loader:
+        pass
+    return SleepingContext.packets / (len(loader) * _BATCH * len(loader.samples.dataset.cameras))
+
+
+def _cpu_of_start(
+    meter: Meter, root: str, threads: int, workers: int, image_size: list[int] | None
+) -> float:
+    with meter.step("workers started and ended", workers):
+        batches = iter(_loader(root, threads, 1, workers, image_size))
+        next(batches)
+        batches.close()
+    return meter.steps[-1].cpu_s
+
+
+def _sleep_alone(packets: int, threads: int) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from benchmarks.cases.sleeping import PACKET_S
+
+    def sleep(count: int) -> None:
+        for _ in range(count):
+            time.sleep(PACKET_S)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(sleep, [packets // threads] * threads))

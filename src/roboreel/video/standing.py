@@ -1,0 +1,180 @@
+"""Decoders lent to one thread at a time, with those that stand where the next images follow."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from roboreel.forking import after_fork
+from roboreel.video.decode import Decoder, decoder_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
+    from roboreel.memory.budget import Budget
+    from roboreel.video.clip import Run
+    from roboreel.video.packet_table import Coding, PacketTable
+
+__all__ = ["Decoders", "Lease"]
+
+_OWNER = "decoders"
+# GOPs whose last reads are remembered, and decoders that stand in one.
+_MOST_PASSES = 48
+_MOST_STANDING = 12
+# The images that a standing decoder keeps may take this share of the budget.
+_KEPT_SHARE = 16
+# A read of the next GOP continues a pass if it begins within this many packets of its end.
+_NEAR_PACKETS = 64
+
+_Gop = tuple[int, int]  # The serial number of a packet table, and a keyframe.
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A decoder for one thread."""
+
+    decoder: Decoder
+    keep_bytes: int
+    """What it may keep for reads that follow; 0 if none is expected to."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pass:
+    """The last read of a GOP."""
+
+    gop: _Gop
+    """Where it begins."""
+    last_gop: _Gop
+    """Where it ends."""
+    first: int
+    """Presentation tick of its first image."""
+    last: int
+    """That of its last image."""
+    last_packet: int
+    goes_on: bool = False
+    """Whether it continues an earlier read."""
+    under_way: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it decodes."""
+
+    @classmethod
+    def apart(cls) -> _Pass:
+        """Return a read that no other one continues."""
+        current = cls((-1, 0), (-1, 0), 0, 0, 0)
+        current.under_way.acquire()
+        return current
+
+    def continues(self, before: _Pass) -> bool:
+        """Return whether this read moves on from another one of the same GOP."""
+        return self.first >= before.first and self.last > before.last
+
+
+class Decoders:
+    """The decoders of a process that are not in use, under its budget. Safe to use from threads.
+
+    Reads that move forward through a GOP, image by image or window by window, get the decoder that
+    stands there, and wait for it if the read before is still under way: decoding what lies between
+    takes less than decoding from the keyframe. All others get the one that their thread used last.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._begin()
+        after_fork(self, Decoders._begin)
+
+    @contextmanager
+    def lend(self, table: PacketTable, runs: Sequence[Run]) -> Iterator[Lease]:
+        """Lend a decoder for runs of a file. After an error it is not used again.
+
+        Args:
+            table: The packets of the file.
+            runs: What is decoded. Empty for a caller who keeps the decoder for long: nobody waits
+                for it then.
+        """
+        current = self._enter(table, runs) if runs else _Pass.apart()
+        try:
+            decoder = self._take(table, current)
+            keep_bytes = self._budget.limit_bytes // _KEPT_SHARE if current.goes_on else 0
+            size_bytes = max(decoder_bytes(table.coding), decoder.nbytes)
+            with self._budget.lent(size_bytes, owner=_OWNER):
+                yield Lease(decoder, keep_bytes)
+            self._put(decoder, current)
+        finally:
+            current.under_way.release()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._passes: OrderedDict[_Gop, _Pass] = OrderedDict()
+        self._standing: OrderedDict[_Gop, None] = OrderedDict()
+
+    def _enter(self, table: PacketTable, runs: Sequence[Run]) -> _Pass:
+        """Note a read, after those that it continues."""
+        wanted = [packet for run in runs for packet in run.wanted]
+        ticks = table.pts[wanted]
+        gops = ((table.serial, runs[0].start), (table.serial, int(table.start[wanted[-1]])))
+        current = _Pass(gops[0], gops[1], int(ticks.min()), int(ticks.max()), wanted[-1])
+        while True:
+            with self._lock:
+                before = self._before(table, current, wanted[0])
+                if before is None or not before.under_way.locked():
+                    current.goes_on = before is not None
+                    self._note(current)
+                    return current
+            with before.under_way:  # It releases this when it is done.
+                pass
+
+    def _before(self, table: PacketTable, current: _Pass, packet: int) -> _Pass | None:
+        """Return the read that a new one continues; None if there is none."""
+        before = self._passes.get(current.gop)
+        if before is not None:
+            return before if current.continues(before) else None
+        keyframe = current.gop[1]
+        if keyframe == 0:
+            return None
+        before = self._passes.get((table.serial, int(table.start[keyframe - 1])))
+        if before is None or not before.goes_on:
+            return None
+        return before if 0 < packet - before.last_packet <= _NEAR_PACKETS else None
+
+    def _note(self, current: _Pass) -> None:
+        current.under_way.acquire()
+        for gop in (current.gop, current.last_gop):
+            self._passes[gop] = current
+            self._passes.move_to_end(gop)
+        while len(self._passes) > _MOST_PASSES:
+            self._passes.popitem(last=False)
+
+    def _take(self, table: PacketTable, current: _Pass) -> Decoder:
+        decoder: Decoder | None = None
+        if current.goes_on:
+            decoder = self._budget.take(_key(current.gop)) or self._take_oldest()
+        if decoder is None or decoder.coding != table.coding:
+            decoder = self._budget.take(_spare_key(table.coding))
+        return decoder or Decoder(table.coding)
+
+    def _take_oldest(self) -> Decoder | None:
+        """Return the standing decoder that was not used for longest, if there are too many."""
+        with self._lock:
+            if len(self._standing) < _MOST_STANDING:
+                return None
+            gop, _ = self._standing.popitem(last=False)
+        return self._budget.take(_key(gop))
+
+    def _put(self, decoder: Decoder, current: _Pass) -> None:
+        key: Hashable = _spare_key(decoder.coding)
+        if current.goes_on:
+            key = _key(current.last_gop)
+            with self._lock:
+                self._standing[current.last_gop] = None
+                self._standing.move_to_end(current.last_gop)
+        self._budget.put(key, decoder, decoder.nbytes, owner=_OWNER, survives_fork=False)
+
+
+def _key(gop: _Gop) -> tuple[str, _Gop]:
+    return ("standing decoder", gop)
+
+
+def _spare_key(coding: Coding) -> tuple[str, int, Coding]:
+    return ("decoder", threading.get_ident(), coding)
