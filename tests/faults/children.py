@@ -81,10 +81,12 @@ def _act_and_exit(act: Callable[[], object], errors: Path, modules: int) -> None
     except BaseException:  # noqa: BLE001  # the child must end here, whatever happens
         traceback.print_exc()
     finally:
-        # No more than a pipe holds: nobody reads before the child has ended.
-        os.write(modules, " ".join(sorted(set(sys.modules) - before)).encode()[: 1 << 16])
-        sys.stderr.flush()
-        os._exit(code)
+        try:  # Ctrl-C may come as late as here.
+            # No more than a pipe holds: nobody reads before the child has ended.
+            os.write(modules, " ".join(sorted(set(sys.modules) - before)).encode()[: 1 << 16])
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
 
 
 def _wait(child: int) -> int:
