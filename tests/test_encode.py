@@ -1,5 +1,7 @@
 """Images become video files that decode to as many images, in the same order."""
 
+import os
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -229,3 +231,15 @@ def test_a_depth_code_is_the_formula_of_the_format(metres, log):
 def test_depth_that_is_no_number_is_code_zero():
     image = np.array([np.nan, -np.inf, 0, np.inf], dtype=np.float32)
     assert quantise_depth(image, Depth()).tolist() == [0, 0, 0, 4095]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the policies")
+def test_no_thread_becomes_real_time(tmp_path):
+    """As root, SVT-AV1 asks for it, also for the thread that opens it."""
+    own, before = os.sched_getscheduler(0), set(Path("/proc/self/task").iterdir())
+    with VideoWriter(tmp_path / "v.mp4", size=(48, 64), fps=30, encoding=Encoding("av1")) as writer:
+        writer.write(np.zeros((48, 64, 3), np.uint8))
+        threads = set(Path("/proc/self/task").iterdir()) - before
+        assert len(threads) > 5  # those of the encoder
+        assert {os.sched_getscheduler(int(thread.name)) for thread in threads} == {own}
+    assert os.sched_getscheduler(0) == own

@@ -8,6 +8,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from roboreel.video.priorities import kept_priorities
+
 BITS = 12
 HEIGHT, WIDTH = 48, 64
 
@@ -64,7 +66,10 @@ def write_video(
         settings["x265-params"] = f"{_QUICK[codec]['x265-params']}:{params}" + (
             ":" + options["x265-params"] if options and "x265-params" in options else ""
         )
-    with av.open(str(path), "w", options=dict(container_options or {})) as container:
+    with (
+        kept_priorities(),
+        av.open(str(path), "w", options=dict(container_options or {})) as container,
+    ):
         stream = container.add_stream(codec, rate=fps, options=settings)
         stream.height, stream.width = size
         stream.pix_fmt = pix_fmt

@@ -14,6 +14,7 @@ import numpy as np
 from roboreel.errors import EncodingError
 from roboreel.video.depth import quantise_depth
 from roboreel.video.encoding import ENCODERS, Encoding, frame_rate
+from roboreel.video.priorities import kept_priorities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -154,7 +155,8 @@ class VideoWriter:
             # Of the two tags for HEVC, Apple's players know only this one.
             stream.codec_context.codec_tag = "hvc1"
         try:
-            stream.codec_context.open()
+            with kept_priorities():
+                stream.codec_context.open()
         except av.error.FFmpegError as error:
             raise EncodingError(
                 f"The encoder {encoding.encoder} rejects {height}x{width} images at "
