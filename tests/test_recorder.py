@@ -259,7 +259,6 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
         ({"task": Feature("string", (1,))}, MetadataError),
         ({"x": {"dtype": "complex64", "shape": [1]}}, MetadataError),
         ({"x": Feature("language", (1,))}, MetadataError),
-        ({"x": Feature("image", (4, 4, 1), depth=Depth())}, MetadataError),
         ({"x": Feature("video", (15, 24, 3))}, EncodingError),
     ],
 )
