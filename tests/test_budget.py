@@ -97,14 +97,3 @@ def test_sizes_are_read_as_people_write_them(text, size_bytes):
 def test_what_is_not_a_size_says_so(text):
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
-
-
-def test_what_others_hold_is_counted_and_makes_room():
-    budget = Budget(100)
-    budget.put("a", "value", 60, owner="row groups")
-    budget.note(("files", 1), 30, owner="open files")
-    assert budget.held_by_owner() == {"row groups": 60, "open files": 30}
-    budget.note(("files", 1), 50, owner="open files")
-    assert budget.held_by_owner() == {"open files": 50}
-    budget.drop_prefix("files")
-    assert budget.held_bytes == 0

@@ -1,7 +1,5 @@
 """Values of episodes, read for a single pass."""
 
-import gc
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -184,28 +182,3 @@ def test_an_error_that_is_kept_does_not_stop_the_next_read(tmp_path, monkeypatch
     next(unfinished)
     assert len(columns.gather("action", np.arange(40))) == 40
     assert next(unfinished) is not None
-
-
-def test_footers_of_open_files_count_in_the_budget_and_stay_within_half_of_it(tmp_path):
-    write_dataset(tmp_path, [2] * 12, episodes_per_file=1)
-    manifest, budget = reel.open_dataset(tmp_path).manifest, Budget()
-    reader = FrameReader(manifest, budget)
-    each = reader.files.open(0).size_bytes
-    reader.columns.gather("action", np.arange(24))
-    assert budget.held_by("open files") == pytest.approx(12 * each, rel=0.02)
-    small = Budget(13 * each)
-    other = FrameReader(manifest, small)
-    values = other.columns.gather("action", np.arange(24))
-    assert small.held_by("open files") == pytest.approx(6 * each, rel=0.02)
-    np.testing.assert_array_equal(values, reel.open_dataset(tmp_path).read(range(24))["action"])
-
-
-def test_a_reader_that_is_gone_counts_nothing(tmp_path):
-    write_dataset(tmp_path, [2, 2])
-    budget = Budget()
-    reader = FrameReader(reel.open_dataset(tmp_path).manifest, budget)
-    reader.columns.gather("action", np.arange(4))
-    assert budget.held_bytes > 0
-    del reader
-    gc.collect()
-    assert budget.held_bytes == 0

@@ -41,6 +41,7 @@ SINGLE = {
     "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
     "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
     "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
+    "Readers": "the worker processes of a loader, which test_loader_workers tests",
     "ReadableDataset": "roboreel.Dataset",
     "ReadableEpisode": "roboreel.Episode",
 }

@@ -21,6 +21,7 @@ MIRRORS = {
     "lerobot/dataset.py: __init__",
     "lerobot/dataset.py: create",
     "lerobot/dataset.py: resume",
+    "lerobot/metadata_changes.py: create",
     "lerobot/streaming.py: __init__",
 }
 # A command has a parameter for each option that it takes.

@@ -9,7 +9,6 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.format.counters import EPISODE_NUMBER
-from roboreel.memory.budget import process_budget
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
@@ -20,16 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.memory.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
 __all__ = ["FrameFiles"]
 
 _MAX_OPEN_FILES = 64
-# The footers of open files may take this share of the budget; some files stay open in any case,
-# since opening one takes longer than reading from it.
-_OPEN_SHARE = 2
-_LEAST_OPEN_FILES = 4
 # Episode numbers are compared this much at a time.
 _AT_ONCE_BYTES = 2**20
 _tokens = count()
@@ -42,14 +36,10 @@ class FrameFiles:
         root: The dataset's folder.
         files: Names of the files.
         episodes: Which rows lie where.
-        budget: Counts the footers of open files, which are large where row groups are small.
     """
 
-    def __init__(
-        self, root: Path, files: FileSet, episodes: EpisodeTable, budget: Budget | None = None
-    ) -> None:
+    def __init__(self, root: Path, files: FileSet, episodes: EpisodeTable) -> None:
         self.root = root
-        self._budget = budget or process_budget()
         self._files = files
         self._episodes = episodes
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
@@ -150,24 +140,7 @@ class FrameFiles:
 
     def open(self, file: int) -> RowGroups:
         """Return a file, open for reading."""
-        # Not `get` alone: what is newly open is counted, and may be too much.
-        opened_now: list[int] = []
-        opened = self._open.get(file, lambda: self._open_file(file, opened_now))
-        if opened_now:
-            self._count_open()
-        return opened
-
-    def _count_open(self) -> None:
-        """Close the files not used for longest if their footers take much of the budget."""
-        kept = self._open.items()
-        sizes = [opened.size_bytes for _, opened in kept]
-        total, limit_bytes = sum(sizes), self._budget.limit_bytes // _OPEN_SHARE
-        for (file, _), size_bytes in zip(kept[:-_LEAST_OPEN_FILES], sizes, strict=False):
-            if total <= limit_bytes:
-                break
-            self._open.discard(file)
-            total -= size_bytes
-        self._budget.note((self.token, "open files"), total, owner="open files")
+        return self._open.get(file, lambda: self._open_file(file))
 
     def _refuse_wrong(self, position: int) -> None:
         if position in self._wrong:
@@ -177,8 +150,7 @@ class FrameFiles:
         """Return the positions of the episodes in a file."""
         return self._by_file[self._file_bounds[file] : self._file_bounds[file + 1]]
 
-    def _open_file(self, file: int, opened_now: list[int]) -> RowGroups:
-        opened_now.append(file)
+    def _open_file(self, file: int) -> RowGroups:
         path = self.path(file)
         with parquet_errors(path, episodes=self._describe_episodes(file)):
             return RowGroups(path)

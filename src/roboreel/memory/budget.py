@@ -60,8 +60,6 @@ class Budget:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._held_bytes = 0
         self._held_by: defaultdict[str, int] = defaultdict(int)
-        self._noted: dict[Hashable, tuple[str, int]] = {}
-        """What others hold themselves, by key: the owner, and bytes."""
         self._lock = threading.RLock()
         after_fork(self, Budget._after_fork)
 
@@ -165,26 +163,6 @@ class Budget:
             with self._lock:
                 self._count(owner, -size_bytes)
 
-    def note(self, key: Hashable, size_bytes: int, *, owner: str) -> None:
-        """Count memory that the caller holds itself; what is held here makes room for it.
-
-        Args:
-            key: Replaces what was counted under it.
-            size_bytes: What the caller holds now; 0 if nothing.
-            owner: What it is to a user: ``"open files"``, …
-        """
-        with self._lock:
-            self._forget_note(key)
-            if size_bytes:
-                self._noted[key] = (owner, size_bytes)
-                self._count(owner, size_bytes)
-            self._shrink()
-
-    def _forget_note(self, key: Hashable) -> None:
-        owner, size_bytes = self._noted.pop(key, ("", 0))
-        if size_bytes:
-            self._count(owner, -size_bytes)
-
     def drop(self, key: Hashable) -> None:
         """Remove a value, if it is held."""
         self.take(key)
@@ -194,8 +172,6 @@ class Budget:
         with self._lock:
             for key in [k for k in self._entries if isinstance(k, tuple) and k[0] == prefix]:
                 self.drop(key)
-            for key in [k for k in self._noted if isinstance(k, tuple) and k[0] == prefix]:
-                self._forget_note(key)
 
     def clear(self) -> None:
         """Remove all values."""
@@ -217,8 +193,6 @@ class Budget:
         self._lock = threading.RLock()
         for key in [key for key, entry in self._entries.items() if not entry.survives_fork]:
             self.drop(key)
-        for key in list(self._noted):  # Open files, which the child opens again.
-            self._forget_note(key)
 
 
 _process_budget = Budget()

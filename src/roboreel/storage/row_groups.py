@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RowGroups"]
 
-# Measured: 1.2 to 2 KB for the description of a column in a row group, however long it is.
-_OPEN_BYTES, _CHUNK_BYTES = 50_000, 2000
-
 
 class RowGroups:
     """An open Parquet file whose row groups are read when asked for. Thread-safe.
@@ -54,12 +51,6 @@ class RowGroups:
         self._names = self._bounded.names
         self.bounds: NDArray[np.int64] = np.cumsum([0, *sizes], dtype=np.int64)
         """Row group ``g`` holds the rows ``[bounds[g], bounds[g + 1])`` of the file."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Estimate of the memory that the open file takes: what pyarrow makes of its footer."""
-        chunks = int(self.metadata.num_row_groups * self.metadata.num_columns)
-        return _OPEN_BYTES + _CHUNK_BYTES * chunks + int(self.metadata.serialized_size)
 
     def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> dict[str, Any]:
         """Return several columns of some row groups as Arrow arrays, in one go.

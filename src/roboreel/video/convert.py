@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import av
 import numpy as np
@@ -11,16 +11,15 @@ from av.video.reformatter import VideoReformatter
 
 from roboreel.errors import UnsupportedVideoError
 from roboreel.video.depth import metres_of_codes
-from roboreel.video.direct import DirectConverter, agrees, conversion_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from roboreel.image import Layout
     from roboreel.schema import Depth
-    from roboreel.video.direct import Conversion
 
-__all__ = ["Converter"]
+__all__ = ["Converter", "Layout"]
+
+Layout = Literal["chw", "hwc"]
 
 # FFmpeg stores the planes of an RGB image in the order G, B, R; these are their places in RGB.
 _GBR = (1, 2, 0)
@@ -29,8 +28,6 @@ _GBR = (1, 2, 0)
 _FOLLOWS_COLOURS = int(av.__version__.split(".")[0]) >= 17
 _SWSCALE_MATRICES = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
 _BT601, _LIMITED = 5, 1
-# swscale's numbers of the interpolations: PyAV's default, and averaging areas.
-_BILINEAR, _AREA = 0x02, 0x20
 
 
 class Converter:
@@ -44,7 +41,6 @@ class Converter:
 
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
-        self._direct: dict[Conversion, DirectConverter] = {}
 
     def write(
         self, image: av.VideoFrame, out: NDArray[Any], layout: Layout, depth: Depth | None
@@ -65,40 +61,14 @@ class Converter:
             return
         height, width = planes.shape[1:]
         resized = (height, width) != (image.height, image.width)
-        is_planar = resized or (
-            layout == "chw" and _is_planar_exact(image.format.name, height, width)
-        )
-        if is_planar == (layout == "chw"):
-            conversion = conversion_of(
-                image, out, is_planar=is_planar, flags=_AREA if resized else _BILINEAR
-            )
-            if conversion is not None and _is_trusted(conversion):
-                self._converter(conversion).write(image, out)
-                return
-        if is_planar:
-            self._write_planar(image, planes, "AREA" if resized else None)
+        if resized or (layout == "chw" and _is_planar_exact(image.format.name, height, width)):
+            converted = self._convert(image, "gbrp", height, width, "AREA" if resized else None)
+            for plane, colour in zip(converted.planes, _GBR, strict=True):
+                planes[colour] = _pixels(plane, np.uint8, height, width)
         else:
-            self._write_packed(image, planes)
-
-    def _converter(self, conversion: Conversion) -> DirectConverter:
-        direct = self._direct.get(conversion)
-        if direct is None:
-            direct = self._direct[conversion] = DirectConverter(conversion)
-        return direct
-
-    def _write_planar(
-        self, image: av.VideoFrame, planes: NDArray[Any], interpolation: str | None
-    ) -> None:
-        height, width = planes.shape[1:]
-        converted = self._convert(image, "gbrp", height, width, interpolation)
-        for plane, colour in zip(converted.planes, _GBR, strict=True):
-            planes[colour] = _pixels(plane, np.uint8, height, width)
-
-    def _write_packed(self, image: av.VideoFrame, planes: NDArray[Any]) -> None:
-        height, width = planes.shape[1:]
-        packed = self._convert(image, "rgb24", height, width).planes[0]
-        pixels = _pixels(packed, np.uint8, height, width * 3).reshape(height, width, 3)
-        planes[...] = pixels.transpose(2, 0, 1)
+            packed = self._convert(image, "rgb24", height, width).planes[0]
+            pixels = _pixels(packed, np.uint8, height, width * 3).reshape(height, width, 3)
+            planes[...] = pixels.transpose(2, 0, 1)
 
     def _depth_codes(self, image: av.VideoFrame, height: int, width: int) -> NDArray[np.uint16]:
         form = image.format
@@ -122,20 +92,6 @@ class Converter:
         return self._reformatter.reformat(
             image, width, height, form, interpolation=interpolation, **_settings(image)
         )
-
-
-@lru_cache(maxsize=256)
-def _is_trusted(conversion: Conversion) -> bool:
-    """Return whether converting straight into an array gives PyAV's pixels, by trying it."""
-
-    def plain(image: av.VideoFrame, out: NDArray[Any]) -> None:
-        if conversion.is_planar:
-            name = "AREA" if conversion.source != conversion.target else None
-            Converter()._write_planar(image, out, name)
-        else:
-            Converter()._write_packed(image, out.transpose(2, 0, 1))
-
-    return agrees(conversion, plain)
 
 
 def _settings(image: av.VideoFrame) -> dict[str, int]:
