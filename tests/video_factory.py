@@ -8,8 +8,6 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from roboreel.video.priorities import kept_priorities
-
 BITS = 12
 HEIGHT, WIDTH = 48, 64
 
@@ -58,6 +56,9 @@ def write_video(
     colour: tuple[int, int] | None = None,
 ) -> Path:
     """Write a video that shows numbers one after another, and return its path."""
+    # Other parts of this file are used where roboreel is not installed.
+    from roboreel.video.priorities import kept_priorities
+
     settings = {**_QUICK.get(codec, {}), **(options or {})}
     if codec == "libx265":
         # Its decoding times are left unset when there are fewer images than it holds back.
