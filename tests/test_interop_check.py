@@ -1,21 +1,17 @@
 """What LeRobot writes is clean to `check`, and what `repair` leaves is what LeRobot reads."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import peers_python
 from roboreel.check import check_dataset
 from roboreel.repair import repair_dataset
 from tests.clean import CAMERAS, NUM_ROWS, clean_dataset, shown, task_of
 from tests.corruptions import CORRUPTIONS
+from tests.lerobot_process import run_lerobot
 
 pytestmark = pytest.mark.interop
 
-PROJECT = Path(__file__).resolve().parents[1]
 WRITERS = [
     *((lerobot, kind) for lerobot in ("0.4.4", "0.6.1") for kind in ("video", "image", "files")),
     ("0.3.3", "video"),
@@ -37,29 +33,6 @@ REPAIRED = (
     "orphan-data-file",
 )
 """Corruptions that change what LeRobot reads, or whether it opens the dataset at all."""
-
-
-def run_lerobot(lerobot, folder, *words):
-    """Run a module of the tests in the environment of a LeRobot version."""
-    python = peers_python(lerobot)
-    if python is None:
-        pytest.skip(f"there is no environment of LeRobot {lerobot}: run `make interop`")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(PROJECT),
-        "HF_HOME": str(folder / "hf"),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    done = subprocess.run(
-        [str(python), "-m", *map(str, words)],
-        env=environment,
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize(("lerobot", "kind"), WRITERS)

@@ -1,23 +1,19 @@
 """What LeRobot reads of the wild datasets, we read too, and with the same values."""
 
 import json
-import os
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import roboreel as reel
-from benchmarks.peers import peers_python
 from roboreel.errors import DatasetError
+from tests.lerobot_process import run_lerobot
 from tests.test_wild import read_rows
 from tests.video_factory import number_of
 from tests.wild import WILD
 
 pytestmark = pytest.mark.interop
 
-PROJECT = Path(__file__).resolve().parents[1]
 READERS = [("0.3.3", "v2.1"), ("0.4.4", "v3.0"), ("0.6.1", "v3.0")]
 KNOWN = {
     "fps-half-of-the-video": "It goes by time, at which the video shows the image of another frame.",
@@ -42,30 +38,11 @@ def reads(tmp_path_factory):
 
 
 def _read_all(folder, lerobot, version):
-    python = peers_python(lerobot)
-    if python is None:
-        pytest.skip(f"there is no environment of LeRobot {lerobot}: run `make interop`")
     names = [wild.name for wild in WILD if version in wild.versions]
     for wild in (wild for wild in WILD if wild.name in names):
         wild.make(folder / wild.name, version)
     (folder / "job.json").write_text(json.dumps([str(folder / name) for name in names]))
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(PROJECT),
-        "HF_HOME": str(folder / "hf"),
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    job = [str(folder / "job.json"), str(folder / "out.json")]
-    done = subprocess.run(
-        [str(python), "-m", "tests.lerobot_reads", *job],
-        env=environment,
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_lerobot(lerobot, folder, "tests.lerobot_reads", folder / "job.json", folder / "out.json")
     found = json.loads((folder / "out.json").read_text())
     return folder, dict(zip(names, found, strict=True))
 

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from roboreel.dataset import open_dataset
 from roboreel.errors import UnsupportedArgumentError
+from roboreel.format.limits import FileSizes
 from roboreel.lerobot.arguments import check_reading, check_recording, not_offered, refuse_sync
 from roboreel.lerobot.depth import check_unit
 from roboreel.lerobot.items import ItemOptions, read_items
@@ -19,7 +20,6 @@ from roboreel.lerobot.metadata import (
     keep_episodes,
     locate,
 )
-from roboreel.lerobot.metadata_changes import file_sizes
 from roboreel.lerobot.recording import RecordingMethods
 from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
 from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
@@ -174,7 +174,7 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
                 "encoder_threads": encoder_threads,
             },
             queue_images=encoder_queue_maxsize,
-            files=file_sizes(chunks_size, data_files_size_in_mb, video_files_size_in_mb),
+            files=FileSizes(data_files_size_in_mb, video_files_size_in_mb, chunks_size),
         )
         try:
             made = cls(repo_id, writer.recorder.path)

@@ -18,22 +18,9 @@ if TYPE_CHECKING:
     from roboreel.lerobot.info import Info
     from roboreel.lerobot.writing import EpisodeWriter
 
-__all__ = ["MetadataChanges", "file_sizes"]
+__all__ = ["MetadataChanges"]
 
 _QUEUE_IMAGES = 30
-
-
-def file_sizes(
-    chunks_size: int | None,
-    data_files_size_in_mb: float | None,
-    video_files_size_in_mb: float | None,
-) -> FileSizes:
-    """Return LeRobot's arguments as ours.
-
-    Raises:
-        MetadataError: One is not positive.
-    """
-    return FileSizes(data_files_size_in_mb, video_files_size_in_mb, chunks_size)
 
 
 class MetadataChanges:
@@ -84,7 +71,7 @@ class MetadataChanges:
             use_videos=use_videos,
             encoders={},
             queue_images=_QUEUE_IMAGES,
-            files=file_sizes(chunks_size, data_files_size_in_mb, video_files_size_in_mb),
+            files=FileSizes(data_files_size_in_mb, video_files_size_in_mb, chunks_size),
         )
         writer.finish()
         return cls(repo_id, writer.recorder.path)  # type: ignore[call-arg]  # of the whole class
@@ -102,7 +89,7 @@ class MetadataChanges:
         Raises:
             MetadataError: A setting is not positive.
         """
-        self._amend(files=file_sizes(chunks_size, data_files_size_in_mb, video_files_size_in_mb))
+        self._amend(files=FileSizes(data_files_size_in_mb, video_files_size_in_mb, chunks_size))
 
     @property
     def tools(self) -> list[dict[str, Any]]:

@@ -20,8 +20,6 @@ __all__ = ["BatchBuffers", "make_blocks_by"]
 
 # Smaller arrays come from the allocator's heap, which stays mapped.
 _LEAST_BYTES = 2**20
-# Images are converted straight into memory that starts at a multiple of this.
-_ALIGNMENT = 64
 # Blocks of one size that are kept for reuse.
 _MOST_WAITING = 8
 
@@ -70,9 +68,7 @@ def make_blocks_by(make: Callable[[int], NDArray[np.uint8]]) -> None:
 
 
 def _plain_block(size_bytes: int) -> NDArray[np.uint8]:
-    block = np.empty(size_bytes + _ALIGNMENT, np.uint8)
-    start = -block.ctypes.data % _ALIGNMENT
-    return block[start : start + size_bytes]
+    return np.empty(size_bytes, np.uint8)
 
 
 _make_block: Callable[[int], NDArray[np.uint8]] = _plain_block
