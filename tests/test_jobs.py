@@ -60,17 +60,17 @@ class TestPlans:
         assert squares(4).task(2).id == ids[2].decode()
 
     def test_columns_hold_whole_numbers_or_texts(self):
-        plan = Plan("a:B", {}, {"file": ["x", "yy"], "n": [1, 2]}, [1.0, 1.0])
+        plan = Plan("a:B", {}, {"file": np.array(["x", "yy"]), "n": np.array([1, 2])}, np.ones(2))
         assert plan.task(1).inputs == {"file": "yy", "n": 2}
         assert Plan.from_bytes(plan.to_bytes(), "a:B", {}).key == plan.key
         with pytest.raises(ValueError, match="whole numbers or texts"):
-            Plan("a:B", {}, {"x": [0.5]}, [1.0])
+            Plan("a:B", {}, {"x": np.array([0.5])}, np.ones(1))
         with pytest.raises(ValueError, match="as long as its cost"):
-            Plan("a:B", {}, {"x": [1, 2]}, [1.0])
+            Plan("a:B", {}, {"x": np.array([1, 2])}, np.ones(1))
 
     def test_options_are_plain_values(self):
         with pytest.raises(TypeError, match="plain values"):
-            Plan("a:B", {"size": (1, 2)}, {}, [1.0])
+            Plan("a:B", {"size": (1, 2)}, {}, np.ones(1))
 
     def test_a_task_that_is_not_there_says_so(self):
         with pytest.raises(IndexError, match="Task 7 does not exist: the plan has 7 tasks"):

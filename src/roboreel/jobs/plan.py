@@ -120,7 +120,7 @@ class Plan:
         """Return the columns as the bytes of a file."""
         buffer = io.BytesIO()
         columns = {f"input.{name}": column for name, column in self.inputs.items()}
-        np.savez(buffer, **{_COST: self.cost, **columns})
+        np.savez(buffer, **{_COST: self.cost, **columns})  # type: ignore[arg-type]  # NumPy's stub
         return buffer.getvalue()
 
     @classmethod
