@@ -11,7 +11,7 @@ from roboreel.lerobot.arguments import check_repo_type
 from roboreel.lerobot.dataset import LeRobotDataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["StreamingLeRobotDataset"]
@@ -56,13 +56,39 @@ class StreamingLeRobotDataset(IterableDataset):  # type: ignore[misc]  # torch i
         **arguments: Any,  # noqa: ANN401  # checked by LeRobotDataset
     ) -> None:
         super().__init__()
-        del streaming, max_num_shards
+        del max_num_shards
         check_repo_type(repo_type)
         self._items = LeRobotDataset(repo_id, root, episodes, **arguments)
         self.repo_id, self.root, self.meta = repo_id, self._items.root, self._items.meta
         self.episodes = self._items.episodes
+        self.revision, self.streaming = self._items.revision, streaming
         self.buffer_size, self.seed, self.shuffle = buffer_size, seed, shuffle
         self.rng = np.random.default_rng(seed) if rng is None else rng
+
+    @property
+    def image_transforms(self) -> Any:  # noqa: ANN401  # a function, or None
+        """What is called with the images of each item."""
+        return self._items.image_transforms
+
+    @property
+    def delta_timestamps(self) -> Mapping[str, Sequence[float]] | None:
+        """Seconds around the item's frame, by feature."""
+        return self._items.delta_timestamps
+
+    @property
+    def delta_indices(self) -> dict[str, list[int]] | None:
+        """Deltas in frames, by feature."""
+        return self._items.delta_indices
+
+    @property
+    def tolerance_s(self) -> float:
+        """How far deltas may be off."""
+        return self._items.tolerance_s
+
+    @property
+    def depth_output_unit(self) -> str:
+        """The unit of depth."""
+        return self._items.depth_output_unit
 
     @property
     def fps(self) -> int:
