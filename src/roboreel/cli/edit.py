@@ -20,7 +20,7 @@ __all__ = ["edit"]
 
 edit = typer.Typer(
     no_args_is_help=True,
-    help="Delete, trim, cut, relabel, rename: what stays is not touched, and undo takes it back.",
+    help="Delete, trim, cut, relabel and rename without loss.",
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
@@ -97,7 +97,7 @@ def cut(
     episode: EpisodeArgument,
     at: Annotated[str, typer.Option(metavar="TIME", help="4.0s, or a frame's number.")],
 ) -> Edit:
-    """Make two episodes of one. Those behind it get higher numbers."""
+    """Make two episodes of one."""
     return edit_dataset(path).cut(episode, **_moment(at, "at"))  # type: ignore[arg-type]
 
 
@@ -111,7 +111,7 @@ def task(
         str | None, typer.Option(metavar="TASK", help="Only where this is the task.")
     ] = None,
 ) -> Edit:
-    """Give episodes another task, or put a task in other words."""
+    """Give episodes another task, or replace one."""
     made, numbers = edit_dataset(path), parse_episodes_option(episodes)
     if replace is not None:
         return made.replace_task(replace, text, numbers)
@@ -131,7 +131,7 @@ def set_(
     ],
     episodes: EpisodesOption = None,
 ) -> Edit:
-    """Set what the metadata says of episodes: true, false, null, a number or a text."""
+    """Set values of episodes: true, false, null, numbers, texts."""
     pairs = [value.partition("=") for value in values]
     if any(not sign for _, sign, _ in pairs):
         raise typer.BadParameter(f"NAME=VALUE was expected: {values}")
@@ -166,7 +166,7 @@ def reencode(
     gop: Annotated[int, typer.Option(help="Images from one keyframe to the next.")] = 2,
     crf: Annotated[float | None, typer.Option(help="Quality; lower is better.")] = None,
 ) -> Edit:
-    """Encode the video of a camera again. Its pixels change."""
+    """Encode the video of a camera again: pixels change."""
     encoding = Encoding(codec, keyframe_distance=gop, crf=crf)  # type: ignore[arg-type]  # checked there
     return edit_dataset(path).reencode(camera, encoding)
 
@@ -192,7 +192,7 @@ def resize(
 def resample(
     path: FolderArgument, fps: Annotated[float, typer.Option(help="Frames per second.")]
 ) -> Edit:
-    """Take the frames nearest to another rate. Video is encoded again."""
+    """Change the rate: the nearest frames, encoded again."""
     return edit_dataset(path).resample(fps)
 
 
@@ -205,11 +205,12 @@ def apply_(
     ],
 ) -> Edit:
     """Carry out the operations of a file, all at once."""
+    made = edit_dataset(path)
     try:
         said = json.loads(recipe.read_text(encoding="utf-8"))
     except ValueError as error:
         raise EditError(f"Not JSON ({error}): {str(recipe)!r}.") from error
-    return replay_operations(edit_dataset(path), said)
+    return replay_operations(made, said)
 
 
 def _numbers(episodes: str) -> list[int]:

@@ -98,7 +98,7 @@ class EditPlan:
         images = f"{encoded} videos are encoded again" if encoded else "nothing is encoded again"
         yield f"About {_size(self.written_bytes)} and the metadata are written; {images}."
         if self.context.recipe.scrub and self.out is None:
-            yield "Nothing of what leaves remains, also not of earlier changes: it CANNOT be undone."
+            yield "Nothing of what leaves remains, and old changes go: this CANNOT be undone."
         elif self.out is None:
             yield "`roboreel undo` takes it back."
 
