@@ -31,6 +31,7 @@
     ├── QueryError              (ValueError)         a condition on episodes that cannot be answered
     ├── ViewError               (ValueError)         a saved view that is not there or does not fit
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
+    ├── JobError                (RuntimeError)       a job that is not there, not complete, or failed
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
@@ -59,6 +60,7 @@ __all__ = [
     "FolderTakenError",
     "ForeignChangeError",
     "FrameError",
+    "JobError",
     "MetadataError",
     "MissingFileError",
     "MissingImageError",
@@ -202,6 +204,10 @@ class ViewError(DatasetError, ValueError):
 
 class CacheError(DatasetError, ValueError):
     """A training cache is not there, or was made from another state of its dataset."""
+
+
+class JobError(DatasetError, RuntimeError):
+    """A job is not there, is not complete, or some of its tasks failed."""
 
 
 class DatasetInUseError(DatasetError, RuntimeError):

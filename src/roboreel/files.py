@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 __all__ = [
     "atomic_file",
     "atomic_folder",
+    "claimed",
     "copy_file",
     "make_folder",
+    "remove_if_abandoned",
     "remove_leftovers",
     "sync_directory",
     "sync_file",
+    "sync_tree",
     "write_atomically",
 ]
 
@@ -48,7 +51,7 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(_unfinished(path.name))
     try:
-        with _claimed(temporary):
+        with claimed(temporary):
             yield temporary
             if sync:
                 sync_file(temporary)
@@ -76,9 +79,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     remove_leftovers(path.parent, path.name)
     temporary = path.with_name(_unfinished(path.name))
     try:
-        with _claimed(temporary, folder=True):
+        with claimed(temporary, folder=True):
             yield temporary
-            _sync_tree(temporary)
+            sync_tree(temporary)
             if path.exists():
                 path.rmdir()
             temporary.rename(path)
@@ -88,7 +91,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     sync_directory(path.parent)
 
 
-def _sync_tree(folder: Path) -> None:
+def sync_tree(folder: Path) -> None:
     """Wait until all files of a folder, and their names, are on the disk."""
     if os.name == "nt":  # which syncs no names, and no file that may not be written
         return
@@ -115,7 +118,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     for entry in entries:
         match = _UNFINISHED.fullmatch(entry)
         if match is not None and name in (None, match[1]):
-            _remove_if_abandoned(folder / entry)
+            remove_if_abandoned(folder / entry)
 
 
 def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:
@@ -182,7 +185,7 @@ def _unfinished(name: str) -> str:
 
 
 @contextmanager
-def _claimed(path: Path, *, folder: bool = False) -> Iterator[None]:
+def claimed(path: Path, *, folder: bool = False) -> Iterator[None]:
     """Make an empty file or folder, and lock it while the block runs: see `remove_leftovers`."""
     if sys.platform == "win32":
         if folder:
@@ -213,7 +216,8 @@ def _make_locked(path: Path, flags: int) -> int:
         os.close(handle)  # Removed as a leftover, before it was locked.
 
 
-def _remove_if_abandoned(path: Path) -> None:
+def remove_if_abandoned(path: Path) -> None:
+    """Remove a file or folder that was `claimed` by a process that is dead."""
     if sys.platform == "win32":
         return
     # Somebody else may remove it first, may not let us, or may be writing it.

@@ -239,6 +239,8 @@ def _decode_jpeg(data: bytes) -> NDArray[Any]:
 def _decode_tiff(data: bytes) -> NDArray[Any]:
     palette = has_palette(data)
     pixels: NDArray[Any] = imagecodecs.tiff_decode(data, asrgb=palette)
+    if palette:
+        return _opaque(pixels)  # libtiff adds a channel, though palettes have no transparency.
     return pixels.astype(np.uint8) * np.uint8(255) if pixels.dtype == np.bool_ else pixels
 
 
@@ -252,11 +254,15 @@ def _decode_gif(data: bytes) -> NDArray[Any]:
     return pixels
 
 
+_BMP_HEADER_WITH_ALPHA = 56
+
+
 def _decode_bmp(data: bytes) -> NDArray[Any]:
     pixels: NDArray[Any] = imagecodecs.bmp_decode(data)
     if pixels.ndim == 3 and image_size(data).channels == 1:
         return np.ascontiguousarray(pixels[..., 0])
-    return pixels
+    # Only later headers say where the opacity is; before, the fourth byte means nothing.
+    return _opaque(pixels) if data[14] < _BMP_HEADER_WITH_ALPHA else pixels
 
 
 _DECODERS: dict[str, Callable[[bytes], NDArray[Any]]] = {

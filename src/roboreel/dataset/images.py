@@ -13,7 +13,7 @@ from roboreel.image import box_of, decode_image, decode_images, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.sample_spec import SampleSpec
 from roboreel.threads import ThreadPool
-from roboreel.video.scale import scale_picture
+from roboreel.video.scale import fit_picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,11 +148,8 @@ class Images:
         images = self._batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
 
         def scale(picture: bytes, out: NDArray[Any]) -> None:
-            pixels = decode_image(picture, alpha=alpha)
-            box = box_of(pixels.shape[:2], size, spec.fit)
-            scaled = scale_picture(pixels, box.size)
-            placed = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
-            out[...] = box.padded(placed, layout)
+            fitted = fit_picture(decode_image(picture, alpha=alpha), size, spec.fit)
+            out[...] = fitted if layout == "hwc" else fitted.transpose(2, 0, 1)
 
         list(self._pool.map(scale, pictures, images))
         return images
