@@ -153,8 +153,9 @@ class BatchTable:
         Rows that follow one another inside a batch are not copied; with ``chunked`` not even across
         batches, and columns may then be chunked arrays.
         """
-        is_consecutive = isinstance(rows, range) or is_run(rows)
-        if is_consecutive:
+        is_consecutive = False
+        if isinstance(rows, range) or is_run(rows):
+            is_consecutive = True
             parts, back = self._consecutive(int(rows[0]), int(rows[-1]) + 1), None
         else:
             parts = self._scattered(rows)
