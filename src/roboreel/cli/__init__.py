@@ -16,6 +16,7 @@ from roboreel.cli.demo import demo
 from roboreel.cli.export import export
 from roboreel.cli.history import history
 from roboreel.cli.info import info
+from roboreel.cli.job import job
 from roboreel.cli.recover import recover
 from roboreel.cli.repair import repair
 from roboreel.cli.report import report
@@ -43,6 +44,7 @@ app.command()(report)
 app.command()(view)
 app.command()(export)
 app.add_typer(cache, name="cache")
+app.add_typer(job, name="job")
 app.command()(compact)
 app.command()(recover)
 app.command()(undo)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from roboreel.errors import JobError
-from roboreel.files import make_folder, sync_directory, write_atomically
+from roboreel.files import make_folder, remove_leftovers, sync_directory, write_atomically
 from roboreel.jobs.folder import Failure, JobFolder
 from roboreel.jobs.operation import Operation, Part, load_operation
 from roboreel.jobs.plan import Plan
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _JOB_FILE, _PLAN_FILE = "job.json", "plan.npz"
-_COMMITTED, _LOCK_FILE = "committed.json", "commit.lock"
+_COMMITTED, _LOCK_FILE, _ARRAY_FILE = "committed.json", "commit.lock", "array.sh"
 _LAYOUT = 1
 
 
@@ -239,7 +240,9 @@ def remove_job(path: Path) -> None:
     """Remove the folder of a job, whatever state it is in. The result, if any, goes last."""
     for name in ("staging", "parts", "failed"):
         shutil.rmtree(path / name, ignore_errors=True)
-    for name in (_PLAN_FILE, _JOB_FILE, _LOCK_FILE, _COMMITTED):
+    for name in (_ARRAY_FILE, _PLAN_FILE, _JOB_FILE, _LOCK_FILE, _COMMITTED):
         (path / name).unlink(missing_ok=True)
-    shutil.rmtree(path, ignore_errors=True)
-    sync_directory(path.parent)
+    remove_leftovers(path)
+    with suppress(OSError):  # What others put there stays, and so does the folder.
+        path.rmdir()
+        sync_directory(path.parent)
