@@ -76,12 +76,19 @@ def take_back(folder: Path, say: Say) -> None:
 
 
 def verify_change(remains: Remains, act: Act) -> None:
-    """Check that the change happened or not, do it, and undo it."""
+    """Check that the change happened or not; do it, and undo it."""
     root = remains.folder / "dataset"
     reel.open_dataset(root)
     finish_commit(Workshop(root))
-    if is_same(remains, "old"):
-        assert "changed" not in remains.said
+    is_old = is_same(remains, "old")
+    assert not (is_old and "changed" in remains.said)
+    remains.go_on(lambda: change_and_undo(remains, act, is_old=is_old))
+
+
+def change_and_undo(remains: Remains, act: Act, *, is_old: bool) -> None:
+    """Change the dataset, unless it is, and undo the change."""
+    root = remains.folder / "dataset"
+    if is_old:
         act(root)
     assert differing_files(root, remains.folder / "new") == []
     check_left(remains)
@@ -95,8 +102,15 @@ def verify_undo(remains: Remains) -> None:
     root = remains.folder / "dataset"
     reel.open_dataset(root)
     finish_commit(Workshop(root))
-    if not is_same(remains, "old"):
-        assert "undone" not in remains.said
+    is_old = is_same(remains, "old")
+    assert is_old or "undone" not in remains.said
+    remains.go_on(lambda: undo(remains, is_old=is_old))
+
+
+def undo(remains: Remains, *, is_old: bool) -> None:
+    """Undo the change, unless it is undone."""
+    root = remains.folder / "dataset"
+    if not is_old:
         assert is_same(remains, "new"), "neither what was before nor what was after"
         undo_change(root)
     assert is_same(remains, "old")

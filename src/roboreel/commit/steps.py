@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def read_decision(workshop: Workshop) -> Decision:
     """
     path = workshop.decided / STEPS
     try:
-        decision = _parse(json.loads(path.read_text(encoding="utf-8")))
+        decision = _parse(json.loads(read_file(path, "list of steps")))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UnreadableStepsError(
             "A change was interrupted, and its list of steps cannot be read, so it cannot be "

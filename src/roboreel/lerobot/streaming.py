@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class StreamingLeRobotDataset(IterableDataset):  # type: ignore[misc]  # torch i
         episodes: Numbers of the episodes. Default: all.
         streaming: Has no effect: memory stays small in any case.
         buffer_size: Has no effect: the whole dataset is shuffled.
-        max_num_shards: Has no effect.
+        max_num_shards: At most what ``num_shards`` says; it has no other effect.
         seed: Of the shuffle.
         rng: A generator in place of ``seed``.
         shuffle: Whether each iteration has an order of its own; otherwise the dataset's.
@@ -56,14 +57,21 @@ class StreamingLeRobotDataset(IterableDataset):  # type: ignore[misc]  # torch i
         **arguments: Any,  # noqa: ANN401  # checked by LeRobotDataset
     ) -> None:
         super().__init__()
-        del max_num_shards
         check_repo_type(repo_type)
         self._items = LeRobotDataset(repo_id, root, episodes, **arguments)
         self.repo_id, self.root, self.meta = repo_id, self._items.root, self._items.meta
         self.episodes = self._items.episodes
         self.revision, self.streaming = self._items.revision, streaming
+        self.num_shards = min(max_num_shards, self._items.num_episodes)
         self.buffer_size, self.seed, self.shuffle = buffer_size, seed, shuffle
         self.rng = np.random.default_rng(seed) if rng is None else rng
+
+    @cached_property
+    def hf_dataset(self) -> Any:  # noqa: ANN401  # a datasets.IterableDataset
+        """The frames without video, as a `datasets.IterableDataset`; an episode is a shard."""
+        from roboreel.huggingface import to_iterable
+
+        return to_iterable(self._items.dataset)
 
     @property
     def image_transforms(self) -> Any:  # noqa: ANN401  # a function, or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +10,6 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from roboreel.errors import UnsupportedVideoError
 from roboreel.video.depth import metres_of_codes
 
 if TYPE_CHECKING:
@@ -71,14 +71,12 @@ class Converter:
             planes[...] = pixels.transpose(2, 0, 1)
 
     def _depth_codes(self, image: av.VideoFrame, height: int, width: int) -> NDArray[np.uint16]:
-        form = image.format
-        if form.components[0].bits != 12 or form.is_big_endian:
-            raise UnsupportedVideoError(
-                f"Depth needs video with 12 bits per pixel; this one is {form.name!r}."
-            )
+        if image.format.components[0].bits != 12 or image.format.is_big_endian:
+            _warn_of_coarse_depth(image.format.name)
+            image = self._reformatter.reformat(image, format="gray12le")
         # The codes are in the first plane. They are data: no colour range or matrix applies.
         if (height, width) != (image.height, image.width):
-            image = self._convert(image, form.name, height, width, "POINT")
+            image = self._convert(image, image.format.name, height, width, "POINT")
         return _pixels(image.planes[0], np.uint16, height, width)
 
     def _convert(
@@ -103,6 +101,16 @@ def _settings(image: av.VideoFrame) -> dict[str, int]:
         "src_color_range": int(image.color_range) or _LIMITED,
         "dst_color_range": _LIMITED,
     }
+
+
+@lru_cache(maxsize=16)  # so that it is said once
+def _warn_of_coarse_depth(form: str) -> None:
+    warnings.warn(
+        f"Depth takes video with 12 bits per pixel, and this one is {form!r}: its distances are "
+        "what LeRobot reads from it, and coarse at best. `roboreel check` names such cameras.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _pixels(plane: Any, dtype: type, height: int, width: int) -> NDArray[Any]:  # noqa: ANN401
