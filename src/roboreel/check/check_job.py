@@ -122,7 +122,8 @@ def _image_tasks(context: Context, task_s: float | None) -> Iterator[_TaskRow]:
     episodes, positions = context.manifest.episodes, _positions(context)
     for number, camera in enumerate(context.manifest.cameras):
         height, width = context.manifest.features[camera].shape[:2]
-        seconds = episodes.length[positions] * (height * width / _PIXELS_PER_S)
+        pixels = episodes.length[positions].astype(np.float64) * height * width
+        seconds = pixels / _PIXELS_PER_S
         clips = episodes.clips.get(camera)
         files = episodes.data_file if clips is None else clips.file
         yield from _cut_tasks(_IMAGES, number, seconds, files[positions], task_s)

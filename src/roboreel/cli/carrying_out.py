@@ -79,7 +79,8 @@ class Where:
         if self.on is OnName.RAY:
             from roboreel.ray import RayCluster
 
-            return RayCluster(self.address, workers=self.workers)
+            cluster: Executor = RayCluster(self.address, workers=self.workers)
+            return cluster
         if self.workers is None:
             return None
         return Processes(self.workers) if self.workers > 1 else InProcess()

@@ -7,6 +7,8 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from roboreel.dataset.cache.manifest import dataset_state
 from roboreel.dataset.opening import open_dataset
 from roboreel.errors import StaleDatasetError
@@ -14,12 +16,11 @@ from roboreel.errors import StaleDatasetError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
 
-__all__ = ["decoding_s", "describe_source", "open_source", "reading_s"]
+__all__ = ["decoding_s", "describe_source", "files_of", "open_source", "reading_s"]
 
 # What one core does in a second, roughly: costs balance tasks, and promise nothing.
 _PIXELS_PER_S = 8e7
@@ -62,7 +63,7 @@ def _open(source: str) -> Dataset:
 def decoding_s(dataset: Dataset, camera: str, frames: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return about how long decoding so many frames of a camera takes one core."""
     height, width = dataset.features[camera].shape[:2]
-    return frames * (height * width / _PIXELS_PER_S)
+    return frames.astype(np.float64) * (height * width / _PIXELS_PER_S)
 
 
 def reading_s(
@@ -73,4 +74,19 @@ def reading_s(
         math.prod(dataset.features[name].value_shape) * dataset.features[name].numpy_dtype.itemsize
         for name in features
     ]
-    return frames * (max(8, sum(sizes)) / _BYTES_PER_S)
+    return frames.astype(np.float64) * (max(8, sum(sizes)) / _BYTES_PER_S)
+
+
+def files_of(dataset: Dataset, camera: str | None = None) -> NDArray[np.int64]:
+    """Return the file of each episode that has frames, in the order of their rows.
+
+    Args:
+        dataset: The dataset or view.
+        camera: Whose files; those of the numbers if it has none of its own, or is not given.
+    """
+    table = dataset.manifest.episodes
+    chosen = np.zeros(len(table), bool)
+    chosen[dataset.selection.positions] = True
+    order = table.row_order[chosen[table.row_order]]
+    clips = None if camera is None else table.clips.get(camera)
+    return (table.data_file if clips is None else clips.file)[order]

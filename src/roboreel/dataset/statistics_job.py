@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.job_source import decoding_s, describe_source, open_source, reading_s
+from roboreel.dataset.job_source import (
+    decoding_s,
+    describe_source,
+    files_of,
+    open_source,
+    reading_s,
+)
 from roboreel.dataset.statistics import accumulate_numbers, known_numbers
 from roboreel.format.statistics import stats_from_json, stats_to_json
 from roboreel.jobs import Operation, Plan, cut
@@ -53,10 +59,10 @@ def plan_statistics(
     lengths = np.diff(dataset.episode_bounds)
     tasks = []
     if numbers:
-        files, seconds = _files(dataset, None), reading_s(dataset, numbers, lengths)
+        files, seconds = files_of(dataset), reading_s(dataset, numbers, lengths)
         tasks.append(_cut(dataset, _NUMBERS, files, seconds, task_s))
     for number, camera in enumerate(cameras):
-        files, seconds = _files(dataset, camera), decoding_s(dataset, camera, lengths)
+        files, seconds = files_of(dataset, camera), decoding_s(dataset, camera, lengths)
         tasks.append(_cut(dataset, number, files, seconds, task_s))
     columns = np.concatenate([task for task, _ in tasks]) if tasks else np.empty((0, 3), np.int64)
     costs = np.concatenate([cost for _, cost in tasks]) if tasks else np.empty(0)
@@ -73,15 +79,6 @@ def stats_of(result: Mapping[str, Any]) -> dict[str, FeatureStats]:
 def _is_counted(dataset: Dataset, camera: str) -> bool:
     feature = dataset.features[camera]
     return feature.depth is None and not feature.has_alpha and feature.shape[-1] == 3
-
-
-def _files(dataset: Dataset, camera: str | None) -> NDArray[np.int64]:
-    """Return the file of each episode that has frames, in the order of their rows."""
-    table = dataset.manifest.episodes
-    chosen = np.zeros(len(table), bool)
-    chosen[dataset.selection.positions] = True
-    order = table.row_order[chosen[table.row_order]]
-    return (table.clips[camera].file if camera in table.clips else table.data_file)[order]
 
 
 def _cut(

@@ -309,7 +309,7 @@ def _encoded(
 
 
 def _counted(
-    examples: Iterator[dict[str, Any]], progress: Callable[[int], None]
+    examples: Iterator[dict[str, Any]], progress: Callable[[int], object]
 ) -> Iterator[dict[str, Any]]:
     for count, example in enumerate(examples, start=1):
         yield example
