@@ -90,11 +90,11 @@ def failed_write_leaves_nothing(cluster, folder):
 
     dataset = reel.open_dataset(clean_dataset(folder / "arm"))
     rows = read(dataset, features=["action", "episode_index", "frame_index"], num_blocks=3)
-    before = sorted(os.listdir(folder))
+    before = sorted(folder.iterdir())
     try:
         write(rows.map_batches(fail), folder / "new", fps=30)
     except Exception:  # noqa: BLE001  # Ray's own
-        assert sorted(os.listdir(folder)) == before
+        assert sorted(folder.iterdir()) == before
         return
     raise AssertionError("it did not fail")
 
@@ -201,7 +201,7 @@ def _carry_out(cluster, folder, name):
 def main() -> None:
     folder, names = Path(sys.argv[1]), sys.argv[2:]
     # Workers at the priority of the tests, or other work on the machine starves them.
-    os.environ["RAY_worker_niceness"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # so Ray spells it
     small = {"object_store_memory": 100 * 1024**2}
     head = {"num_cpus": 0, "include_dashboard": False, **small}
     cluster = Cluster(initialize_head=True, head_node_args=head)

@@ -21,6 +21,7 @@ from roboreel.commit import Change, Commit, Workshop
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.schema import Feature
 from tests import factory
+from tests.clean import FRONT, clean_dataset
 
 CAMERAS = [f"observation.images.cam_high_on_the_left_wrist_{side}" for side in ("inner", "outer")]
 FEATURES = {
@@ -41,6 +42,18 @@ RUNS = {
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
     "check": ["check", "arm"],
     "repair": ["repair", "arm", "--yes"],
+    "edit delete": ["edit", "delete", "arm", "1", "--yes"],
+    "edit keep": ["edit", "keep", "arm", "--where", "length > 3", "--yes"],
+    "edit trim": ["edit", "trim", "arm", "1,2", "--from", "0.03s", "--to", "3", "--yes"],
+    "edit cut": ["edit", "cut", "arm", "2", "--at", "2", "--out", "cut", "--yes"],
+    "edit task": ["edit", "task", "arm", "pour", "--episodes", "0-2", "--yes"],
+    "edit set": ["edit", "set", "arm", "success=true", "--yes", "--dry-run"],
+    "edit rename": ["edit", "rename", "arm", "observation.state", "state", "--yes"],
+    "edit remove": ["edit", "remove", "arm", "observation.state", "--yes"],
+    "edit reencode": ["edit", "reencode", "arm", FRONT, "--codec", "h264", "--yes"],
+    "edit resize": ["edit", "resize", "arm", FRONT, "--size", "24x32", "--dry-run"],
+    "edit resample": ["edit", "resample", "arm", "--fps", "15", "--yes"],
+    "edit apply": ["edit", "apply", "arm", "--recipe", "recipe.json", "--scrub", "--yes"],
     "cache build": ["cache", "build", "arm", "--size", "4x6", "--out", "caches/arm"],
     "cache list": ["cache", "list", "--home", "caches"],
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],
@@ -129,6 +142,14 @@ def prepare(name, monkeypatch):
         commit = Commit(Workshop(Path("arm")), change=Change("repair", "new statistics"))
         commit.add("meta/stats.json").write_text("{}")
         commit.run()
+    if name in ("edit reencode", "edit resize"):  # of cameras that are video
+        shutil.rmtree("arm")
+        clean_dataset(Path("arm"))
+    if name == "edit apply":
+        said = {
+            "operations": [{"do": "delete", "episodes": [0]}, {"do": "cut", "episode": 2, "at": 1}]
+        }
+        Path("recipe.json").write_text(json.dumps(said))
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 
@@ -193,7 +214,7 @@ def test_a_wrong_option_is_wrong_usage(name, folder):
 
 
 @pytest.mark.parametrize("wanted", ["-h", "--help"])
-@pytest.mark.parametrize("name", ["", "cache", *COMMANDS])
+@pytest.mark.parametrize("name", ["", "cache", "edit", *COMMANDS])
 def test_every_command_has_help(name, wanted, folder):
     done = roboreel_(*name.split(), wanted)
     assert (done.code, done.err) == (0, "")

@@ -20,7 +20,9 @@ SLOW = ["failed_write_leaves_nothing", "killed_node", "killed_driver", "trains"]
 def _has_own_network() -> bool:
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return False
-    tried = subprocess.run(["unshare", "-n", "ip", "link", "set", "lo", "up"], capture_output=True)
+    tried = subprocess.run(
+        ["unshare", "-n", "ip", "link", "set", "lo", "up"], capture_output=True, check=False
+    )
     return tried.returncode == 0
 
 
@@ -36,7 +38,13 @@ def carry_out(folder: Path, names: list[str]) -> dict[str, str]:
     command = ["unshare", "-n", "sh", "-c", inside, sys.executable, str(folder), *names]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path[1:], str(PROJECT)])}
     done = subprocess.run(
-        command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=900
+        command,
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     results = folder / "results.json"
     assert results.exists(), done.stdout[-2000:] + done.stderr[-4000:]
@@ -69,5 +77,5 @@ def test_on_a_cluster_that_loses_parts(slow, name):
 
 def test_without_ray_the_error_says_how_to_install_it():
     code = "import sys; sys.modules['ray'] = None; import roboreel.ray"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'roboreel[ray]'" in done.stderr

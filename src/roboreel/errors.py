@@ -19,6 +19,7 @@
     ├── UnsupportedVideoError   (ValueError)         a video of a kind that we do not read
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
+    ├── EditError               (ValueError)         an edit that cannot be made as asked
     ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
     ├── WorkerError             (RuntimeError)       a worker process that ended or cannot start
     ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
@@ -49,6 +50,7 @@ __all__ = [
     "CorruptFileError",
     "DatasetError",
     "DatasetInUseError",
+    "EditError",
     "EmptyBufferError",
     "EncodingError",
     "EpisodeNotFoundError",
@@ -150,6 +152,10 @@ class UnsupportedVideoError(DatasetError, ValueError):
 
 class WindowError(DatasetError, ValueError):
     """The offsets of a window do not fall on frames."""
+
+
+class EditError(DatasetError, ValueError):
+    """An edit that cannot be made as asked."""
 
 
 class EncodingError(DatasetError, ValueError):

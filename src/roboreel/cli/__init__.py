@@ -13,6 +13,7 @@ from roboreel.cli.check import CheckCommand, check
 from roboreel.cli.compact import compact
 from roboreel.cli.console import print_error
 from roboreel.cli.demo import demo
+from roboreel.cli.edit import edit
 from roboreel.cli.export import export
 from roboreel.cli.history import history
 from roboreel.cli.info import info
@@ -45,6 +46,7 @@ app.command()(view)
 app.command()(export)
 app.add_typer(cache, name="cache")
 app.add_typer(job, name="job")
+app.add_typer(edit, name="edit")
 app.command()(compact)
 app.command()(recover)
 app.command()(undo)
