@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import ray
@@ -46,7 +47,7 @@ def reads_samples(cluster, folder):
     """Rows are the samples of the dataset, with windows, for each version; views choose episodes."""
     for version in VERSIONS:
         dataset = reel.open_dataset(clean_dataset(folder / version, version)).select([0, 2, 3])
-        asked = {"features": ["observation.state", CAMERAS[0], "task"], "image_size": (24, 32)}
+        asked: Any = {"features": ["observation.state", CAMERAS[0], "task"], "image_size": (24, 32)}
         rows = read(dataset, {"action": range(3)}, **asked, num_blocks=3)
         assert rows.count() == len(dataset)
         whole = dataset.read(np.arange(len(dataset)), windows={"action": range(3)}, **asked)
@@ -155,7 +156,8 @@ def killed_driver(cluster, folder):
 def _train(config):
     loader = train_loader(reel.open_dataset(config["path"]), 4, shuffle=True, seed=5)
     rank = ray.train.get_context().get_world_rank()
-    seen, state = [], None
+    seen: list[Any] = []
+    state: Any = None
     for step, batch in enumerate(loader):
         seen.append(batch["index"].tolist())
         if step == 2:

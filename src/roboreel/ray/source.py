@@ -63,7 +63,7 @@ def read(
     return ray.data.read_datasource(source, override_num_blocks=num_blocks, **ray_options)
 
 
-class DatasetSource(Datasource):
+class DatasetSource(Datasource):  # type: ignore[misc]  # untyped
     """Tells Ray Data how large a dataset is, and how to read it in parts."""
 
     def __init__(self, dataset: Dataset, spec: SampleSpec) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from roboreel.schema import Feature
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     import ray.data
@@ -58,26 +59,29 @@ def write(
     root = writable_folder(path)
     check_absent(root)
     frames = _frames(rows.sort([_EPISODE, _FRAME]))
-    recorder: Recorder | None = None
-    with atomic_folder(root) as folder:
-        try:
-            episode = None
-            for frame in frames:
-                if recorder is None:
-                    declared = _features(frame) if features is None else dict(features)
-                    recorder = create_dataset(folder, fps=fps, features=declared, **options)
-                if episode not in (None, frame[_EPISODE]):
-                    recorder.save_episode()
-                episode = frame[_EPISODE]
-                values = {name: _value(frame, name, declared[name]) for name in declared}
-                recorder.add_frame(values, task=str(frame.get(_TASK, "")))
-            if recorder is None:
-                raise FrameError(f"There are no rows, so nothing was written to {str(root)!r}.")
-            recorder.save_episode()
-        finally:
-            if recorder is not None:
-                recorder.close()
+    first = next(frames, None)
+    if first is None:
+        raise FrameError(f"There are no rows, so nothing was written to {str(root)!r}.")
+    declared = _features(first) if features is None else dict(features)
+    with (
+        atomic_folder(root) as folder,
+        create_dataset(folder, fps=fps, features=declared, **options) as recorder,
+    ):
+        _record(recorder, chain([first], frames), declared)
     return root
+
+
+def _record(
+    recorder: Recorder, frames: Iterable[Mapping[str, Any]], features: Mapping[str, Feature]
+) -> None:
+    episode = None
+    for frame in frames:
+        if episode not in (None, frame[_EPISODE]):
+            recorder.save_episode()
+        episode = frame[_EPISODE]
+        values = {name: _value(frame, name, feature) for name, feature in features.items()}
+        recorder.add_frame(values, task=str(frame.get(_TASK, "")))
+    recorder.save_episode()
 
 
 def _frames(rows: ray.data.Dataset) -> Iterator[dict[str, Any]]:
