@@ -131,11 +131,11 @@ class StoreReader:
     def take_table(self, rows: Rows, *, features: str | Iterable[str] | None = None) -> pa.Table:
         """Return rows as an Arrow table, in the order of ``rows``; see `take`.
 
-        Rows that follow one another in a file are not copied. A slice, or a range of step 1, takes
+        Rows that follow one another are not copied. A slice, or a range of step 1, takes
         the same time for any number of rows. A slice may reach past the end, like that of a list.
         """
         wanted, names = self._checked_run(rows), self._checked_names(features)
-        found: dict[str, pa.Array] = {}
+        found: dict[str, Any] = {}
         for part, own in self._parts(names):
             found |= zip(own, part.arrow(wanted, own), strict=True)
         return pa.Table.from_arrays([found[name] for name in names], schema=self._schema_of(names))
