@@ -11,14 +11,12 @@ import numpy as np
 
 import roboreel as reel
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
-from roboreel.jobs import InProcess, execute
 from roboreel.report import write_report
 from roboreel.schema import Feature
 from roboreel.shards import open_shards, validate_shards
 from tests.factory import write_dataset
 from tests.faults.recording import check_images, record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
-from tests.job_operations import squares
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,27 +108,6 @@ def check_cached(folder: Path) -> None:
             assert np.abs(values.astype(int) - found[name]).max() <= 8
         else:
             np.testing.assert_array_equal(values, found[name])
-
-
-# --- a job: its tasks, its commit, its end
-
-
-def do_job(folder: Path, say: Say) -> None:
-    """Carry out a plan that does not depend on where the folder is."""
-    os.chdir(folder)
-    found = execute(squares(3, out="sums"), on=InProcess(), folder=folder / "job", retries=0)
-    assert found == {"sum": 5, "count": 3}
-    say("committed")
-
-
-def verify_job(remains: Remains) -> None:
-    result, job = remains.folder / "sums", remains.folder / "job"
-    if result.exists() or "committed" in remains.said:
-        assert result.read_text() == "0\n1\n4\n"
-    do_job(remains.folder, lambda _: None)
-    assert result.read_text() == "0\n1\n4\n"
-    assert not job.exists()
-    check_no_litter(remains.folder)
 
 
 # --- a ring
@@ -309,7 +286,6 @@ SCENARIOS = [
     Scenario("shards", write_second, verify_store, partial(write_store, version=1)),
     Scenario("new shards", write_first, verify_first),
     Scenario("cache", build_cache, verify_cache, partial(record_apart, store="image")),
-    Scenario("job", do_job, verify_job, modules=("tests.job_operations",)),
     Scenario("replay buffer", fill_ring, verify_ring),
     Scenario(
         "export",
