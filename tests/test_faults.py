@@ -15,6 +15,7 @@ from tests.faults.library import Call, Operation, can_build
 from tests.faults.powercut import MODELS, Disk, snapshot
 from tests.faults.products import SCENARIOS as PRODUCTS
 from tests.faults.recording import SCENARIOS as RECORDING
+from tests.faults.working import SCENARIOS as WORKING
 
 PROJECT = Path(__file__).resolve().parents[1]
 needs_compiler = pytest.mark.skipif(not can_build(), reason="needs gcc, on Linux")
@@ -28,13 +29,13 @@ def run_rig(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-TWINS = {"resume, image", "compact, video", "undo of drop, video"}
+TWINS = {"resume, image", "new shards", "compact, video", "undo of drop, video"}
 """Of these, the scenario with the other store, or of another change, is enough here."""
 
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "scenarios", [RECORDING, [*CHANGING, *PRODUCTS]], ids=["recorders", "other writers"]
+    "scenarios", [RECORDING, [*CHANGING, *PRODUCTS, *WORKING]], ids=["recorders", "other writers"]
 )
 def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):
     """The log is checked first: replayed, it gives the folder that the writer left.

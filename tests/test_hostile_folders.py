@@ -201,6 +201,8 @@ def test_steps_move_regular_files_alone(dataset):
         {"steps": [[None, f"{STORE}/undo/../../../home/x.mp4", "meta/info.json", False]]},
         {"steps": [[None, "meta/x.json", f"{WORKSHOP}/lock", False]]},
         {"steps": [["steps.json", "meta/info.json", None, False]]},
+        {"steps": [["half \ud800", "meta/info.json", None, False]]},
+        {"steps": [["nul\0", "meta/info.json", None, False]]},
     ],
 )
 def test_steps_of_no_dataset_shape_are_not_carried_out(dataset, steps):

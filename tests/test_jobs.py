@@ -83,6 +83,13 @@ class TestPlans:
                 load_operation(name)
 
 
+def test_a_job_that_died_while_it_was_made_is_made_again(tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / ".0123456789ab.tmp-plan.npz").write_bytes(b"half")
+    assert execute(squares(3), on=InProcess(), folder=folder)["count"] == 3
+
+
 class TestCutting:
     @given(
         costs=st.lists(st.integers(0, 8), max_size=40),

@@ -48,7 +48,7 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         A path in the same folder. If the block raises, it is removed. If the process is killed, it
         stays until `remove_leftovers`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, sync=sync)
     temporary = path.with_name(_unfinished(path.name))
     try:
         with claimed(temporary):
@@ -147,15 +147,21 @@ def _cloned(source: Path, target: Path) -> bool:
     return True
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, as far as they do not exist; their names reach the disk."""
+def make_folder(path: Path, *, sync: bool = True) -> None:
+    """Make a folder and those above it, as far as they do not exist.
+
+    Args:
+        path: The folder.
+        sync: Whether to wait until the names of new folders are on the disk.
+    """
     above = path.parent
     if path.is_dir():
         return
     if above != path:
-        make_folder(above)
+        make_folder(above, sync=sync)
     path.mkdir(exist_ok=True)
-    sync_directory(above)
+    if sync:
+        sync_directory(above)
 
 
 def sync_file(path: Path) -> None:

@@ -197,6 +197,8 @@ class Idleness(Scan):
 
     def _moves(self, name: str, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether any element changes from each row to the next, ``(N - 1,)``."""
+        if values.dtype == bool:  # NumPy subtracts no truth values.
+            values = values.view(np.uint8)
         stored = self.context.stats.get(name)
         if stored is not None and stored.min.size == values.shape[1]:
             span = (stored.max - stored.min).reshape(-1)

@@ -133,7 +133,9 @@ def is_allowed(step: Step, workshop: Workshop) -> bool:
         return step.staged is None and all(
             workshop.allows_move(end) or workshop.allows_store(end) for end in ends
         )
-    named = step.staged is None or (Path(step.staged).name == step.staged != STEPS)
+    named = step.staged is None or (
+        Path(step.staged).name == step.staged != STEPS and step.staged.isprintable()
+    )
     return named and (
         workshop.allows(step.target) or (workshop.is_change(step.target) and not step.keep)
     )

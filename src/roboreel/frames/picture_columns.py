@@ -12,6 +12,7 @@ from roboreel.format.templates import leaves_folder
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.spans.reading import read_file
 from roboreel.storage.extents.byte_column import ByteColumn
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,7 +114,8 @@ class PictureColumns:
             lambda paths: int(paths.nbytes),
             owner="row groups",
         )
-        name = stored[file_row - int(opened.bounds[group])].as_py()
+        with parquet_errors(opened.path):  # The bytes may be no text.
+            name = stored[file_row - int(opened.bounds[group])].as_py()
         return None if not name else self._read_beside(camera, file, str(name))
 
     def _read_beside(self, camera: str, file: int, name: str) -> bytes:

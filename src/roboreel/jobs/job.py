@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from roboreel.errors import JobError
-from roboreel.files import make_folder, sync_directory, write_atomically
+from roboreel.files import make_folder, remove_leftovers, sync_directory, write_atomically
 from roboreel.jobs.folder import Failure, JobFolder
 from roboreel.jobs.operation import Operation, Part, load_operation
 from roboreel.jobs.plan import Plan
@@ -165,6 +165,7 @@ def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -
                 f"another folder: {str(root)!r}."
             )
         return job
+    remove_leftovers(root)  # of processes that died in making it
     if root.exists() and any(entry.name != _PLAN_FILE for entry in root.iterdir()):
         raise JobError(f"A job needs a folder of its own: there are files in {str(root)!r}.")
     make_folder(root)

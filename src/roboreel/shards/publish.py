@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.files import sync_directory, write_atomically
+from roboreel.files import make_folder, sync_directory, write_atomically
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.reading import read_file
 
@@ -154,7 +154,7 @@ def publishing(root: Path) -> Iterator[Publication]:
         ValueError: The folder holds other files.
     """
     _refuse_strangers(root)
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     with FileLock(root / _LOCK):
         publication = Publication(root)
         publication.sweep()

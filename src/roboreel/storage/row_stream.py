@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError
@@ -15,7 +14,7 @@ from roboreel.storage.arrays import arrow_array
 from roboreel.storage.parquet import opened_parquet, plain_leaves, write_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Layout", "RowStream", "TablePart", "open_rows", "read_layout", "write_parts"]
@@ -131,6 +130,10 @@ class Layout:
             elif pa.types.is_null(schema.field(place).type):
                 schema = schema.set(place, column)
         return Layout(schema, self.plain)
+
+    def only(self, names: Collection[str]) -> Layout:
+        """Return the layout with some of its columns."""
+        return Layout(pa.schema([column for column in self.schema if column.name in names]))
 
     @property
     def names(self) -> list[str]:

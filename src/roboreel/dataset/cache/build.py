@@ -25,7 +25,7 @@ from roboreel.dataset.cache.home import cache_path
 from roboreel.dataset.cache.manifest import CacheManifest, dataset_state
 from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
-from roboreel.files import write_atomically
+from roboreel.files import make_folder, write_atomically
 from roboreel.image import encode_jpeg
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
@@ -100,7 +100,7 @@ def materialize(
     """
     manifest = _plan(dataset, cameras)
     refuse_strangers(root)
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     if _is_complete(root, manifest):
         return
     with FileLock(str(root / LOCK_FILE)):
@@ -119,7 +119,7 @@ def map_numbers(dataset: Dataset) -> Path:
     root = cache_path(dataset.path, {})
     if not _is_complete(root, manifest):
         needed = manifest.num_rows * _row_bytes(dataset, manifest)
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         free = shutil.disk_usage(root).free
         if needed > free:
             raise CacheError(
@@ -156,7 +156,7 @@ def _build(
     on_rows: Callable[[int, int], object],
 ) -> None:
     folder = root / manifest.key
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     _write_numbers(dataset, folder, manifest)
     total = manifest.num_rows if manifest.cameras else 0
     with ThreadPool(usable_cores()) as pool:

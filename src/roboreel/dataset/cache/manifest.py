@@ -87,7 +87,14 @@ class CacheManifest:
             raise CacheError(
                 f"No cache at {str(root)!r}. Make one with `roboreel cache build`."
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise CacheError(f"Not a cache ({error!r}): {str(path)!r}.") from error
         return manifest
 
