@@ -40,7 +40,7 @@ def check_edited(
     names: Mapping[str, str | None] | None = None,
     packets: bool = True,
     first: int = 0,
-    allowed: frozenset[str] = frozenset(),
+    added: Sequence[str] = (),
 ) -> None:
     """Assert that a dataset has these parts of another one, and that `check` finds nothing.
 
@@ -51,13 +51,13 @@ def check_edited(
         names: New names of features.
         packets: Whether videos have the same packets, too.
         first: Number of the first of these episodes.
-        allowed: Codes of further findings that there may be.
+        added: Features that the dataset has beside these.
     """
     before, after = reel.open_dataset(old), reel.open_dataset(new)
     assert after.manifest.problems == ()
     named = {n: (names or {}).get(n, n) for n in before.features}
     kept = {o: n for o, n in named.items() if n is not None}
-    assert set(kept.values()) >= set(after.features) - set(COUNTERS)
+    assert set(after.features) - set(kept.values()) <= {*COUNTERS, *added}
     rows = sum(int(length) for length in after.episodes.lengths[:first])
     for number, one in enumerate(expected, first):
         episode, source = after.episodes[number], before.episodes[one.episode]
@@ -75,7 +75,7 @@ def check_edited(
     if packets:
         _check_packets(Source(old), Source(new), expected, kept, first)
     found = [f for f in check_dataset(new) if f.severity != "note"]
-    assert {f.code for f in found} <= EXPECTED_CODES | allowed, [str(f) for f in found]
+    assert {f.code for f in found} <= EXPECTED_CODES, [str(f) for f in found]
 
 
 def _check_counters(read: dict[str, Any], number: int, row: int, length: int, fps: float) -> None:

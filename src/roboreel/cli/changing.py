@@ -70,7 +70,7 @@ def edits(make: Callable[..., Edit]) -> Callable[..., None]:
 
     def run(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  # as typer parsed them
         edit = make(**given)
-        edit = edit.scrub() if options.scrub else edit
+        edit = edit.scrub() if options.scrub and not edit.recipe.scrub else edit
         edit = edit.allow_reencoding() if options.reencode else edit
         carry_out(edit.plan(options.out, link=options.link), options)
 
@@ -110,8 +110,16 @@ def with_options(
     return command
 
 
-def carry_out(plan: EditPlan, options: EditOptions) -> None:
-    """Print a plan, ask, and apply it."""
+def carry_out(
+    plan: EditPlan, options: EditOptions, after: Callable[[EditPlan], str] | None = None
+) -> None:
+    """Print a plan, ask, and apply it.
+
+    Args:
+        plan: What to do.
+        options: How.
+        after: Called once it is done; returns what to say of it.
+    """
     done = False
     if not plan and plan.out is None:
         if not options.as_json:
@@ -120,6 +128,9 @@ def carry_out(plan: EditPlan, options: EditOptions) -> None:
         with ProgressReport() as progress:
             plan.apply(on_progress=progress.show)
         done = True
+        said = "" if after is None else after(plan)
+        if said and not options.as_json:
+            print_line(said)
     if options.as_json:
         print_json({**plan.to_json(), "done": done, "dry_run": options.dry_run})
     elif done and plan.out is not None:

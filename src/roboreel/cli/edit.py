@@ -196,6 +196,13 @@ def resample(
     return edit_dataset(path).resample(fps)
 
 
+@edit.command()
+@edits
+def scrub(path: FolderArgument) -> Edit:
+    """Erase images of deleted episodes from video files."""
+    return edit_dataset(path).scrub()
+
+
 @edit.command("apply")
 @edits
 def apply_(

@@ -45,6 +45,11 @@ class EditContext:
         """The features of the new dataset."""
         first, recipe = self.sources[0].manifest, self.recipe
         features = {n: first.features[old] for n, old in new_names(first, recipe.names[0]).items()}
+        for source, names in zip(self.sources[1:], recipe.names[1:], strict=True):
+            known = new_names(source.manifest, names)
+            for name in recipe.padded:
+                if name in known and name not in features:
+                    features[name] = source.manifest.features[known[name]]
         if self.layout.version[:2] != first.version[:2]:
             features |= {name: one for name, one in COUNTERS.items() if name not in features}
         for name, coding in recipe.codings.items():
@@ -109,6 +114,13 @@ class EditContext:
         """Return which frames of its old episode a new episode has."""
         piece = self.recipe.pieces[number]
         return frames_at_rate(piece, self.source(piece).manifest.fps, self.recipe.fps)
+
+    def lacking(self, piece: Piece) -> list[str]:
+        """Return the features that the source of a piece lacks, so that its rows are padded."""
+        if not self.recipe.padded:
+            return []
+        known = new_names(self.source(piece).manifest, self.names(piece))
+        return [name for name in self.recipe.padded if name not in known]
 
     def is_whole(self, number: int) -> bool:
         """Whether a new episode has all frames of its old one."""

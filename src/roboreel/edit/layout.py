@@ -206,13 +206,21 @@ class _Planner:
         grouped = not is_per_episode(files)
         if len(unit.sources) == 1:
             source = unit.sources[0][0]
-            has_all = self._has_all(unit, file_of[source])
-            if has_all or (grouped and unit.place is not None and not recipe.scrub):
+            if grouped and unit.place is not None and not recipe.scrub:
+                return self._whole(target)
+            if self._has_all(unit, file_of[source]) and not self._shows_more(target, pieces[0]):
                 return self._whole(target)
         if grouped and not recipe.scrub:
             return target  # a clip may begin between keyframes, and what is before it stays
         exact = [self._is_exact(piece, str(target.camera), grouped) for piece in pieces]
         return target if all(exact) else replace(target, rung="re-encoded")
+
+    def _shows_more(self, target: FileTarget, piece: Piece) -> bool:
+        """Whether an old file has images that would come along and must not."""
+        source, old = self._sources[piece.source], self._old(piece, str(target.camera))
+        if is_per_episode(source.manifest.video_files[old]) and not self._recipe.scrub:
+            return False
+        return source.has_unused(old, piece.episode)
 
     def _is_exact(self, piece: Piece, camera: str, grouped: bool) -> bool:
         """Whether the packets of a piece can be cut out; raise if they cannot and must be."""

@@ -201,5 +201,5 @@ def _info(context: EditContext, manifest: Manifest, origins: list[Origin]) -> di
         splits = {"train": f"0:{len(origins)}"}
     else:
         splits = moved_splits(raw.get("splits"), [origin.number for origin in origins])
-    coded = context.recipe.codings
+    coded = {*context.recipe.codings, *context.recipe.padded}
     return edited_info(raw, manifest, context.recipe.names[0], coded=coded, splits=splits)

@@ -255,7 +255,8 @@ class Edit:
 
     def scrub(self) -> Edit:
         """Return the edit after which nothing of what leaves remains, and that cannot be undone."""
-        return replace(self, recipe=replace(self.recipe, scrub=True))
+        recipe = replace(self.recipe, scrub=True)
+        return self._with(recipe, "scrub: nothing remains of images that no episode has")
 
     def plan(self, out: str | os.PathLike[str] | None = None, *, link: bool = False) -> EditPlan:
         """Return what the edit would do. Nothing is changed.

@@ -43,8 +43,8 @@ class EditPlan:
     """Where the new dataset is written; None if the old one changes."""
     said: tuple[str, ...]
     """What was asked for, in words."""
-    state: State
-    """The files as they are now: a plan is applied to these and no others."""
+    states: tuple[State, ...]
+    """The files of each source as they are now: a plan is applied to these and no others."""
     context: EditContext = field(repr=False, compare=False)
     """What is made."""
 
@@ -135,10 +135,12 @@ class EditPlan:
         """
         check_space(self.out or self.root, self.written_bytes)
         if self.out is not None:
-            self.state.check(self.root)
+            for source, state in zip(self.context.sources, self.states, strict=True):
+                state.check(source.root)
             write_new(self.context, self.out, on_progress=on_progress)
         elif self:
-            edit_in_place(self.context, self.state, summary=self.summary, on_progress=on_progress)
+            state = self.states[0]
+            edit_in_place(self.context, state, summary=self.summary, on_progress=on_progress)
 
 
 def _of_rung(rung: str, targets: list[FileTarget]) -> Iterator[str]:

@@ -46,11 +46,9 @@ def plan_edit(
     context = EditContext(
         recipe, tuple(sources), tasks, plan_subtasks(manifests), layout, in_place=out is None
     )
-    first = sources[0].root
-    used = {
-        path
-        for target in (*layout.data, *layout.videos)
-        for source, path in target.sources
-        if source == 0
-    }
-    return EditPlan(first, out, tuple(said), state_of(first, used), context)
+    used: list[set[str]] = [set() for _ in sources]
+    for target in (*layout.data, *layout.videos):
+        for source, path in target.sources:
+            used[source].add(path)
+    states = tuple(state_of(s.root, files) for s, files in zip(sources, used, strict=True))
+    return EditPlan(sources[0].root, out, tuple(said), states, context)

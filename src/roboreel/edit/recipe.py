@@ -89,6 +89,8 @@ class Recipe:
     """Frames per second, if frames are chosen by time; None if all stay."""
     codings: Mapping[str, CameraCoding] = field(default_factory=dict)
     """Cameras that are encoded again, by their new names."""
+    padded: Mapping[str, float] = field(default_factory=dict)
+    """Numbers that a source lacks, by their new names, and the value that its rows get."""
     reencode: bool = False
     """Whether a clip may be encoded again where its packets cannot be cut."""
     scrub: bool = False

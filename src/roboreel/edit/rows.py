@@ -17,7 +17,7 @@ from roboreel.storage.dense import dense_numbers
 from roboreel.storage.row_stream import TablePart, open_rows, read_layout, write_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -45,11 +45,14 @@ class StatsWanted:
     every: bool = False
     """Whether those of each episode are wanted, whatever its frames."""
 
-    def of_episode(self, *, is_whole: bool) -> Mapping[str, tuple[int, ...]]:
+    def of_episode(
+        self, *, is_whole: bool, lacking: Sequence[str] = ()
+    ) -> Mapping[str, tuple[int, ...]]:
         """Return the features whose statistics are new for an episode."""
         if self.every or not is_whole:
             return self.own
-        return {name: shape for name, shape in self.own.items() if name in RENUMBERED}
+        new = (*RENUMBERED, *lacking)
+        return {name: shape for name, shape in self.own.items() if name in new}
 
 
 @dataclass(slots=True)
@@ -68,17 +71,24 @@ class RowsResult:
 
 def data_layout(context: EditContext) -> Layout:
     """Return the columns of the new data files: those of the first old one, with their new names."""
-    first = context.recipe.pieces[0]
-    for piece in context.recipe.pieces:
-        if piece.source == 0:
-            first = piece
-            break
+    pieces = context.recipe.pieces
+    first = next((piece for piece in pieces if piece.source == 0), pieces[0])
     source = context.source(first)
-    path = source.manifest.data_files[int(source.manifest.episodes.data_file[first.episode])]
-    layout = read_layout(source.root / path).renamed(_column_names(context, first, path))
+    layout = _old_layout(context, first)
+    for one in context.recipe.pieces:
+        missing = set(context.recipe.padded) - {*layout.names, *context.lacking(one)}
+        if missing:
+            layout = layout.joined(_old_layout(context, one).only(missing))
     if context.layout.version[:2] != source.manifest.version[:2]:
         layout = layout.added({n: f.dtype.replace("float32", "float") for n, f in COUNTERS.items()})
     return layout
+
+
+def _old_layout(context: EditContext, piece: Piece) -> Layout:
+    """Return the columns of the data file of a piece, with their new names."""
+    manifest = context.source(piece).manifest
+    path = manifest.root / manifest.data_files[int(manifest.episodes.data_file[piece.episode])]
+    return read_layout(path).renamed(context.names(piece))
 
 
 def write_rows(
@@ -131,25 +141,25 @@ def _parts(
         table = rows.take(row, first + piece.stop)
         if len(frames) != piece.stop - piece.start:
             table = table.take((frames - piece.start).tolist())
-        yield number, _part(context, number, table, layout, str(path))
+        yield number, _part(context, number, table, layout)
 
 
 def _old_names(context: EditContext, piece: Piece, names: list[str] | None) -> list[str] | None:
     return None if names is None else [context.old_name(piece, name) for name in names]
 
 
-def _column_names(context: EditContext, piece: Piece, _path: str) -> dict[str, str | None]:
-    return dict(context.names(piece))
-
-
-def _part(context: EditContext, number: int, table: Any, layout: Layout, path: str) -> TablePart:  # noqa: ANN401  # pyarrow is untyped
+def _part(context: EditContext, number: int, table: Any, layout: Layout) -> TablePart:  # noqa: ANN401  # pyarrow is untyped
     piece = context.recipe.pieces[number]
-    names = _column_names(context, piece, path)
+    names = context.names(piece)
     there = {names.get(name, name) for name in table.column_names}
     added = {name for name in COUNTERS if name in layout.names} - there
     counted = _counters(context, number, table)
     columns: dict[str, Any] = {n: values for n, values in counted.items() if n in there | added}
     columns |= shift_language(context, number, table, names)
+    for name in context.lacking(piece):
+        feature, length = context.features[name], int(context.layout.length[number])
+        value = np.full(feature.value_shape, context.recipe.padded[name], feature.numpy_dtype)
+        columns[name] = [value.tolist()] * length
     return TablePart(table, columns, names)
 
 
@@ -213,7 +223,9 @@ def _counted(
     if TASK_NUMBER in part.columns and not context.is_whole(number):
         found = list(dict.fromkeys(np.asarray(part.columns[TASK_NUMBER]).tolist()))
         result.tasks[number] = tuple(found)
-    own = wanted.of_episode(is_whole=context.is_whole(number))
+    piece = context.recipe.pieces[number]
+    is_whole = context.is_whole(number)
+    own = wanted.of_episode(is_whole=is_whole, lacking=context.lacking(piece))
     stats: dict[str, FeatureStats] = {}
     for name in {**wanted.total, **own}:
         values = _values(context, part, name)

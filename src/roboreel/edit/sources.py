@@ -148,9 +148,13 @@ class Source:
         """Return a key that is equal for videos whose packets can share a file; None if none can."""
         return splice_key(self._table_of(str(self.root / self.video_file(camera, episode))))
 
-    def num_images(self, camera: str, episode: int) -> int:
-        """Return how many images the video file of an episode shows."""
-        return len(self._table_of(str(self.root / self.video_file(camera, episode))).shown)
+    def has_unused(self, camera: str, episode: int) -> bool:
+        """Return whether the video of an episode has images that belong to no episode."""
+        episodes = self.manifest.episodes
+        file = episodes.clips[camera].file
+        frames = int(episodes.length[file == file[episode]].sum())
+        table = self._table_of(str(self.root / self.video_file(camera, episode)))
+        return len(table.size) > frames
 
     def cut(self, camera: str, episode: int, start: int, stop: int) -> Cut:
         """Return whether some frames of an episode can be a file of their own."""

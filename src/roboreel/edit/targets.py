@@ -34,6 +34,10 @@ class Facts(Protocol):
         """Return a key of videos whose packets can share a file; None if none can."""
         ...
 
+    def has_unused(self, camera: str, episode: int) -> bool:
+        """Return whether the video of an episode has images that belong to no episode."""
+        ...
+
     def cut(self, camera: str, episode: int, start: int, stop: int) -> Cut:
         """Return whether some frames of an episode can be a file of their own."""
         ...

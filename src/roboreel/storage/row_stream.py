@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError
+from roboreel.storage.arrays import arrow_array
 from roboreel.storage.parquet import opened_parquet, plain_leaves, write_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["Layout", "RowStream", "TablePart", "open_rows", "read_layout", "write_parts"]
@@ -131,6 +131,10 @@ class Layout:
                 schema = schema.set(place, column)
         return Layout(schema, self.plain)
 
+    def only(self, names: Collection[str]) -> Layout:
+        """Return the layout with some of its columns."""
+        return Layout(pa.schema([column for column in self.schema if column.name in names]))
+
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
@@ -177,9 +181,9 @@ def _conformed(part: TablePart, layout: Layout, out: Path) -> Any:  # noqa: ANN4
         values = part.columns.get(field_.name)
         try:
             if values is not None:
-                arrays.append(_array(values, field_.type))
+                arrays.append(arrow_array(values, field_.type))
             elif field_.name in there:
-                arrays.append(part.table.column(there[field_.name]).cast(field_.type))
+                arrays.append(arrow_array(part.table.column(there[field_.name]), field_.type))
             else:
                 arrays.append(pa.nulls(part.table.num_rows, field_.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -188,12 +192,6 @@ def _conformed(part: TablePart, layout: Layout, out: Path) -> Any:  # noqa: ANN4
                 f"of the new dataset hold ({error}): {str(out)!r}."
             ) from error
     return pa.Table.from_arrays(arrays, schema=layout.schema)
-
-
-def _array(values: Any, kind: Any) -> Any:  # noqa: ANN401
-    if isinstance(values, np.ndarray):
-        return pa.array(values).cast(kind)
-    return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
 
 
 def _renamed_metadata(
