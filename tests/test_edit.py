@@ -327,3 +327,14 @@ def test_a_folder_that_is_taken_is_refused(tmp_path):
     root = clean_dataset(tmp_path / "d")
     with pytest.raises(FolderTakenError):
         edit_dataset(root).delete([1]).apply(out=root)
+
+
+def test_a_table_that_stores_numbers_where_others_store_lists_of_one_is_edited(tmp_path):
+    root = clean_dataset(tmp_path / "d")
+    table = min((root / "meta/episodes").rglob("*.parquet"))
+    old, name = pq.read_table(table), "stats/episode_index/min"
+    flat = pa.array([value[0] for value in old[name].to_pylist()], pa.float64())
+    pq.write_table(old.set_column(old.column_names.index(name), name, flat), table)
+    edit_dataset(root).delete([0]).apply()
+    assert pq.read_table(table)[name].to_pylist()[0] == 0.0
+    assert reel.open_dataset(root).episodes[0].length == LENGTHS[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -23,6 +24,7 @@ __all__ = [
     "claimed",
     "copy_file",
     "make_folder",
+    "move_folder",
     "remove_if_abandoned",
     "remove_leftovers",
     "sync_directory",
@@ -133,6 +135,26 @@ def copy_file(source: Path, target: Path) -> None:
     """Copy a file, sharing its blocks where the file system can; nothing is synced."""
     if not _cloned(source, target):
         shutil.copyfile(source, target)
+
+
+def move_folder(source: Path, target: Path) -> None:
+    """Move a folder that is synced, unless it was moved before: then the new place has it.
+
+    On another disk it is copied: it appears at its new place when all of it is there, and the old
+    one stays, so that a process that dies meanwhile has lost nothing.
+    """
+    if not source.exists() and target.is_dir():
+        return
+    if target.exists():
+        shutil.rmtree(target)
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with atomic_folder(target) as copy:
+            shutil.copytree(source, copy, dirs_exist_ok=True)
+    sync_directory(target.parent)
 
 
 def _cloned(source: Path, target: Path) -> bool:

@@ -17,6 +17,7 @@ from roboreel.cli.edit import edit
 from roboreel.cli.export import export
 from roboreel.cli.history import history
 from roboreel.cli.info import info
+from roboreel.cli.job import job
 from roboreel.cli.making import convert, merge, split
 from roboreel.cli.recover import recover
 from roboreel.cli.repair import repair
@@ -45,6 +46,7 @@ app.command()(report)
 app.command()(view)
 app.command()(export)
 app.add_typer(cache, name="cache")
+app.add_typer(job, name="job")
 app.add_typer(edit, name="edit")
 app.command()(merge)
 app.command()(convert)

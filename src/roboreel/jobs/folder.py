@@ -200,7 +200,11 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _machine() -> str:
-    return hashlib.sha256(f"{socket.gethostname()} {uuid.getnode()}".encode()).hexdigest()[:8]
+    """Return what tells this machine, as it was started, from others with the same name."""
+    started = ""
+    with suppress(OSError):
+        started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    return hashlib.sha256(f"{socket.gethostname()} {started}".encode()).hexdigest()[:8]
 
 
 def _hashes(folder: Path) -> dict[str, tuple[int, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +37,10 @@ __all__ = [
 ]
 
 _JOB_FILE, _PLAN_FILE = "job.json", "plan.npz"
-_COMMITTED, _LOCK_FILE = "committed.json", "commit.lock"
+_COMMITTED, _LOCK_FILE, _ARRAY_FILE = "committed.json", "commit.lock", "array.sh"
+_FOLDERS = ("staging", "parts", "failed")
+_FILES = (_ARRAY_FILE, _PLAN_FILE, _JOB_FILE, _LOCK_FILE, _COMMITTED)
+_OURS = {*_FOLDERS, *_FILES}
 _LAYOUT = 1
 
 
@@ -165,9 +169,13 @@ def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -
                 f"another folder: {str(root)!r}."
             )
         return job
-    remove_leftovers(root)  # of processes that died in making it
-    if root.exists() and any(entry.name != _PLAN_FILE for entry in root.iterdir()):
-        raise JobError(f"A job needs a folder of its own: there are files in {str(root)!r}.")
+    if root.exists():
+        remove_leftovers(root)
+        there = {entry.name for entry in root.iterdir()}
+        if not there <= _OURS:
+            raise JobError(f"A job needs a folder of its own: there are files in {str(root)!r}.")
+        if there > {_PLAN_FILE}:
+            remove_job(root)  # what is left of one that was being removed
     make_folder(root)
     write_atomically(root / _PLAN_FILE, plan.to_bytes())
     described = {
@@ -238,9 +246,11 @@ def commit_job(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  # whatever
 
 def remove_job(path: Path) -> None:
     """Remove the folder of a job, whatever state it is in. The result, if any, goes last."""
-    for name in ("staging", "parts", "failed"):
+    for name in _FOLDERS:
         shutil.rmtree(path / name, ignore_errors=True)
-    for name in (_PLAN_FILE, _JOB_FILE, _LOCK_FILE, _COMMITTED):
+    for name in _FILES:
         (path / name).unlink(missing_ok=True)
-    shutil.rmtree(path, ignore_errors=True)
-    sync_directory(path.parent)
+    remove_leftovers(path)
+    with suppress(OSError):  # What others put there stays, and so does the folder.
+        path.rmdir()
+        sync_directory(path.parent)

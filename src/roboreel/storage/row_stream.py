@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError
+from roboreel.storage.arrays import arrow_array
 from roboreel.storage.parquet import opened_parquet, plain_leaves, write_parquet
 
 if TYPE_CHECKING:
@@ -193,9 +193,9 @@ def _conformed(part: TablePart, layout: Layout, out: Path) -> Any:  # noqa: ANN4
         values = part.columns.get(field_.name)
         try:
             if values is not None:
-                arrays.append(_array(values, field_.type))
+                arrays.append(arrow_array(values, field_.type))
             elif field_.name in there:
-                arrays.append(part.table.column(there[field_.name]).cast(field_.type))
+                arrays.append(arrow_array(part.table.column(there[field_.name]), field_.type))
             else:
                 arrays.append(pa.nulls(part.table.num_rows, field_.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -204,12 +204,6 @@ def _conformed(part: TablePart, layout: Layout, out: Path) -> Any:  # noqa: ANN4
                 f"of the new dataset hold ({error}): {str(out)!r}."
             ) from error
     return pa.Table.from_arrays(arrays, schema=layout.schema)
-
-
-def _array(values: Any, kind: Any) -> Any:  # noqa: ANN401
-    if isinstance(values, np.ndarray):
-        return pa.array(values).cast(kind)
-    return values.cast(kind) if isinstance(values, pa.ChunkedArray) else pa.array(values, kind)
 
 
 def _renamed_metadata(

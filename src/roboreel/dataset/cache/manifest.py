@@ -46,10 +46,14 @@ class CacheManifest:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def num_parts(self) -> int:
+        """How many stores of images there are; none without cameras."""
+        return -(-self.num_rows // self.part_rows) if self.cameras else 0
+
+    @property
     def stores(self) -> list[str]:
         """Names of the shard stores in that folder."""
-        firsts = range(0, self.num_rows, self.part_rows) if self.cameras else ()
-        return [NUMBERS, *map(part_name, range(len(firsts)))]
+        return [NUMBERS, *map(part_name, range(self.num_parts))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain values."""
