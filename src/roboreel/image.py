@@ -145,7 +145,7 @@ def decode_image(data: Encoded, *, alpha: bool | None = False) -> Pixels:
 
 def decode_images(
     items: Sequence[Encoded],
-    out: NDArray[Any],
+    out: Sequence[NDArray[Any]] | NDArray[Any],
     *,
     layout: Layout,
     alpha: bool = False,
@@ -155,7 +155,7 @@ def decode_images(
 
     Args:
         items: Encoded pictures, all of the batch's size and type.
-        out: Where to write them: ``(N, C, H, W)`` or, for ``"hwc"``, ``(N, H, W, C)``.
+        out: Where to write each: ``(C, H, W)`` or, for ``"hwc"``, ``(H, W, C)``.
         layout: Order of the batch's axes.
         alpha: Whether colour has a fourth channel: see `decode_image`.
         pool: Threads to decode in; decoding releases the GIL.
@@ -165,7 +165,7 @@ def decode_images(
     """
     if len(items) != len(out):
         raise ValueError(f"There are {len(items)} pictures for {len(out)} places.")
-    targets = out.transpose(0, 2, 3, 1) if layout == "chw" else out
+    targets = [image.transpose(1, 2, 0) for image in out] if layout == "chw" else out
     if pool is None or len(items) < 2:
         for position, item in enumerate(items):
             _decode_into(item, targets[position], position, alpha)

