@@ -9,6 +9,7 @@ from tests.job_operations import squares
 
 if TYPE_CHECKING:
     from roboreel.jobs import Executor
+    from roboreel.jobs.running import Outcome
 
 
 class ExecutorContract:
@@ -21,7 +22,8 @@ class ExecutorContract:
         job = create_job(tmp_path / "job", squares(5))
         with self.executor().open(job) as session:
             assert session.slots >= 1
-            waiting, ended = list(range(5)), []
+            waiting = list(range(5))
+            ended: list[Outcome] = []
             while len(ended) < 5:
                 while waiting and len(waiting) + len(ended) > 5 - session.slots:
                     session.submit(waiting.pop())
