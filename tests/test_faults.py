@@ -29,7 +29,13 @@ def run_rig(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-TWINS = {"resume, image", "new shards", "compact, video", "undo of drop, video"}
+TWINS = {
+    "resume, image",
+    "new shards",
+    "compact, video",
+    "undo of drop, video",
+    "undo of edit, video",
+}
 """Of these, the scenario with the other store, or of another change, is enough here."""
 
 
