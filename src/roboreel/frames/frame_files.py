@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.memory.kept_open import KeptOpen
+from roboreel.spans.mapped import MappedFile
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FrameFiles"]
 
 _MAX_OPEN_FILES = 64
+_MAX_MAPS = 256
 # Episode numbers are compared this much at a time.
 _AT_ONCE_BYTES = 2**20
 _tokens = count()
@@ -43,7 +46,9 @@ class FrameFiles:
         self._files = files
         self._episodes = episodes
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
+        self._maps: KeptOpen[int, MappedFile] = KeptOpen(limit=_MAX_MAPS, survives_fork=True)
         self._bounds: dict[int, NDArray[np.int64]] = {}
+        self.num_files = len(files)
         self.num_rows = episodes.num_rows
         """Rows of all files together."""
         self.lengths = episodes.length
@@ -77,10 +82,10 @@ class FrameFiles:
         positions = self.episodes_of(rows)
         files = self._episodes.data_file[positions]
         if not self._checked[files].all():
-            for file in np.unique(files[~self._checked[files]]).tolist():
+            for file in distinct(files[~self._checked[files]]).tolist():
                 self._check(file)
         if self._wrong:
-            for position in np.unique(positions).tolist():
+            for position in distinct(positions).tolist():
                 self._refuse_wrong(position)
         return files, self._data_row[positions] + (rows - self._episodes.start[positions])
 
@@ -133,6 +138,10 @@ class FrameFiles:
         if bounds is None:
             bounds = self._bounds[file] = self.open(file).bounds
         return bounds
+
+    def map(self, file: int) -> MappedFile:
+        """Return a file, mapped."""
+        return self._maps.get(file, lambda: MappedFile(self.path(file)))
 
     def path(self, file: int) -> Path:
         """Return where a file lies."""
