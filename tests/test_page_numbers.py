@@ -14,6 +14,7 @@ from roboreel.frames.columns import Columns
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.frames.pieces import Pieces
 from roboreel.memory.budget import Budget
+from roboreel.storage.small_groups.blocks import join_blocks
 from tests.factory import write_dataset
 
 LENGTHS = [150, 1, 90, 300, 7]
@@ -111,8 +112,12 @@ def test_rows_in_order_are_decoded_at_most_twice(tmp_path, monkeypatch, never_de
     monkeypatch.setattr(page_numbers, "_FREE_SHARE", 1)  # No room: only what is asked for again.
     columns = columns_of(tmp_path, 10**6)
     unpacked = []
-    join = page_numbers.join_blocks
-    monkeypatch.setattr(page_numbers, "join_blocks", lambda *a: unpacked.append(1) or join(*a))
+
+    def count(*given):
+        unpacked.append(1)
+        return join_blocks(*given)
+
+    monkeypatch.setattr(page_numbers, "join_blocks", count)
     for row in range(200):
         columns.gather("observation.state", np.array([row]))
     assert len(unpacked) <= 2 * 5

@@ -10,8 +10,10 @@ import numpy as np
 from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError
 from roboreel.format.counters import EPISODE_NUMBER
+from roboreel.memory.budget import process_budget
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.spans.mapped import MappedFile
+from roboreel.storage.open_files import OpenFiles
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.memory.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
 __all__ = ["FrameFiles"]
@@ -39,13 +42,17 @@ class FrameFiles:
         root: The dataset's folder.
         files: Names of the files.
         episodes: Which rows lie where.
+        budget: Holds what pyarrow makes of their footers. Default: the process's budget.
     """
 
-    def __init__(self, root: Path, files: FileSet, episodes: EpisodeTable) -> None:
+    def __init__(
+        self, root: Path, files: FileSet, episodes: EpisodeTable, budget: Budget | None = None
+    ) -> None:
         self.root = root
         self._files = files
         self._episodes = episodes
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
+        self._arrow_files = OpenFiles(budget or process_budget())
         self._maps: KeptOpen[int, MappedFile] = KeptOpen(limit=_MAX_MAPS, survives_fork=True)
         self._bounds: dict[int, NDArray[np.int64]] = {}
         self.num_files = len(files)
@@ -139,6 +146,10 @@ class FrameFiles:
             bounds = self._bounds[file] = self.open(file).bounds
         return bounds
 
+    def tidy(self) -> None:
+        """Return the memory of closed files to the system, if it is much."""
+        self._arrow_files.tidy()
+
     def map(self, file: int) -> MappedFile:
         """Return a file, mapped."""
         return self._maps.get(file, lambda: MappedFile(self.path(file)))
@@ -162,7 +173,7 @@ class FrameFiles:
     def _open_file(self, file: int) -> RowGroups:
         path = self.path(file)
         with parquet_errors(path, episodes=self._describe_episodes(file)):
-            return RowGroups(path)
+            return RowGroups(path, self._arrow_files)
 
     def _describe_episodes(self, file: int) -> str:
         numbers = self._episodes.number[self._positions(file)]

@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.distinct import numbered
 from roboreel.errors import CorruptFileError
 from roboreel.frames.page_table import PageTable
+from roboreel.storage.open_files import OPEN_FILES
 from roboreel.storage.small_groups.blocks import Blocks, join_blocks
 from roboreel.storage.small_groups.number_pages import UNFAMILIAR, UNKNOWN
 from roboreel.storage.small_groups.number_rows import decode_rows, find_values
@@ -119,9 +120,12 @@ class PageNumbers:
         form = table.form
         if form is None or not known.any():
             return None
+        spans = self._familiar(table, _spans_of(entry, row, known))
+        if not len(spans.entry):  # A declared shape may be anything, until a page has it.
+            self._count(name, table)
+            return None
         values = np.empty((len(entry), form.items), form.dtype)
         done = np.zeros(len(entry), np.bool_)
-        spans = self._familiar(table, _spans_of(entry, row, known))
         spans = self._copy_held(table, spans, values, done)
         for some in self._portions(table, spans):
             self._read(table, form, some, values, done)
@@ -137,6 +141,7 @@ class PageNumbers:
 
     def _count(self, name: str, table: PageTable) -> None:
         """Hold the table, counted with the files that it describes by now."""
+        self._files.tidy()
         key = (self._files.token, name, "pages")
         # What was lent meanwhile may have taken its place.
         if table.counted_bytes != table.size_bytes or self._budget.get(key) is not table:
@@ -267,7 +272,9 @@ class PageNumbers:
 
     def _is_worth_it(self, table: PageTable, entry: int) -> bool:
         limit = self._budget.limit_bytes
-        if self._budget.held_bytes <= limit - limit // _FREE_SHARE:
+        # Open files make room: they are opened again if need be.
+        held = self._budget.held_bytes - self._budget.held_by(OPEN_FILES)
+        if held <= limit - limit // _FREE_SHARE:
             return True
         key = (table.token, entry)
         is_recent = self._recent.pop(key, True) is None

@@ -128,7 +128,8 @@ def join_blocks(
     total = int(stops[-1]) + len(_BORDER) if len(stops) else 0
     joined = encode_varint(total) + _LITERAL.join([*pieces, b""])
     try:
-        unpacked = pa.decompress(joined, total, "snappy")
+        # As bytes: what Arrow's allocator keeps when it is freed, nobody counts.
+        unpacked = pa.decompress(joined, total, "snappy", asbytes=True)
     except (pa.ArrowException, OSError):
         return None
     data = np.frombuffer(unpacked, np.uint8)
