@@ -32,7 +32,7 @@ __all__ = ["PageNumbers"]
 
 _OWNER = "row groups"
 # Pages are unpacked together up to this share of the budget, and this size.
-_SHARE, _LEAST_BYTES, _MOST_BYTES = 32, 2**18, 2**20
+_SHARE, _LEAST_BYTES, _MOST_BYTES = 64, 2**17, 2**19
 # Row groups that take more than this share of the budget are read in parts, by others.
 _LARGEST_SHARE, _LEAST_LARGEST_BYTES = 16, 2**16
 # Whole row groups are held as long as this share of the budget stays free.
@@ -40,6 +40,7 @@ _FREE_SHARE = 8
 # Pages are there packed, joined and unpacked, and positions as 64 bits.
 _COPIES = 6
 _MOST_RECENT = 64
+_HELD_AT_ONCE = 8
 _MANY_READS = 256
 
 
@@ -258,17 +259,17 @@ class PageNumbers:
             for place, entry in enumerate(unpacked.entries.tolist())
             if unpacked.values_at[place] >= 0 and self._is_worth_it(table, entry)
         ]
-        if not chosen:
-            return
-        place = np.array(chosen, np.int64)
-        num_rows = table.pages["num_rows"][unpacked.entries[place]]
-        values = unpacked.decode(form, place, (0 * num_rows, num_rows))
-        if values is None:
-            return
-        parts = np.split(values, np.cumsum(num_rows)[:-1])
-        for entry, part in zip(unpacked.entries[place].tolist(), parts, strict=True):
-            key = (self._files.token, table.token, entry)
-            self._budget.put(key, part.copy(), part.nbytes, owner=_OWNER)
+        # A few at a time: positions take many times the memory of the values.
+        for first in range(0, len(chosen), _HELD_AT_ONCE):
+            place = np.array(chosen[first : first + _HELD_AT_ONCE], np.int64)
+            num_rows = table.pages["num_rows"][unpacked.entries[place]]
+            values = unpacked.decode(form, place, (0 * num_rows, num_rows))
+            if values is None:
+                return
+            parts = np.split(values, np.cumsum(num_rows)[:-1])
+            for entry, part in zip(unpacked.entries[place].tolist(), parts, strict=True):
+                key = (self._files.token, table.token, entry)
+                self._budget.put(key, part.copy(), part.nbytes, owner=_OWNER)
 
     def _is_worth_it(self, table: PageTable, entry: int) -> bool:
         limit = self._budget.limit_bytes
