@@ -36,7 +36,7 @@ _SHARE, _LEAST_BYTES, _MOST_BYTES = 64, 2**17, 2**19
 # Row groups that take more than this share of the budget are read in parts, by others.
 _LARGEST_SHARE, _LEAST_LARGEST_BYTES = 16, 2**16
 # Whole row groups are held as long as this share of the budget stays free.
-_FREE_SHARE = 8
+_FREE_SHARE = 4
 # Pages are there packed, joined and unpacked, and positions as 64 bits.
 _COPIES = 6
 _MOST_RECENT = 64
