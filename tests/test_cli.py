@@ -21,6 +21,7 @@ from roboreel.commit import Change, Commit, Workshop
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.schema import Feature
 from tests import factory
+from tests.clean import FRONT, clean_dataset
 
 CAMERAS = [f"observation.images.cam_high_on_the_left_wrist_{side}" for side in ("inner", "outer")]
 FEATURES = {
@@ -41,11 +42,33 @@ RUNS = {
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
     "check": ["check", "arm"],
     "repair": ["repair", "arm", "--yes"],
+    "merge": ["merge", "arm", "arm", "--out", "both", "--yes"],
+    "convert": ["convert", "arm", "--to", "2.1", "--out", "old", "--yes"],
+    "split": ["split", "arm", "train=0.5", "val=0.5", "--seed", "1", "--out", "parts", "--yes"],
+    "edit delete": ["edit", "delete", "arm", "1", "--yes"],
+    "edit keep": ["edit", "keep", "arm", "--where", "length > 3", "--yes"],
+    "edit trim": ["edit", "trim", "arm", "1,2", "--from", "0.03s", "--to", "3", "--yes"],
+    "edit cut": ["edit", "cut", "arm", "2", "--at", "2", "--out", "cut", "--yes"],
+    "edit task": ["edit", "task", "arm", "pour", "--episodes", "0-2", "--yes"],
+    "edit set": ["edit", "set", "arm", "success=true", "--yes", "--dry-run"],
+    "edit rename": ["edit", "rename", "arm", "observation.state", "state", "--yes"],
+    "edit remove": ["edit", "remove", "arm", "observation.state", "--yes"],
+    "edit reencode": ["edit", "reencode", "arm", FRONT, "--codec", "h264", "--yes"],
+    "edit resize": ["edit", "resize", "arm", FRONT, "--size", "24x32", "--dry-run"],
+    "edit resample": ["edit", "resample", "arm", "--fps", "15", "--yes"],
+    "edit scrub": ["edit", "scrub", "arm", "--yes"],
+    "edit apply": ["edit", "apply", "arm", "--recipe", "recipe.json", "--scrub", "--yes"],
     "cache build": ["cache", "build", "arm", "--size", "4x6", "--out", "caches/arm"],
     "cache list": ["cache", "list", "--home", "caches"],
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],
     "cache prune": ["cache", "prune", "--keep-bytes", "1GB", "--home", "caches"],
     "cache remove": ["cache", "remove", "caches/arm"],
+    "job run": ["job", "run", "jobs/work", "--shard", "0/2", "--workers", "1"],
+    "job status": ["job", "status", "jobs/work"],
+    "job list": ["job", "list", "--home", "jobs"],
+    "job commit": ["job", "commit", "jobs/work"],
+    "job resume": ["job", "resume", "jobs/work", "--workers", "1", "--verify"],
+    "job remove": ["job", "remove", "jobs/work"],
 }
 NEED_A_CACHE = ("cache list", "cache verify", "cache prune", "cache remove")
 
@@ -129,6 +152,19 @@ def prepare(name, monkeypatch):
         commit = Commit(Workshop(Path("arm")), change=Change("repair", "new statistics"))
         commit.add("meta/stats.json").write_text("{}")
         commit.run()
+    if name in ("edit reencode", "edit resize"):  # of cameras that are video
+        shutil.rmtree("arm")
+        clean_dataset(Path("arm"))
+    if name == "edit apply":
+        said = {
+            "operations": [{"do": "delete", "episodes": [0]}, {"do": "cut", "episode": 2, "at": 1}]
+        }
+        Path("recipe.json").write_text(json.dumps(said))
+    if name.startswith("job"):
+        made = roboreel_("stats", "arm", "--on", "slurm", "--shards", "2", "--job", "jobs/work")
+        assert (made.code, made.err) == (0, "")
+    if name == "job commit":
+        assert roboreel_("job", "run", "jobs/work", "--workers", "1").code == 0
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 
@@ -193,7 +229,7 @@ def test_a_wrong_option_is_wrong_usage(name, folder):
 
 
 @pytest.mark.parametrize("wanted", ["-h", "--help"])
-@pytest.mark.parametrize("name", ["", "cache", *COMMANDS])
+@pytest.mark.parametrize("name", ["", "cache", "edit", "job", *COMMANDS])
 def test_every_command_has_help(name, wanted, folder):
     done = roboreel_(*name.split(), wanted)
     assert (done.code, done.err) == (0, "")

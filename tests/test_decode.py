@@ -13,7 +13,7 @@ from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import Layout
 from roboreel.schema import Depth
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.convert import Converter
+from roboreel.video.convert import Converter, _warn_of_coarse_depth
 from roboreel.video.decode import Decoder
 from roboreel.video.depth import metres_of_codes
 from roboreel.video.mp4 import read_packet_table
@@ -253,6 +253,15 @@ def test_depth_comes_back_in_metres(log, path):
     assert np.isin(half, out).all()
 
 
-def test_depth_from_a_video_of_eight_bits_is_refused():
-    with pytest.raises(UnsupportedVideoError, match="12 bits per pixel; this one is 'yuv420p'"):
-        Converter().write(noise("yuv420p"), np.zeros((1, 48, 64), np.float32), "chw", Depth())
+@pytest.mark.parametrize("size", [(48, 64), (24, 32)])
+def test_depth_from_a_video_of_eight_bits_is_what_lerobot_reads_and_is_warned_of(size):
+    _warn_of_coarse_depth.cache_clear()
+    image, depth = noise("yuv420p"), Depth()
+    out = np.zeros((1, *size), np.float32)
+    with pytest.warns(RuntimeWarning, match="12 bits per pixel, and this one is 'yuv420p'"):
+        Converter().write(image, out, "chw", depth)
+    Converter().write(image, out, "chw", depth)  # It is said once.
+    # LeRobot's conversion, which is of PyAV: its codes are then turned into distances.
+    expected = metres_of_codes(depth)[image.to_ndarray(format="gray12le")]
+    assert np.isin(out, expected).all()
+    assert size != (48, 64) or np.array_equal(out[0], expected)

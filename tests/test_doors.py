@@ -89,7 +89,7 @@ class TestVideos:
             *range(10, 15)
         ]
 
-    def test_a_clip_that_does_not_needs_an_encoding(self, tmp_path):
+    def test_a_clip_that_does_not_is_encoded_unless_a_copy_is_asked_for(self, tmp_path):
         features = {**NUMBERS, CAMERA: Feature("video", (HEIGHT, WIDTH, 3))}
         manifest = write_dataset(tmp_path / "arm", [4, 5], features=features)
         path = tmp_path / "arm" / manifest.video_files[CAMERA][0]
@@ -97,10 +97,11 @@ class TestVideos:
         write_video(path, range(9), gop=3)
         episode = reel.open_dataset(tmp_path / "arm").episodes[1]
         with pytest.raises(EncodingError, match=r"does not start at a keyframe.*encoding="):
-            episode.to_video(tmp_path / "b.mp4")
+            episode.to_video(tmp_path / "b.mp4", encoding="copy")
         assert not (tmp_path / "b.mp4").exists()
-        episode.to_video(tmp_path / "b.mp4", encoding=reel.Encoding("h264"))
-        assert shown(tmp_path / "b.mp4") == [4, 5, 6, 7, 8]
+        for encoding in (None, reel.Encoding("h264")):
+            episode.to_video(tmp_path / "b.mp4", encoding=encoding)
+            assert shown(tmp_path / "b.mp4") == [4, 5, 6, 7, 8]
 
     def test_images_of_other_orders_are_copied_too(self, tmp_path):
         features = {**NUMBERS, CAMERA: Feature("video", (HEIGHT, WIDTH, 3))}
@@ -111,14 +112,15 @@ class TestVideos:
         out = reel.open_dataset(tmp_path / "arm").episodes[0].to_video(tmp_path / "b.mp4")
         assert shown(out) == list(range(9))
 
-    def test_pictures_need_an_encoding(self, tmp_path):
-        pictures = {**NUMBERS, "cam": Feature("image", (8, 12, 3))}
+    def test_pictures_are_encoded(self, tmp_path):
+        pictures = {**NUMBERS, "cam": Feature("image", (HEIGHT, WIDTH, 3))}
         write_dataset(tmp_path / "arm", [3], features=pictures)
         episode = reel.open_dataset(tmp_path / "arm").episodes[0]
         with pytest.raises(EncodingError, match="stored as pictures"):
-            episode.to_video(tmp_path / "a.mp4")
-        episode.to_video(tmp_path / "a.mp4", encoding=reel.Encoding("h264"))
-        assert len(decode_all(tmp_path / "a.mp4")) == 3
+            episode.to_video(tmp_path / "a.mp4", encoding="copy")
+        for encoding in (None, reel.Encoding("h264")):
+            episode.to_video(tmp_path / "a.mp4", encoding=encoding)
+            assert len(decode_all(tmp_path / "a.mp4")) == 3
 
     def test_no_file_of_the_dataset_is_ever_written(self, dataset):
         with pytest.raises(EncodingError, match="not written into the folder of its dataset"):

@@ -4,8 +4,11 @@ import json
 import os
 import shutil
 import sys
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import roboreel as reel
@@ -21,8 +24,9 @@ from roboreel.commit import (
     undo_change,
 )
 from roboreel.commit.real_folder import RealFolder
-from roboreel.errors import CorruptFileError, ForeignChangeError, UnsafePathError
+from roboreel.errors import CorruptFileError, DatasetError, ForeignChangeError, UnsafePathError
 from roboreel.record.compact import compact_dataset
+from roboreel.record.journal import read_records
 from roboreel.record.recover import recover_dataset
 from tests.recordings import FPS, features, record
 
@@ -92,6 +96,52 @@ def test_no_writer_follows_a_link_of_a_foreign_dataset(dataset, writer, attack):
     assert len(reel.open_dataset(dataset).episodes) == 1
 
 
+PIPES = [
+    f"{WORKSHOP}/lock", f"{WORKSHOP}/commit/steps.json", f"{WORKSHOP}/open/rows.journal",
+    f"{WORKSHOP}/open/4.pictures", f"{WORKSHOP}/numbers.npz", f"{STORE}/undo/1/change.json",
+    "data/chunk-000/file-001.parquet",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PIPES)
+@pytest.mark.parametrize("writer", [*WRITERS, undo_change])
+def test_no_writer_waits_for_a_pipe_of_a_foreign_dataset(dataset, writer, name):
+    path = dataset / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(DatasetError):
+        writer(dataset)
+
+
+def test_an_endless_journal_is_read_up_to_its_first_bad_record(dataset):
+    with reel.resume_dataset(dataset) as recorder:
+        record(recorder, 1, 2)
+        journal = dataset / WORKSHOP / "open/rows.journal"
+        os.truncate(journal, 2**42)
+        records, left = read_records(journal)
+        assert len(records) == 3
+        assert left > 2**41
+        recorder.discard_episode()
+
+
+def test_sketches_that_unpack_to_gigabytes_are_made_again(dataset):
+    path = dataset / WORKSHOP / "numbers.npz"
+    with np.load(path) as held:
+        kept: dict[str, Any] = dict(held)
+    large: dict[str, Any] = {f"0.{i}": np.zeros(2**23) for i in range(3)}
+    np.savez_compressed(path, **kept, **large)
+    assert path.stat().st_size < 2**20
+    tracemalloc.start()
+    try:
+        resume(dataset)
+        assert tracemalloc.get_traced_memory()[1] < 2**25
+    finally:
+        tracemalloc.stop()
+    with np.load(path) as held:
+        assert held.files == list(kept)
+
+
 def test_a_lock_that_is_a_link_is_not_opened(dataset):
     victim = dataset.parent / "home" / VICTIMS[0]
     (dataset / WORKSHOP).mkdir(exist_ok=True)
@@ -151,6 +201,8 @@ def test_steps_move_regular_files_alone(dataset):
         {"steps": [[None, f"{STORE}/undo/../../../home/x.mp4", "meta/info.json", False]]},
         {"steps": [[None, "meta/x.json", f"{WORKSHOP}/lock", False]]},
         {"steps": [["steps.json", "meta/info.json", None, False]]},
+        {"steps": [["half \ud800", "meta/info.json", None, False]]},
+        {"steps": [["nul\0", "meta/info.json", None, False]]},
     ],
 )
 def test_steps_of_no_dataset_shape_are_not_carried_out(dataset, steps):

@@ -201,3 +201,15 @@ def test_corrupt_bytes_give_pixels_or_a_clear_error(name, edits):
         return
     assert pixels.ndim == 3
     assert pixels.shape[2] in (1, 3)
+
+
+@pytest.mark.parametrize(("header", "channels"), [(40, 3), (108, 4)])
+def test_the_fourth_byte_of_a_bmp_is_opacity_if_the_header_says_so(header, channels):
+    pixels = np.arange(48, dtype=np.uint8)
+    masks = struct.pack("<4I", 0xFF0000, 0xFF00, 0xFF, 0xFF000000)
+    head = struct.pack("<IiiHHIIiiII", header, 4, 3, 1, 32, 3, 48, 0, 0, 0, 0)
+    head += masks[:12] if header == 40 else masks + bytes(52)
+    start = struct.pack("<IHHI", 14 + len(head) + 48, 0, 0, 14 + len(head))
+    picture = decode_image(b"BM" + start + head + pixels.tobytes(), alpha=None)
+    expected = pixels.reshape(3, 4, 4)[::-1, :, [2, 1, 0, 3]]
+    assert np.array_equal(picture, expected[..., :channels])

@@ -41,19 +41,37 @@ for root in sys.argv[1:]:
     print(json.dumps({"episodes": dataset.num_episodes, "frames": frames, "stats": stats, "records": records}))
 """
 
+RECORDS_ON = """
+import sys
+import numpy as np
+from benchmarks.peers.lerobot import declare_missing_operator
+declare_missing_operator()
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+dataset = LeRobotDataset("somebody/something", root=sys.argv[1])
+for _ in range(3):
+    dataset.add_frame({"action": np.full(1, 8, np.float32), "task": "go"})
+dataset.save_episode()
+dataset.finalize()
+"""
 
-def lerobot(tmp_path: Path, *roots: Path) -> list[dict[str, Any]]:
-    """Return what LeRobot finds in datasets."""
+
+def run_lerobot(tmp_path: Path, script: str, *roots: Path) -> subprocess.CompletedProcess[str]:
     python = peers_python()
     if python is None:
         pytest.skip("there is no peers' environment")
     environment = {**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
     environment["PYTHONPATH"] = str(PROJECT)
     done = subprocess.run(
-        [str(python), "-c", LEROBOT, *map(str, roots)],
+        [str(python), "-c", script, *map(str, roots)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
+    return done
+
+
+def lerobot(tmp_path: Path, *roots: Path) -> list[dict[str, Any]]:
+    """Return what LeRobot finds in datasets."""
+    done = run_lerobot(tmp_path, LEROBOT, *roots)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -250,3 +268,15 @@ def _value(feature: Feature, i: int) -> object:
     if feature.is_camera:
         return np.full(feature.shape, 60, np.uint8)
     return np.full(feature.value_shape, i, feature.numpy_dtype)
+
+
+def test_lerobot_records_on_in_a_dataset_of_ours(tmp_path):
+    declared = {"action": Feature("float32", (1,))}
+    with reel.create_dataset(tmp_path / "d", fps=FPS, features=declared) as recorder:
+        for value in (1, 2, 3):
+            recorder.add_frame({"action": np.full(1, value, np.float32)}, task="wait")
+        recorder.save_episode()
+    run_lerobot(tmp_path, RECORDS_ON, tmp_path / "d")
+    dataset = reel.open_dataset(tmp_path / "d")
+    assert dataset.read(range(6), ["action"])["action"].ravel().tolist() == [1, 2, 3, 8, 8, 8]
+    assert dataset.stats["action"].mean.tolist() == [5.0]

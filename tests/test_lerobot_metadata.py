@@ -1,7 +1,9 @@
 """New datasets and their settings through LeRobot's names."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from roboreel.schema import Depth, Feature
 torch = pytest.importorskip("torch")
 
 from roboreel.lerobot import LeRobotDataset, LeRobotDatasetMetadata
-from roboreel.lerobot.language import DEFAULT_TOOLS
+from roboreel.lerobot.language import default_tools
 
 NUMBERS: dict[str, dict[str, Any]] = {
     "state": {"dtype": "float32", "shape": (2,), "names": None},
@@ -103,12 +105,24 @@ def test_settings_of_a_finished_dataset_can_be_changed(tmp_path):
 def test_tools_are_kept_in_the_metadata(tmp_path):
     root = tmp_path / "new"
     meta = LeRobotDatasetMetadata.create("ours/new", 10, NUMBERS, root=root)
-    assert (meta.tools, "tools" in info_of(root)) == (DEFAULT_TOOLS, False)
+    assert (meta.tools, "tools" in info_of(root)) == (default_tools(), False)
     look = {"type": "function", "function": {"name": "look"}}
     meta.tools = [look]
     assert (meta.tools, meta.info.tools, info_of(root)["tools"]) == ([look], [look], [look])
     meta.tools = None
-    assert (meta.tools, "tools" in info_of(root)) == (DEFAULT_TOOLS, False)
+    assert (meta.tools, "tools" in info_of(root)) == (default_tools(), False)
+
+
+def test_the_tool_of_a_dataset_without_tools_has_lerobots_words_where_it_is_imported(
+    tmp_path, monkeypatch
+):
+    meta = LeRobotDatasetMetadata.create("ours/new", 10, NUMBERS, root=tmp_path / "new")
+    (say,) = meta.tools
+    assert say["function"]["name"] == "say"
+    theirs = {"type": "function", "function": {"name": "say", "description": "Their words."}}
+    language = SimpleNamespace(DEFAULT_TOOLS=[theirs])
+    monkeypatch.setitem(sys.modules, "lerobot.datasets.language", language)
+    assert meta.tools == [theirs]
 
 
 @pytest.mark.parametrize(

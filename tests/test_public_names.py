@@ -24,6 +24,7 @@ PUBLIC = {
     "Window",
     "__version__",
     "create_dataset",
+    "edit_dataset",
     "open_dataset",
     "open_shards",
     "resume_dataset",

@@ -58,6 +58,8 @@ def test_elements_that_are_rotations_are_known_by_their_names():
     assert rotation_elements("action", pose).tolist() == [False, False, True, True, False]
     assert rotation_elements("observation.quat", Feature("float32", (4,))).all()
     assert not rotation_elements("action", Feature("float32", (4,))).any()
+    camel = Feature("float32", (4,), names=("wristRoll", "eeQuats", "heading", "scroll"))
+    assert rotation_elements("action", camel).tolist() == [True, True, True, False]
 
 
 def test_windows_at_another_rate_are_read_and_masked(tmp_path):

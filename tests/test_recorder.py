@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
@@ -362,6 +363,15 @@ class TestResuming:
 
 
 class TestStatistics:
+    def test_one_number_has_lists_of_one_as_lerobot_needs_to_record_on(self, tmp_path):
+        with create(tmp_path / "d", None) as recorder:
+            record(recorder, 0, 3)
+            recorder.save_episode()
+        stats = json.loads((tmp_path / "d/meta/stats.json").read_text())
+        assert stats["frame_index"]["max"] == [2.0]
+        (table,) = (tmp_path / "d/meta/episodes").rglob("*.parquet")
+        assert pq.read_table(table)["stats/frame_index/q50"].to_pylist() == [[1.0]]
+
     @pytest.mark.parametrize("sessions", [[4], [1, 1, 2], [2, 2]])
     def test_totals_are_those_of_all_values_however_often_recording_broke_off(
         self, tmp_path, sessions

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import sys
 import time
 from typing import Any
@@ -56,11 +57,12 @@ def test_batches_come_from_the_map_without_a_copy(tmp_path):
 
 
 def test_taking_a_table_of_consecutive_rows_copies_nothing(tmp_path):
-    store = numbers(tmp_path / "s", 2000)
+    store = numbers(tmp_path / "s", 2000, batch_size=1000)
     before = pa.total_allocated_bytes()
-    table = store.take_table(range(500, 900))
-    assert table["n"][0].as_py() == 500
-    assert pa.total_allocated_bytes() - before < 1000
+    for rows in (range(500, 900), slice(500, 1500), np.arange(999, 1001)):  # across batches, too
+        table = store.take_table(rows)
+        assert table["n"].to_pylist() == np.arange(2000)[rows].tolist()
+        assert pa.total_allocated_bytes() - before < 1000
 
 
 @pytest.mark.parametrize("kind", ["file", "stream", "feather"])
@@ -153,6 +155,8 @@ def test_a_declaration_that_does_not_fit_is_refused():
         ({"shard_filenames": ["b.arrow"]}, MissingFileError, "b.arrow is missing"),
         ({"shard_row_counts": [7]}, CorruptFileError, "a.arrow has 3 rows, _metadata.json says 7"),
         ({"shard_row_counts": []}, MetadataError, "0 row counts for 1 files"),
+        ({"format": "lance"}, UnsupportedVersionError, "holds 'lance' files"),
+        ({"shard_filenames": [], "shard_row_counts": []}, MissingFileError, "Give features="),
     ],
 )
 def test_foreign_metadata_that_is_wrong_is_refused(tmp_path, change, error, reason):
@@ -165,6 +169,16 @@ def test_foreign_metadata_that_is_wrong_is_refused(tmp_path, change, error, reas
     (tmp_path / "_metadata.json").write_text(json.dumps(meta | change))
     with pytest.raises(error, match=reason):
         open_shards(tmp_path)
+
+
+def test_a_cache_without_rows_is_empty_once_its_features_are_given(tmp_path):
+    meta = {"cache_format_version": 1, "shard_filenames": [], "shard_row_counts": []}
+    (tmp_path / "_metadata.json").write_text(json.dumps(meta))
+    store = open_shards(tmp_path, features={"n": "int64", "image": Image()})
+    assert (len(store), store.num_shards, list(store)) == (0, 0, [])
+    assert list(store.features) == ["n", "image"]
+    assert store.table.num_rows == len(store.take_table([])) == 0
+    assert len(pickle.loads(pickle.dumps(store)).take([])["n"]) == 0
 
 
 # --- what a shard pipeline must not get wrong ----------------------------------------------------
@@ -328,12 +342,13 @@ def test_transparency_is_kept_dropped_or_refused(tmp_path):
         encoded("RGBA", "PNG"),
         encoded("RGB", "PNG"),
         encoded("RGBA", "WEBP", lossless=True),
+        encoded("P", "TIFF"),
     ]
     write_shards(({"x": p} for p in pictures), {"x": Image()}, tmp_path / "s")
     store = open_shards(tmp_path / "s")
-    assert [row["x"].shape[2] for row in store.decoded()] == [4, 3, 4]
+    assert [row["x"].shape[2] for row in store.decoded()] == [4, 3, 4, 3]
     assert store.decoded()[0]["x"][0, 0, 3] == 100
-    assert [row["x"].shape[2] for row in store.decoded(alpha="drop")] == [3, 3, 3]
+    assert [row["x"].shape[2] for row in store.decoded(alpha="drop")] == [3, 3, 3, 3]
     with pytest.raises(CorruptFileError, match=r"'x' of row 0 has transparency"):
         store.decoded(alpha="refuse")[0]
     assert store.decoded(alpha="refuse")[1]["x"].shape == (4, 5, 3)

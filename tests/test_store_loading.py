@@ -102,6 +102,18 @@ def test_samples_of_a_store_can_be_chosen_scaled_and_pickled(store):
     assert samples.has_images
 
 
+@pytest.mark.parametrize("layout", ["chw", "hwc"])
+def test_images_of_stores_and_buffers_are_padded_as_asked(store, buffer, layout):
+    spec = reel.SampleSpec("image", None, (8, 6), layout, "pad")
+    for source in (store.as_source(), buffer.as_source()):
+        images = source.read(np.array([3, 4]), spec)["image"]
+        rows = images if layout == "hwc" else images.transpose(0, 2, 3, 1)
+        assert rows.shape == (2, 8, 6, 3)
+        assert (rows[:, 2:6] == np.array([3, 4])[:, None, None, None]).all()
+        assert not rows[:, :2].any()
+        assert not rows[:, 6:].any()
+
+
 def test_what_a_store_cannot_give_is_said(store):
     source = store.as_source()
     with pytest.raises(WindowError, match="'action' needs episodes"):

@@ -341,13 +341,13 @@ class TestLoader:
     ):
         write_dataset(tmp_path, [5, 6], features=IMAGES)
         samples = SampleDataset(reel.open_dataset(tmp_path), **options)
-        read, counts = samples.read, set()
+        read, counts = samples.read_batches, set()
 
-        def count(numbers, seeds):
-            counts.add(len(numbers))
-            return read(numbers, seeds)
+        def count(batches, seeds):
+            counts.add(sum(map(len, batches)))
+            return read(batches, seeds)
 
-        monkeypatch.setattr(samples, "read", count)
+        monkeypatch.setattr(samples, "read_batches", count)
         loader = Loader(samples, 2, transform=transform)
         assert rows_of(loader) == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
         assert counts == sizes

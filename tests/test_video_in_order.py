@@ -189,3 +189,14 @@ def test_a_forked_process_reads_on_with_decoders_of_its_own(reader, tmp_path):
     assert queue.get(timeout=60) == [5, 6, 7, 8]
     child.join(60)
     assert [number_of(read(reader, path, [i], length=COUNT)[0]) for i in (5, 6)] == [5, 6]
+
+
+@pytest.mark.parametrize("name", CODINGS)
+def test_a_read_that_the_next_one_has_overtaken_is_not_decoded_from_its_keyframe(
+    name, reader, fed, tmp_path
+):
+    path = write_video(tmp_path / "a.mp4", range(COUNT), gop=250, **CODINGS[name])
+    expected = decode_all(path)
+    for image in [*range(20), 21, 20, 23, 22, 24, 26, 25, 28, 27]:
+        assert np.array_equal(read(reader, path, [image], length=COUNT)[0], expected[image]), image
+    assert len(fed) < 1.5 * COUNT

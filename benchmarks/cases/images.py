@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from benchmarks.picture_reads import CAMERA, measure_bytes, measure_pixels, measure_samples
@@ -41,25 +40,11 @@ def read(meter: Meter, root: str, memory: int, reads: int, decodes: int, samples
 def _readers_of_bytes(
     dataset: Dataset,
 ) -> tuple[Callable[[int], bytes], Callable[[list[int]], list[bytes]]]:
-    """Return what reads one picture of a file, and what reads a batch from all files."""
-    import numpy as np
-
-    from roboreel.memory.budget import process_budget
-    from roboreel.storage.extents.byte_column import ByteColumn
-
-    manifest, budget = dataset.manifest, process_budget()
-    paths = [manifest.root / manifest.data_files[file] for file in range(len(manifest.data_files))]
-    columns = [ByteColumn(path, (CAMERA, "bytes"), budget=budget) for path in paths]
-    starts = np.cumsum([0, *(column.num_rows for column in columns)]).tolist()
-    pictures = dataset.frame_reader.pictures
-
-    def one(row: int) -> bytes:
-        file = bisect_right(starts, row) - 1
-        picture = columns[file].read([row - starts[file]])[0]
-        assert picture is not None
-        return picture
-
-    return one, lambda rows: pictures.read(CAMERA, np.asarray(rows))
+    """Return what reads one picture, and what reads a batch: what users call."""
+    return (
+        lambda row: dataset.encoded_images(CAMERA, [row])[0],
+        lambda rows: dataset.encoded_images(CAMERA, rows),
+    )
 
 
 def epochs(meter: Meter, root: str, memory: int, count: int) -> None:

@@ -4,6 +4,7 @@
 
     reading      open_dataset, save_view, Dataset, Episode, Mixture, SampleSpec, Window
     caching      Jpeg, Raw: the pictures of a training cache, see Dataset.materialize
+    editing      edit_dataset
     recording    create_dataset, resume_dataset, Recorder, Feature, Depth, Encoding
     replaying    ReplayBuffer
     shards       write_shards, open_shards
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from roboreel.dataset import save_view as save_view
     from roboreel.dataset.cache import Jpeg as Jpeg
     from roboreel.dataset.cache import Raw as Raw
+    from roboreel.edit import edit_dataset as edit_dataset
     from roboreel.errors import DatasetError as DatasetError
     from roboreel.record.recorder import Recorder as Recorder
     from roboreel.record.recorder import create_dataset as create_dataset
@@ -57,6 +59,7 @@ _HOMES = {
     "SampleSpec": "roboreel.sample_spec",
     "Window": "roboreel.window",
     "create_dataset": "roboreel.record.recorder",
+    "edit_dataset": "roboreel.edit",
     "open_dataset": "roboreel.dataset",
     "open_shards": "roboreel.shards",
     "resume_dataset": "roboreel.record.recorder",

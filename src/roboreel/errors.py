@@ -19,6 +19,7 @@
     ├── UnsupportedVideoError   (ValueError)         a video of a kind that we do not read
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
+    ├── EditError               (ValueError)         an edit that cannot be made as asked
     ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
     ├── WorkerError             (RuntimeError)       a worker process that ended or cannot start
     ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
@@ -30,6 +31,7 @@
     ├── QueryError              (ValueError)         a condition on episodes that cannot be answered
     ├── ViewError               (ValueError)         a saved view that is not there or does not fit
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
+    ├── JobError                (RuntimeError)       a job that is not there, not complete, or failed
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
@@ -48,6 +50,7 @@ __all__ = [
     "CorruptFileError",
     "DatasetError",
     "DatasetInUseError",
+    "EditError",
     "EmptyBufferError",
     "EncodingError",
     "EpisodeNotFoundError",
@@ -57,6 +60,7 @@ __all__ = [
     "FolderTakenError",
     "ForeignChangeError",
     "FrameError",
+    "JobError",
     "MetadataError",
     "MissingFileError",
     "MissingImageError",
@@ -150,6 +154,10 @@ class WindowError(DatasetError, ValueError):
     """The offsets of a window do not fall on frames."""
 
 
+class EditError(DatasetError, ValueError):
+    """An edit that cannot be made as asked."""
+
+
 class EncodingError(DatasetError, ValueError):
     """Images or packets cannot become one video."""
 
@@ -196,6 +204,10 @@ class ViewError(DatasetError, ValueError):
 
 class CacheError(DatasetError, ValueError):
     """A training cache is not there, or was made from another state of its dataset."""
+
+
+class JobError(DatasetError, RuntimeError):
+    """A job is not there, is not complete, or some of its tasks failed."""
 
 
 class DatasetInUseError(DatasetError, RuntimeError):

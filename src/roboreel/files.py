@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -20,11 +21,15 @@ if TYPE_CHECKING:
 __all__ = [
     "atomic_file",
     "atomic_folder",
+    "claimed",
     "copy_file",
     "make_folder",
+    "move_folder",
+    "remove_if_abandoned",
     "remove_leftovers",
     "sync_directory",
     "sync_file",
+    "sync_tree",
     "write_atomically",
 ]
 
@@ -45,10 +50,10 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
         A path in the same folder. If the block raises, it is removed. If the process is killed, it
         stays until `remove_leftovers`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent, sync=sync)
     temporary = path.with_name(_unfinished(path.name))
     try:
-        with _claimed(temporary):
+        with claimed(temporary):
             yield temporary
             if sync:
                 sync_file(temporary)
@@ -76,9 +81,9 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     remove_leftovers(path.parent, path.name)
     temporary = path.with_name(_unfinished(path.name))
     try:
-        with _claimed(temporary, folder=True):
+        with claimed(temporary, folder=True):
             yield temporary
-            _sync_tree(temporary)
+            sync_tree(temporary)
             if path.exists():
                 path.rmdir()
             temporary.rename(path)
@@ -88,7 +93,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     sync_directory(path.parent)
 
 
-def _sync_tree(folder: Path) -> None:
+def sync_tree(folder: Path) -> None:
     """Wait until all files of a folder, and their names, are on the disk."""
     if os.name == "nt":  # which syncs no names, and no file that may not be written
         return
@@ -115,7 +120,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
     for entry in entries:
         match = _UNFINISHED.fullmatch(entry)
         if match is not None and name in (None, match[1]):
-            _remove_if_abandoned(folder / entry)
+            remove_if_abandoned(folder / entry)
 
 
 def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> None:
@@ -132,6 +137,26 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
+def move_folder(source: Path, target: Path) -> None:
+    """Move a folder that is synced, unless it was moved before: then the new place has it.
+
+    On another disk it is copied: it appears at its new place when all of it is there, and the old
+    one stays, so that a process that dies meanwhile has lost nothing.
+    """
+    if not source.exists() and target.is_dir():
+        return
+    if target.exists():
+        shutil.rmtree(target)
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        with atomic_folder(target) as copy:
+            shutil.copytree(source, copy, dirs_exist_ok=True)
+    sync_directory(target.parent)
+
+
 def _cloned(source: Path, target: Path) -> bool:
     """Try to copy by reference, as Btrfs and XFS can."""
     if sys.platform == "win32":
@@ -144,15 +169,21 @@ def _cloned(source: Path, target: Path) -> bool:
     return True
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and those above it, as far as they do not exist; their names reach the disk."""
+def make_folder(path: Path, *, sync: bool = True) -> None:
+    """Make a folder and those above it, as far as they do not exist.
+
+    Args:
+        path: The folder.
+        sync: Whether to wait until the names of new folders are on the disk.
+    """
     above = path.parent
     if path.is_dir():
         return
     if above != path:
-        make_folder(above)
+        make_folder(above, sync=sync)
     path.mkdir(exist_ok=True)
-    sync_directory(above)
+    if sync:
+        sync_directory(above)
 
 
 def sync_file(path: Path) -> None:
@@ -182,7 +213,7 @@ def _unfinished(name: str) -> str:
 
 
 @contextmanager
-def _claimed(path: Path, *, folder: bool = False) -> Iterator[None]:
+def claimed(path: Path, *, folder: bool = False) -> Iterator[None]:
     """Make an empty file or folder, and lock it while the block runs: see `remove_leftovers`."""
     if sys.platform == "win32":
         if folder:
@@ -213,7 +244,8 @@ def _make_locked(path: Path, flags: int) -> int:
         os.close(handle)  # Removed as a leftover, before it was locked.
 
 
-def _remove_if_abandoned(path: Path) -> None:
+def remove_if_abandoned(path: Path) -> None:
+    """Remove a file or folder that was `claimed` by a process that is dead."""
     if sys.platform == "win32":
         return
     # Somebody else may remove it first, may not let us, or may be writing it.

@@ -145,7 +145,7 @@ def decode_image(data: Encoded, *, alpha: bool | None = False) -> Pixels:
 
 def decode_images(
     items: Sequence[Encoded],
-    out: NDArray[Any],
+    out: Sequence[NDArray[Any]] | NDArray[Any],
     *,
     layout: Layout,
     alpha: bool = False,
@@ -155,7 +155,7 @@ def decode_images(
 
     Args:
         items: Encoded pictures, all of the batch's size and type.
-        out: Where to write them: ``(N, C, H, W)`` or, for ``"hwc"``, ``(N, H, W, C)``.
+        out: Where to write each: ``(C, H, W)`` or, for ``"hwc"``, ``(H, W, C)``.
         layout: Order of the batch's axes.
         alpha: Whether colour has a fourth channel: see `decode_image`.
         pool: Threads to decode in; decoding releases the GIL.
@@ -165,7 +165,7 @@ def decode_images(
     """
     if len(items) != len(out):
         raise ValueError(f"There are {len(items)} pictures for {len(out)} places.")
-    targets = out.transpose(0, 2, 3, 1) if layout == "chw" else out
+    targets = [image.transpose(1, 2, 0) for image in out] if layout == "chw" else out
     if pool is None or len(items) < 2:
         for position, item in enumerate(items):
             _decode_into(item, targets[position], position, alpha)
@@ -239,6 +239,8 @@ def _decode_jpeg(data: bytes) -> NDArray[Any]:
 def _decode_tiff(data: bytes) -> NDArray[Any]:
     palette = has_palette(data)
     pixels: NDArray[Any] = imagecodecs.tiff_decode(data, asrgb=palette)
+    if palette:
+        return _opaque(pixels)  # libtiff adds a channel, though palettes have no transparency.
     return pixels.astype(np.uint8) * np.uint8(255) if pixels.dtype == np.bool_ else pixels
 
 
@@ -252,11 +254,15 @@ def _decode_gif(data: bytes) -> NDArray[Any]:
     return pixels
 
 
+_BMP_HEADER_WITH_ALPHA = 56
+
+
 def _decode_bmp(data: bytes) -> NDArray[Any]:
     pixels: NDArray[Any] = imagecodecs.bmp_decode(data)
     if pixels.ndim == 3 and image_size(data).channels == 1:
         return np.ascontiguousarray(pixels[..., 0])
-    return pixels
+    # Only later headers say where the opacity is; before, the fourth byte means nothing.
+    return _opaque(pixels) if data[14] < _BMP_HEADER_WITH_ALPHA else pixels
 
 
 _DECODERS: dict[str, Callable[[bytes], NDArray[Any]]] = {

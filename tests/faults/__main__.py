@@ -45,13 +45,14 @@ def run(given: argparse.Namespace) -> int:
     """Try the points of all scenarios."""
     from tests.faults.campaign import Campaign
     from tests.faults.changing import SCENARIOS as CHANGING
+    from tests.faults.copying import SCENARIOS as COPYING
     from tests.faults.products import SCENARIOS as PRODUCTS
     from tests.faults.products import start_hub
     from tests.faults.recording import SCENARIOS as RECORDING
+    from tests.faults.working import SCENARIOS as WORKING
 
-    chosen = [
-        s for s in [*RECORDING, *CHANGING, *PRODUCTS] if not given.only or s.name in given.only
-    ]
+    known = [*RECORDING, *CHANGING, *COPYING, *PRODUCTS, *WORKING]
+    chosen = [scenario for scenario in known if not given.only or scenario.name in given.only]
     problems = 0
     fast = Path("/dev/shm")
     with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:

@@ -58,8 +58,10 @@ class Campaign:
         self.num_states = 0
         """How many different states were checked."""
         self.counted = {"points": 0, "problems": 0}
-        self.most = 0
-        """How many points there are."""
+        self.all: set[str] = set()
+        """All points that there are."""
+        self.covered: set[str] = set()
+        """Those that this version of the code has been stopped at, now or in an earlier run."""
 
     def run(self) -> int:
         """Try the points; return how many problems there are."""
@@ -68,8 +70,9 @@ class Campaign:
         self.tries = self._prepared()
         if not self._is_complete():
             return 1
-        done = self._read_done()
-        self._try_all([point for point in self._points() if str(point) not in done])
+        points, done = self._points(), self._read_done()
+        self.covered = done & self.all
+        self._try_all([point for point in points if str(point) not in done])
         self._add_counts()
         summary = ", ".join(f"{way} {count}" for way, count in sorted(self.counts.items()))
         print(
@@ -100,7 +103,7 @@ class Campaign:
 
     def _points(self) -> list[Point]:
         points = list(self._all_points())
-        self.most = len(points)
+        self.all = set(map(str, points))
         if self.given.points is None:
             # A few more, since threads make a run longer now and then.
             calls = self.tries.logged.num_calls
@@ -147,6 +150,7 @@ class Campaign:
         elif self.given.state is not None:
             with self._state.open("a") as file:
                 file.write(f"{point}\n")
+        self.covered |= {str(point)} & self.all
         if result.reached:
             self.counts[point.way] = self.counts.get(point.way, 0) + 1
         self.num_states += result.checked
@@ -158,9 +162,11 @@ class Campaign:
         """Try a point, in one of the processes."""
         case = self.folder / f"case-{number}"
         case.mkdir()
-        if point.way in WAYS:
-            return self.tries.stop_at(case, Kind[point.way.upper()], point.place)
-        return self.tries.cut(case, point.way, point.place)
+        if point.way not in WAYS:
+            return self.tries.cut(case, point.way, point.place)
+        kind = Kind[point.way.upper()]
+        act = self.tries.end_at if kind in (Kind.KILL, Kind.TORN) else self.tries.stop_at
+        return act(case, kind, point.place)
 
     def _keep(self, case: Path, point: Point) -> None:
         if self.given.state is not None:
@@ -187,7 +193,12 @@ class Campaign:
             now = {"points": sum(self.counts.values()), "problems": len(self.problems)}
             new = {key: number - self.counted[key] for key, number in now.items()}
             self.counted = now
-            add_counts("writer", self.scenario.name, new, self.given.counts, different=self.most)
+            facts = {
+                "different": len(self.all),
+                "covered": len(self.covered),
+                "failing": len(self.problems),
+            }
+            add_counts("writer", self.scenario.name, new, self.given.counts, **facts)
 
 
 _trying: Campaign

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -218,6 +218,15 @@ class Disk:
         made = [change for change in self.changes if change.at < at]
         kept, torn = MODELS[model](self, made, at, chance)
         return self._state(kept, torn)
+
+    def killed(self, at: int, *, torn: bool) -> Snapshot:
+        """Return the folder as a process leaves it that ends before a call, or half-way through it."""
+        kept = [change for change in self.changes if change.at < at]
+        if torn:
+            (half,) = [change for change in self.changes if change.at == at]
+            data = half.data or b""
+            kept.append(replace(half, data=data[: len(data) // 2]))
+        return self._state(kept, {})
 
     def last_sync(self, node: int, at: int) -> int:
         """Return the number of the last call before ``at`` that synced a node; -1 if none did."""

@@ -53,6 +53,21 @@ def verify_store(remains: Remains) -> None:
     check_no_litter(remains.folder)
 
 
+def write_first(folder: Path, say: Say) -> None:
+    """Write a store to folders that do not exist."""
+    write_store(folder / "new" / "folders", 2)
+    say("written")
+
+
+def verify_first(remains: Remains) -> None:
+    folder = remains.folder / "new" / "folders"
+    if "written" in remains.said:
+        assert version_of(folder / "store") == 2
+    write_store(folder, 3)
+    assert version_of(folder / "store") == 3
+    check_no_litter(remains.folder)
+
+
 def version_of(store: Path) -> int:
     """Return the version that all rows of a store have."""
     rows = [int(row["n"]) for row in open_shards(store)]
@@ -189,12 +204,12 @@ def verify_export(remains: Remains) -> None:
 
 
 def report(folder: Path, say: Say) -> None:
-    write_report(reel.open_dataset(folder / "dataset"), folder / "report.html")
+    write_report(reel.open_dataset(folder / "dataset"), folder / "pages" / "report.html")
     say("written")
 
 
 def verify_report(remains: Remains) -> None:
-    page = remains.folder / "report.html"
+    page = remains.folder / "pages" / "report.html"
     if page.exists() or "written" in remains.said:
         assert page.read_text().rstrip().endswith("</html>")
     report(remains.folder, lambda _: None)
@@ -269,6 +284,7 @@ def verify_download(remains: Remains) -> None:
 
 SCENARIOS = [
     Scenario("shards", write_second, verify_store, partial(write_store, version=1)),
+    Scenario("new shards", write_first, verify_first),
     Scenario("cache", build_cache, verify_cache, partial(record_apart, store="image")),
     Scenario("replay buffer", fill_ring, verify_ring),
     Scenario(

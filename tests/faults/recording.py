@@ -113,6 +113,12 @@ def verify(remains: Remains, store: str, before: int) -> None:
     assert promised <= seen <= promised + 1, f"{promised} episodes were saved, {seen} are there"
     remains.once(check_images, root, LENGTHS[:seen])
     finish_commit(Workshop(root))
+    remains.go_on(lambda: recover_and_record(remains, promised), promised)
+
+
+def recover_and_record(remains: Remains, promised: int) -> None:
+    """Recover, check what there is, go on, and check again."""
+    root = remains.folder / "dataset"
     flushed = flushed_frames(root)
     kept = recover_dataset(root).kept_frames
     if not remains.is_cut:  # which may have torn them

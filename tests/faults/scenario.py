@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
+from tests.faults.powercut import snapshot
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
@@ -41,11 +43,21 @@ class Remains:
         found = sorted(root.rglob("*"))
         parts = [(path.relative_to(root).as_posix(), path) for path in found if path.is_file()]
         seen = [(name, path.read_bytes()) for name, path in parts if not name.startswith(".")]
-        key = blake2b(repr((check.__qualname__, facts, seen)).encode(), digest_size=16).hexdigest()
-        if self.good is None or not (self.good / key).exists():
-            check(root, *facts)
+        self._unless_good((check.__qualname__, facts, seen), lambda: check(root, *facts))
+
+    def go_on(self, act: Callable[[], object], *facts: object) -> None:
+        """Do what depends on the whole folder and on facts alone, unless it went well before.
+
+        Many points leave the same once a commit is finished.
+        """
+        self._unless_good((snapshot(self.folder).digest(), self.is_cut, facts), act)
+
+    def _unless_good(self, key: object, act: Callable[[], object]) -> None:
+        mark = blake2b(repr(key).encode(), digest_size=16).hexdigest()
+        if self.good is None or not (self.good / mark).exists():
+            act()
             if self.good is not None:
-                (self.good / key).touch()
+                (self.good / mark).touch()
 
     def count(self, word: str) -> int:
         """Return how often something was said."""

@@ -14,10 +14,11 @@ import time
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 
+from tests.faults.children import import_all
 from tests.fuzz.child import FOUND, Parsers
-from tests.measured import COUNTS, add_counts
+from tests.measured import COUNTS, add_counts, read_counts
 
 PROJECT = Path(__file__).resolve().parents[2]
 GRACE_S = 1800
@@ -57,6 +58,11 @@ class Slice:
         count = self.state / "count"
         return int.from_bytes(count.read_bytes(), "little") if count.exists() else 0
 
+    def modules(self) -> list[str]:
+        """Return what the child had to import, which the next one need not."""
+        named = self.state / "modules"
+        return named.read_text().split() if named.exists() else []
+
     def problem(self, code: int) -> str | None:
         """Return what is wrong with a child that ended so."""
         if code == 0:
@@ -86,24 +92,40 @@ class Campaign:
 
     def run(self) -> set[str]:
         """Feed until the time is up; return the names of those with a finding."""
+        from tests.mutation import keep_templates  # now that atheris follows what it imports
+
         stop_s = time.monotonic() + self._given.seconds
-        for name in cycle(self._names):
-            if time.monotonic() >= stop_s or len(self._failed) == len(set(self._names)):
-                break
-            if name not in self._failed:
-                self._start(name)
-            while len(self._running) >= self._given.jobs:
+        with TemporaryDirectory(dir=fast_folder()) as templates:
+            keep_templates(Path(templates))
+            for section in cycle(("parser", "dataset")):
+                if time.monotonic() >= stop_s or self._failed.issuperset(self._names):
+                    break
+                started = self._start_one_of(section)
+                while len(self._running) >= (self._given.jobs if started else 1):
+                    self._wait()
+            while self._running:
                 self._wait()
-        while self._running:
-            self._wait()
         return self._failed
+
+    def _start_one_of(self, section: str) -> bool:
+        """Start what is furthest behind its share, if anything can be started."""
+        busy = {piece.name for piece in self._running.values()} | self._failed
+        names = [name for name in self._names if name not in busy]
+        names = [name for name in names if self._parsers.counted_as(name)[0] == section]
+        if not names:
+            return False
+        counts = read_counts(self._given.counts).get(section, {})
+        _, unit = self._parsers.counted_as(names[0])
+        share = self._parsers.share_of
+        self._start(min(names, key=lambda name: counts.get(name, {}).get(unit, 0) / share(name)))
+        return True
 
     def _start(self, name: str) -> None:
         state = self._given.state / name
         (state / "findings").mkdir(parents=True, exist_ok=True)
-        (state / "count").unlink(missing_ok=True)
-        fast = Path("/dev/shm")
-        scratch = Path(mkdtemp(dir=fast if os.access(fast, os.W_OK) else None))
+        for old in ("count", "modules"):
+            (state / old).unlink(missing_ok=True)
+        scratch = Path(mkdtemp(dir=fast_folder()))
         seconds = self._given.slice
         piece = Slice(name, state, scratch, time.monotonic() + seconds + GRACE_S)
         child = os.fork()
@@ -123,12 +145,19 @@ class Campaign:
         piece = self._running.pop(ended)
         problem = piece.problem(os.waitstatus_to_exitcode(status))
         shutil.rmtree(piece.scratch, ignore_errors=True)
+        import_all(piece.modules())
         section, unit = self._parsers.counted_as(piece.name)
         numbers = {unit: piece.inputs(), "findings": int(problem is not None)}
         add_counts(section, piece.name, numbers, self._given.counts)
         if problem is not None:
             self._failed.add(piece.name)
             print(f"{piece.name}: {problem}", flush=True)
+
+
+def fast_folder() -> Path | None:
+    """Return a folder in memory, where there is one."""
+    fast = Path("/dev/shm")
+    return fast if os.access(fast, os.W_OK) else None
 
 
 if __name__ == "__main__":

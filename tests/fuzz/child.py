@@ -29,6 +29,11 @@ __all__ = ["FOUND", "Counter", "Parsers", "keep_finding"]
 FOUND = 70
 MOST_CPU_S = 5.0
 """For one input. Time on the clock says nothing on a busy machine."""
+SHARES = {"numeric-v2": 12, "numeric-v3": 9, "video-v2": 5, "image-v3": 3, "video-v3": 2}
+SHARES |= dict.fromkeys(("shards", "replay", "cache"), 1)
+"""How many datasets of each kind are damaged, compared with others: those with video take longer."""
+MOST_TAKEN_BYTES = 80_000_000
+"""By one input."""
 LIMIT_BYTES = 2 * 1024**3
 """Of data; address space would count what is mapped and never touched."""
 
@@ -81,6 +86,10 @@ class Parsers:
         """Return in which table of counts something belongs, and what is counted."""
         return ("dataset", "damaged") if name in self.kinds else ("parser", "inputs")
 
+    def share_of(self, name: str) -> int:
+        """Return how many are wanted of one, compared with the others of its table."""
+        return SHARES[self.kinds[name]] if name in self.kinds else self.targets[name].share
+
     def feed_here(
         self, name: str, state: Path, scratch: Path, seconds: int, output: Path
     ) -> NoReturn:
@@ -99,6 +108,7 @@ class Parsers:
                 feed_plainly(self.targets[name], state, seconds)
             else:
                 feed_by_coverage(self.targets[name], state, seconds)
+            (state / "modules").write_text(" ".join(sys.modules))
             os._exit(0)
         except BaseException:  # noqa: BLE001  # the child must end here, whatever happens
             traceback.print_exc()
@@ -116,7 +126,7 @@ class Fed:
     def __init__(self, target: Target, folder: Path) -> None:
         self._target, self._folder = target, folder
         self._counter = Counter(folder / "count")
-        self._longest_s = 0.05
+        self._longest_s, self._most_bytes = 0.05, most_resident()
         signal.signal(signal.SIGPROF, _refuse)
 
     def __call__(self, data: bytes) -> None:
@@ -126,6 +136,7 @@ class Fed:
         signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
         try:
             self._target(data)
+            self._check_memory()
         except BaseException:  # noqa: BLE001  # whatever it is, it is what we look for
             keep_finding(self._folder, data)
         used_s = time.process_time() - start_s
@@ -134,21 +145,42 @@ class Fed:
             (self._folder / "slowest").write_bytes(data)
             (self._folder / "slowest.txt").write_text(f"{used_s:.3f} CPU seconds\n")
 
+    def _check_memory(self) -> None:
+        before, self._most_bytes = self._most_bytes, most_resident()
+        taken = self._most_bytes - before
+        assert taken < MOST_TAKEN_BYTES, f"one input took {taken:,} bytes"
+
+
+def most_resident() -> int:
+    """Return the most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
 
 def _refuse(*_: object) -> NoReturn:
     raise AssertionError(f"one input took {MOST_CPU_S} CPU seconds")
 
 
 def feed_plainly(target: Target, folder: Path, seconds: int) -> None:
-    """Feed mutations of the seeds."""
+    """Feed mutations of the seeds, and of what atheris found."""
     from tests.fuzz.mutate import mutated
-    from tests.fuzz.seeds import seeds
 
+    inputs = [path.read_bytes() for path in corpus(target, folder).iterdir()]
     feed, chance = Fed(target, folder), random.Random(os.urandom(8))
-    inputs = seeds(target.seeds)
     stop_s = time.monotonic() + seconds
     while time.monotonic() < stop_s:
         feed(mutated(chance, inputs, target.most_bytes))
+
+
+def corpus(target: Target, folder: Path) -> Path:
+    """Return the folder of inputs that mutations start from, which has the seeds at least."""
+    from tests.fuzz.seeds import seeds
+
+    kept = folder / "corpus"
+    if not kept.exists():
+        kept.mkdir()
+        for data in seeds(target.seeds):
+            (kept / f"seed-{sha256(data).hexdigest()[:16]}").write_bytes(data)
+    return kept
 
 
 def keep_finding(folder: Path, data: bytes) -> NoReturn:
@@ -165,14 +197,6 @@ def feed_by_coverage(target: Target, folder: Path, seconds: int) -> None:
     """Feed what atheris makes of the seeds, guided by the branches that inputs reach."""
     import atheris
 
-    from tests.fuzz.seeds import seeds
-
-    corpus = folder / "corpus"
-    corpus.mkdir(exist_ok=True)
-    if not any(corpus.iterdir()):
-        for data in seeds(target.seeds):
-            (corpus / f"seed-{sha256(data).hexdigest()[:16]}").write_bytes(data)
-
     options = {
         "max_total_time": seconds,
         "max_len": target.most_bytes,
@@ -183,6 +207,7 @@ def feed_by_coverage(target: Target, folder: Path, seconds: int) -> None:
         "print_final_stats": 0,
     }
     atheris.Setup(
-        ["fuzz", *(f"-{k}={v}" for k, v in options.items()), str(corpus)], Fed(target, folder)
+        ["fuzz", *(f"-{k}={v}" for k, v in options.items()), str(corpus(target, folder))],
+        Fed(target, folder),
     )
     atheris.Fuzz()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import roboreel as reel
 from roboreel.check.baseline import write_baseline
 from roboreel.check.run import check_dataset
+from roboreel.commit import STORE, Change, Commit, Workshop
 from roboreel.image import encode_jpeg, encode_png
 from roboreel.record.journal import RecordFile, RowFormat
 from roboreel.schema import Feature
@@ -208,6 +209,30 @@ def baselines(folder: Path) -> Iterator[bytes]:
     (folder / "d" / "data" / "chunk-000" / "episode_000001.parquet").unlink()
     write_baseline(folder / "b", check_dataset(folder / "d"))
     yield (folder / "b").read_bytes()
+
+
+def views(folder: Path) -> Iterator[bytes]:
+    """Yield a saved view."""
+    write_dataset(folder / "d", [2, 3])
+    dataset = reel.open_dataset(folder / "d")
+    yield reel.save_view(dataset.select(episodes=[1]), "good").read_bytes()
+    yield reel.save_view(dataset, "all").read_bytes()
+
+
+def changes(folder: Path) -> Iterator[bytes]:
+    """Yield what a change wrote down."""
+    write_dataset(folder / "d", [2, 3])
+    commit = Commit(Workshop(folder / "d"), change=Change("repair", "x"))
+    commit.add("meta/stats.json").write_text("{}")
+    commit.run()
+    yield (folder / "d" / STORE / "undo/1/change.json").read_bytes()
+
+
+def footers(folder: Path) -> Iterator[bytes]:
+    """Yield the footers of small Parquet files."""
+    for data in parquet(folder):
+        length = int.from_bytes(data[-8:-4], "little")
+        yield data[-8 - length : -8]
 
 
 def pictures(_: Path) -> Iterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import roboreel as reel
 from roboreel.check.baseline import read_baseline
-from roboreel.commit import Workshop, finish_commit
+from roboreel.commit import STORE, Workshop, finish_commit
+from roboreel.commit.change import parse_change
 from roboreel.dataset.cache.manifest import CacheManifest
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.dataset.query import parse as parse_condition
+from roboreel.dataset.saved_views import read_view
 from roboreel.errors import DatasetError
 from roboreel.format.hub import parse_hub_url
 from roboreel.format.info import read_info
@@ -29,17 +31,20 @@ from roboreel.replay.header import HEADER_BYTES, HeaderReader
 from roboreel.replay.spec import read_spec
 from roboreel.shards.manifest import parse_manifest
 from roboreel.spans.mapped import MappedFile
+from roboreel.storage import narrow
 from roboreel.storage.extents.byte_column import ByteColumn
 from roboreel.storage.extents.levels import decode_hybrid
 from roboreel.storage.extents.snappy import scan_snappy
 from roboreel.storage.extents.thrift import BOOL, INT, read_struct
 from roboreel.storage.extents.zstd import scan_zstd
 from roboreel.storage.jsonl import index_lines, read_line_columns, read_lines
+from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.video.bitstream import obus, stream_packer
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import disposable_test, refreshes_all
 from roboreel.video.packet_table import Coding
 from roboreel.video.salvage import whole_fragments
+from tests.factory import write_dataset
 from tests.fuzz import seeds
 
 if TYPE_CHECKING:
@@ -61,6 +66,8 @@ class Target:
     seeds: seeds.Make
     allowed: tuple[type[Exception], ...] = OURS
     most_bytes: int = 8192
+    share: int = 5
+    """How many inputs are wanted, compared with other parsers: fewer of those that are slow."""
 
     def __call__(self, data: bytes) -> None:
         """Parse; raise whatever is not allowed."""
@@ -77,8 +84,13 @@ def folder() -> Path:
 def stored(data: bytes, name: str = "input") -> Path:
     """Return the path of a file with these bytes."""
     path = folder() / name
-    path.parent.mkdir(exist_ok=True, parents=True)
-    path.write_bytes(data)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True)
+        return stored(data, name)
+    os.write(handle, data)
+    os.close(handle)
     return path
 
 
@@ -180,6 +192,37 @@ def parse_steps(data: bytes) -> None:
         assert outside.read_bytes() == b"mine"
 
 
+def parse_view(data: bytes) -> None:
+    """Read a saved view of a dataset of two episodes."""
+    root = view_of_two().path
+    stored(data, f"{root.name}/{STORE}/views/odd.json")
+    read_view(view_of_two(), "odd")
+
+
+@cache
+def view_of_two() -> reel.Dataset:
+    write_dataset(folder() / "two", [2, 3])
+    return reel.open_dataset(folder() / "two")
+
+
+def parse_footer(data: bytes) -> None:
+    """Narrow a footer; what is raised here is left to pyarrow."""
+    with suppress(IndexError, KeyError, UnicodeDecodeError):
+        narrow._narrow(data, lambda name: name != "plain", 10**6)
+
+
+def parse_cut(data: bytes) -> None:
+    """Find the row groups of a file without a footer, which is like a whole one."""
+    found = find_row_groups(stored(data, "cut.parquet"), like=whole_file())
+    if found.row_groups:
+        write_with_footer(folder() / "cut.parquet", found, folder() / "made.parquet")
+
+
+@cache
+def whole_file() -> Path:
+    return stored(next(iter(seeds.parquet(folder()))), "whole.parquet")
+
+
 def parse_fragments(data: bytes) -> None:
     path = stored(data)
     with suppress(DatasetError):
@@ -250,6 +293,22 @@ TARGETS: dict[str, Target] = {
     "journals": Target(parse_journal, seeds.journals, OURS, 2048),
     "journal rows": Target(parse_rows, seeds.open_rows, OURS, 512),
     "steps of commits": Target(parse_steps, seeds.commits, OURS, 1024),
+    "saved views": Target(parse_view, seeds.views, OURS, 512),
+    "lists of changes": Target(
+        lambda data: parse_change(stored(data), 1), seeds.changes, OURS, 2048
+    ),
+    "Parquet footers": Target(parse_footer, seeds.footers),
+    "Parquet without footers": Target(parse_cut, seeds.parquet),
     "baselines": Target(lambda data: read_baseline(stored(data)), seeds.baselines, OURS, 4096),
     "typed text": Target(parse_text, seeds.texts, OURS, 128),
 }
+FAST = (
+    "codec records, packets", "pictures", "Thrift structs", "Parquet levels", "shard manifests",
+    "replay headers", "journal rows",
+)  # fmt: skip
+SLOW = (
+    "MP4 fragments, salvage", "Parquet pages", "Parquet footers", "Parquet without footers",
+    "JSON lines", "shards",
+)  # fmt: skip
+SHARES = dict.fromkeys(FAST, 40) | dict.fromkeys(SLOW, 1)
+TARGETS |= {name: replace(TARGETS[name], share=share) for name, share in SHARES.items()}

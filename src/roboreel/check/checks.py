@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from roboreel.findings import RULES, TIERS, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from roboreel.check.context import Context
     from roboreel.check.data_file import Block, DataFile
@@ -76,9 +76,20 @@ class Scan:
     def lose(self, feature: str | None) -> None:
         """Take note that rows cannot be read: those of one feature, or all of a file."""
 
+    def pause(self) -> Iterable[Outcome]:
+        """Say what is known of the files so far; others go on with `state`."""
+        return ()
+
     def finish(self) -> Iterable[Outcome]:
         """Say what only all rows together tell."""
         return ()
+
+    def state(self) -> dict[str, Any]:
+        """Return what `finish` needs of the files so far, for `merge` in another process."""
+        return {}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add what another scan of this kind knows of the files that follow."""
 
     @classmethod
     def reads_values(cls) -> bool:

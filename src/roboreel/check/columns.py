@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from roboreel.check.context import Context
     from roboreel.check.data_file import Block, DataFile
@@ -56,6 +56,15 @@ class ColumnTypes(Scan):
             if wrong is not None:
                 self._note("RR210", name, *wrong, block.file.path)
         yield from ()
+
+    def state(self) -> dict[str, Any]:
+        """Return what is wrong, with its files."""
+        return {"files": self._files}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add what is wrong in more files."""
+        for fault, files in state["files"].items():
+            self._files.setdefault(fault, []).extend(files)
 
     def finish(self) -> Iterator[Finding]:
         """Say what is wrong, and in how many files."""

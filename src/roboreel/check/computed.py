@@ -25,7 +25,7 @@ from roboreel.spans.lfs import is_lfs_pointer
 from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -97,6 +97,27 @@ class Statistics(Scan):
         self._num_gathered += len(positions)
         if self._num_gathered > _MOST_GATHERED:
             yield from self._compare_gathered()
+
+    def pause(self) -> Iterator[Outcome]:
+        """Compare the episodes that were gathered."""
+        yield from self._compare_gathered()
+
+    def state(self) -> dict[str, Any]:
+        """Return the statistics of all rows so far."""
+        shared = {"totals": self._totals, "shapes": self._shapes}
+        return {**shared, "lost": self._lost, "lost_files": self._lost_files}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the statistics of more rows."""
+        self._lost |= state["lost"]
+        self._lost_files |= state["lost_files"]
+        for name, total in state["totals"].items():
+            shape = state["shapes"][name]
+            if self._shapes.setdefault(name, shape) != shape:
+                self._lost.add(name)
+                continue
+            before = self._totals.get(name)
+            self._totals[name] = total if before is None else before.plus(total)
 
     def finish(self) -> Iterator[Outcome]:
         """Compare the statistics of all rows."""

@@ -14,7 +14,7 @@ from roboreel.format.counters import COUNTERS
 from roboreel.format.paths import INFO_PATH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import Block
     from roboreel.findings import Finding
 
-__all__ = ["SCANS"]
+__all__ = ["SCANS", "Extremes"]
 
 _FEWEST_ROWS = 50
 """Of fewer rows nobody can say that they are constant or at a limit."""
@@ -72,7 +72,7 @@ class NotNumbers(Scan):
 
 
 @dataclass(slots=True, eq=False)
-class _Extremes:
+class Extremes:
     """Least and greatest value of each element ``(D,)``, and how many rows have them."""
 
     num_rows: int
@@ -82,13 +82,13 @@ class _Extremes:
     at_high: NDArray[np.int64]
 
     @staticmethod
-    def of(values: NDArray[Any]) -> _Extremes:
+    def of(values: NDArray[Any]) -> Extremes:
         """Return the extremes of values ``(N, D)``."""
         low, high = values.min(axis=0), values.max(axis=0)
         at_low, at_high = (values == low).sum(axis=0), (values == high).sum(axis=0)
-        return _Extremes(len(values), low, at_low, high, at_high)
+        return Extremes(len(values), low, at_low, high, at_high)
 
-    def add(self, other: _Extremes) -> None:
+    def add(self, other: Extremes) -> None:
         """Take in the extremes of more rows."""
         self.num_rows += other.num_rows
         low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
@@ -104,7 +104,7 @@ class Movement(Scan):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._extremes: dict[str, _Extremes] = {}
+        self._extremes: dict[str, Extremes] = {}
         self._odd: set[str] = set()
 
     def block(self, block: Block) -> Iterator[Finding]:
@@ -117,14 +117,26 @@ class Movement(Scan):
             flat = values.reshape(column.num_rows, -1)
             if len(rows) < len(flat):
                 flat = flat[rows]
-            extremes = _Extremes.of(flat)
-            if name not in self._extremes:
-                self._extremes[name] = extremes
-            elif len(self._extremes[name].low) == len(extremes.low):
-                self._extremes[name].add(extremes)
-            else:
-                self._odd.add(name)
+            self._add(name, Extremes.of(flat))
         yield from ()
+
+    def state(self) -> dict[str, Any]:
+        """Return the extremes so far."""
+        return {"extremes": self._extremes, "odd": self._odd}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the extremes of more rows."""
+        self._odd |= state["odd"]
+        for name, extremes in state["extremes"].items():
+            self._add(name, extremes)
+
+    def _add(self, name: str, extremes: Extremes) -> None:
+        if name not in self._extremes:
+            self._extremes[name] = extremes
+        elif len(self._extremes[name].low) == len(extremes.low):
+            self._extremes[name].add(extremes)
+        else:
+            self._odd.add(name)
 
     def finish(self) -> Iterator[Finding]:
         """Name the elements that do not move, or are at a limit."""
@@ -149,7 +161,7 @@ class Movement(Scan):
                 )
 
     def _constant(
-        self, name: str, constant: NDArray[np.bool_], extremes: _Extremes
+        self, name: str, constant: NDArray[np.bool_], extremes: Extremes
     ) -> Iterator[Finding]:
         elements = np.flatnonzero(constant)
         if len(elements):
@@ -197,6 +209,8 @@ class Idleness(Scan):
 
     def _moves(self, name: str, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether any element changes from each row to the next, ``(N - 1,)``."""
+        if values.dtype == bool:  # NumPy subtracts no truth values.
+            values = values.view(np.uint8)
         stored = self.context.stats.get(name)
         if stored is not None and stored.min.size == values.shape[1]:
             span = (stored.max - stored.min).reshape(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,17 +14,31 @@ from roboreel.format.statistics import read_stats
 from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from roboreel.check.episode_images import EpisodeImages
     from roboreel.check.listing import Listing
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
 
     Progress = Callable[[str, int, int], None]
 
-__all__ = ["Context"]
+__all__ = ["Context", "Gathered"]
+
+
+class Gathered(Protocol):
+    """What the tasks of a job have read, in the order of their plan."""
+
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        """Yield ``outcomes`` of some data files, and ``states`` of the scans by name."""
+
+    def videos(self) -> Iterator[Mapping[str, Any]]:
+        """Yield ``videos`` of some files, and the states of ``still`` packets by camera."""
+
+    def images(self) -> Iterator[EpisodeImages]:
+        """Yield what was seen of each episode of each camera."""
 
 
 class Context:
@@ -34,6 +48,8 @@ class Context:
         manifest: The dataset.
         episodes: Numbers of the episodes to check; all when not given.
         on_progress: Called with what is being read, how much of it is done, and how much there is.
+        gathered: What a job has read already; then no data file is scanned here, no video read and
+            no image decoded.
 
     Raises:
         EpisodeNotFoundError: A number that no episode has.
@@ -45,7 +61,9 @@ class Context:
         *,
         episodes: Sequence[int] | None = None,
         on_progress: Progress | None = None,
+        gathered: Gathered | None = None,
     ) -> None:
+        self.gathered = gathered
         self.manifest = manifest
         self.root = manifest.root
         self.is_whole = episodes is None

@@ -42,6 +42,9 @@ def decoded_images(context: Context) -> Iterator[Outcome]:
 
 def _look_at_all(context: Context) -> Iterator[EpisodeImages]:
     """Decode episodes in the order of their rows, several at a time, and yield them in order."""
+    if context.gathered is not None:  # by a job, before
+        yield from context.gathered.images()
+        return
     manifest = context.manifest
     least = shortest_still(manifest.fps)
     positions = [p for p in manifest.episodes.row_order.tolist() if context.wanted[p]]

@@ -36,7 +36,7 @@ class Ledger:
     """
 
     def __init__(self, codes: Sequence[str], tier: Tier) -> None:
-        self._tier = tier
+        self.tier: Tier = tier
         affordable = TIERS[: TIERS.index(tier) + 1]
         self._asked = [code for code in codes if RULES[code].tier in affordable]
         self._found: list[Finding] = []
@@ -91,7 +91,7 @@ class Ledger:
         found.sort(key=_place)
         return Findings(
             root=root,
-            tier=self._tier,
+            tier=self.tier,
             found=tuple(settle_fixable(dict.fromkeys(found))),
             checked=tuple(code for code in RULES if code in self._checked - self._missed.keys()),
             not_checked={code: self._missed[code] for code in RULES if code in self._missed},

@@ -24,13 +24,14 @@ from roboreel.spans.lfs import is_lfs_pointer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from roboreel.check.checks import Outcome, Scan
     from roboreel.check.result import Findings
     from roboreel.findings import Finding, Tier
 
-__all__ = ["check_dataset"]
+__all__ = ["check_context", "check_dataset", "wanted_scans"]
 
 
 def check_dataset(
@@ -59,9 +60,8 @@ def check_dataset(
         EpisodeNotFoundError: A number that no episode has.
         ValueError: No rule has such a code.
     """
-    codes = select_codes(only, ignore)
     tier = tier or needed_tier(only)
-    ledger = Ledger(codes, tier)
+    ledger = Ledger(select_codes(only, ignore), tier)
     root = dataset_folder(path)
     try:
         manifest = read_manifest(root)
@@ -72,6 +72,11 @@ def check_dataset(
         ledger.give_up("The metadata cannot be read.")
         return ledger.close(root)
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
+    return check_context(context, ledger, tier)
+
+
+def check_context(context: Context, ledger: Ledger, tier: Tier) -> Findings:
+    """Return what all checks up to a tier find; what a job has gathered is not read again."""
     for level in TIERS[: TIERS.index(tier) + 1]:
         if level == "numbers":
             _scan(context, ledger)
@@ -79,19 +84,36 @@ def check_dataset(
             is_wanted = ledger.wants((*check.codes, *check.also))
             if check.tier == level and is_wanted and check.applies(context):
                 ledger.run(check.codes, lambda check=check: check.run(context))  # type: ignore[misc]
-    return ledger.close(root, context)
+    return ledger.close(context.root, context)
+
+
+def wanted_scans(ledger: Ledger) -> tuple[list[type[Scan]], bool] | None:
+    """Return the scans that are asked for, and whether to read all values; None if none is."""
+    scans = [scan for scan in SCANS if ledger.wants(scan.codes)]
+    if not ledger.wants([*PASS_CODES, *(code for scan in scans for code in scan.codes)]):
+        return None
+    # Whether a part cannot be read is seen by reading it.
+    return scans, ledger.wants(("RR213",))
 
 
 def _scan(context: Context, ledger: Ledger) -> None:
-    scans = [scan for scan in SCANS if ledger.wants(scan.codes)]
-    codes = [*PASS_CODES, *(code for scan in scans for code in scan.codes)]
-    if ledger.wants(codes):
-        # Whether a part cannot be read is seen by reading it.
-        reads = ledger.wants(("RR213",))
-        ledger.run(
-            codes,
-            lambda: scan_rows(context, [scan(context) for scan in scans], reads_values=reads),
-        )
+    wanted = wanted_scans(ledger)
+    if wanted is not None:
+        kinds, reads = wanted
+        codes = [*PASS_CODES, *(code for scan in kinds for code in scan.codes)]
+        ledger.run(codes, lambda: _scanned(context, [kind(context) for kind in kinds], reads))
+
+
+def _scanned(context: Context, scans: list[Scan], reads_values: bool) -> Iterator[Outcome]:
+    if context.gathered is None:
+        yield from scan_rows(context, scans, reads_values=reads_values)
+        return
+    for part in context.gathered.rows():
+        yield from part["outcomes"]
+        for scan in scans:
+            scan.merge(part["states"][type(scan).__name__])
+    for scan in scans:
+        yield from scan.finish()
 
 
 def _unopenable(error: DatasetError, root: Path) -> Finding:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.findings import Finding
 
-__all__ = ["PASS_CODES", "scan_rows"]
+__all__ = ["PASS_CODES", "files_in_order", "scan_file", "scan_rows"]
 
 PASS_CODES = ("RR201", "RR213")
 """What the pass itself finds: files and row groups that cannot be read."""
@@ -39,24 +39,31 @@ def scan_rows(
         scans: What to look for.
         reads_values: Whether to read all values, also if no scan looks at them.
     """
+    files = files_in_order(context)
+    for done, number in enumerate(files):
+        context.report_progress("Data files", done, len(files))
+        yield from scan_file(context, number, scans, reads_values=reads_values)
+    context.report_progress("Data files", len(files), len(files))
+    for scan in scans:
+        yield from scan.finish()
+
+
+def files_in_order(context: Context) -> list[int]:
+    """Return the numbers of the data files with a wanted episode, in the order of their rows."""
     episodes = context.manifest.episodes
     files = [
         (int(episodes.start[positions].min()), number)
         for number, positions in enumerate(context.positions_by_data_file)
         if context.wanted[positions].any()
     ]
-    reads_values = reads_values or any(scan.reads_values() for scan in scans)
-    for done, (_, number) in enumerate(sorted(files)):
-        context.report_progress("Data files", done, len(files))
-        yield from _scan_file(context, number, scans, reads_values=reads_values)
-    context.report_progress("Data files", len(files), len(files))
-    for scan in scans:
-        yield from scan.finish()
+    return [number for _, number in sorted(files)]
 
 
-def _scan_file(
+def scan_file(
     context: Context, number: int, scans: Sequence[Scan], *, reads_values: bool
 ) -> Iterator[Outcome]:
+    """Let scans look at the rows of one data file, and yield what they say."""
+    reads_values = reads_values or any(scan.reads_values() for scan in scans)
     try:
         file = DataFile(context, number, reads_values=reads_values)
     except (DatasetError, OSError) as error:

@@ -8,7 +8,7 @@ hint: what counts is whether the camera usually sees movement, and whether the r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from roboreel.check.words import counted
 from roboreel.findings import finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["StillPackets", "is_common", "is_long", "shortest_still"]
+__all__ = ["StillPackets", "Stretch", "is_common", "is_long", "shortest_still"]
 
 _SHORTEST_S, _SHORTEST_IMAGES = 0.5, 10
 _LONG_S = 2.0
@@ -43,7 +43,7 @@ _BIN_BYTES, _BINS = 8, 2048
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretch:
+class Stretch:
     """Frames of an episode in which packets are still."""
 
     file: str
@@ -63,8 +63,8 @@ class StillPackets:
         self._camera = camera
         self._least = shortest_still(manifest.fps)
         self._sizes = np.zeros(_BINS, np.int64)
-        self._similar: list[_Stretch] = []
-        self._equal: list[_Stretch] = []
+        self._similar: list[Stretch] = []
+        self._equal: list[Stretch] = []
 
     def add(self, file: str, placed: PlacedClips, table: PacketTable) -> None:
         """Add a video.
@@ -94,7 +94,17 @@ class StillPackets:
                     others = sizes[first + 1 : stop][~inner]
                     mean = float(others.mean()) if len(others) else 0.0
                     position = int(clips.position[clip])
-                    found.append(_Stretch(file, position, first, stop, mean))
+                    found.append(Stretch(file, position, first, stop, mean))
+
+    def state(self) -> dict[str, Any]:
+        """Return what was gathered, for `merge` in another process."""
+        return {"sizes": self._sizes, "similar": self._similar, "equal": self._equal}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add what another one gathered of the videos that follow."""
+        self._sizes = self._sizes + state["sizes"]
+        self._similar += state["similar"]
+        self._equal += state["equal"]
 
     def _runs(self, still: NDArray[np.bool_]) -> list[tuple[int, int]]:
         """Return runs of still images, with the one that the first of them equals."""
@@ -157,9 +167,9 @@ class StillPackets:
         return float(np.searchsorted(np.cumsum(self._sizes), total / 2)) * _BIN_BYTES
 
 
-def _longest(stretches: list[_Stretch]) -> list[_Stretch]:
+def _longest(stretches: list[Stretch]) -> list[Stretch]:
     """Return the longest stretch of each episode."""
-    longest: dict[int, _Stretch] = {}
+    longest: dict[int, Stretch] = {}
     for one in stretches:
         known = longest.get(one.position)
         if known is None or one.stop - one.start > known.stop - known.start:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.paths import tasks_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -245,6 +245,17 @@ class Tasks(Scan):
         if nulls.any() or undefined.any():
             for span in range(len(file.spans)):
                 yield from self._of_episode(file, span, nulls, undefined)
+
+    def state(self) -> dict[str, Any]:
+        """Return which tasks rows have."""
+        used, is_complete = self._used, self._is_complete
+        return {"used": used, "has_column": self._has_column, "is_complete": is_complete}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the tasks of more rows."""
+        self._used |= state["used"]
+        self._has_column |= state["has_column"]
+        self._is_complete &= state["is_complete"]
 
     def finish(self) -> Iterator[Outcome]:
         """Name the tasks that no row has."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from roboreel.check.video_survey import VideoFile
     from roboreel.findings import Finding
 
-__all__ = ["CHECKS"]
+__all__ = ["CHECKS", "survey_video"]
 
 _CODES = (
     "RR305",
@@ -47,14 +47,11 @@ def video_files(context: Context) -> Iterator[Outcome]:
     still = {camera: StillPackets(manifest, camera) for camera in videos}
     total = sum(len(files) for files in manifest.video_files.values())
     unread = 0
-    for done, (camera, file, positions) in enumerate(context.video_files()):
-        context.report_progress("Videos", done, total)
-        video, findings = _read(context, camera, file, positions, still[camera])
+    for camera, video, findings in _surveyed(context, still, total):
         yield from findings
         if video is not None:
             videos[camera].append(video)
         unread += video is None
-    context.report_progress("Videos", total, total)
     if unread:
         reason = f"{counted(unread, 'video')} of {total:,} cannot be read."
         yield from (NotChecked(code, reason) for code in _CODES if code != "RR401")
@@ -63,7 +60,23 @@ def video_files(context: Context) -> Iterator[Outcome]:
         yield from still[camera].findings(context)
 
 
-def _read(
+def _surveyed(
+    context: Context, still: dict[str, StillPackets], total: int
+) -> Iterator[tuple[str, VideoFile | None, list[Finding]]]:
+    """Yield camera, what to keep, and what is wrong, of each video; read now, or by a job before."""
+    if context.gathered is not None:
+        for part in context.gathered.videos():
+            yield from part["videos"]
+            for camera, state in part["still"].items():
+                still[camera].merge(state)
+        return
+    for done, (camera, file, positions) in enumerate(context.video_files()):
+        context.report_progress("Videos", done, total)
+        yield camera, *survey_video(context, camera, file, positions, still[camera])
+    context.report_progress("Videos", total, total)
+
+
+def survey_video(
     context: Context,
     camera: str,
     file: str,

@@ -13,9 +13,12 @@ from roboreel.cli.check import CheckCommand, check
 from roboreel.cli.compact import compact
 from roboreel.cli.console import print_error
 from roboreel.cli.demo import demo
+from roboreel.cli.edit import edit
 from roboreel.cli.export import export
 from roboreel.cli.history import history
 from roboreel.cli.info import info
+from roboreel.cli.job import job
+from roboreel.cli.making import convert, merge, split
 from roboreel.cli.recover import recover
 from roboreel.cli.repair import repair
 from roboreel.cli.report import report
@@ -43,6 +46,11 @@ app.command()(report)
 app.command()(view)
 app.command()(export)
 app.add_typer(cache, name="cache")
+app.add_typer(job, name="job")
+app.add_typer(edit, name="edit")
+app.command()(merge)
+app.command()(convert)
+app.command()(split)
 app.command()(compact)
 app.command()(recover)
 app.command()(undo)

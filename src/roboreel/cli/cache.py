@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption
+from roboreel.cli.carrying_out import (
+    AddressOption,
+    JobOption,
+    OnName,
+    OnOption,
+    ShardsOption,
+    Where,
+    WorkersOption,
+)
 from roboreel.cli.console import (
     literal,
     output,
@@ -20,7 +29,8 @@ from roboreel.cli.console import (
 )
 from roboreel.dataset import open_dataset
 from roboreel.dataset.cache import Jpeg, Picture, Raw
-from roboreel.dataset.cache.build import estimate
+from roboreel.dataset.cache.build import estimate, is_complete, plan_cache
+from roboreel.dataset.cache.build_job import plan_build
 from roboreel.dataset.cache.home import (
     CacheEntry,
     cache_path,
@@ -30,7 +40,11 @@ from roboreel.dataset.cache.home import (
     size_of,
     verify_cache,
 )
+from roboreel.jobs.execute import SMALL_S
 from roboreel.memory.budget import parse_size
+
+if TYPE_CHECKING:
+    from roboreel.dataset import Dataset
 
 __all__ = ["cache"]
 
@@ -60,6 +74,11 @@ def build(
     out: Annotated[
         Path | None, typer.Option(help="The cache's folder. Default: one in the folder of caches.")
     ] = None,
+    workers: WorkersOption = None,
+    on: OnOption = OnName.LOCAL,
+    address: AddressOption = None,
+    shards: ShardsOption = 64,
+    job: JobOption = None,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -78,13 +97,7 @@ def build(
             f"MB and {cost.duration_s / 60:.1f} minutes, in {root}"
         )
     if not dry_run:
-        with progress_bar() as progress:
-            bar = progress.add_task("Frames", total=cost.frames if cost.cameras else None)
-            dataset.materialize(
-                root,
-                wanted,
-                on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
-            )
+        _build(dataset, root, wanted, Where(workers, on, address, shards, job))
         size_bytes = size_of(root)
     if as_json:
         facts = {
@@ -99,6 +112,23 @@ def build(
     elif not dry_run:
         print_line(f"Built, {size_bytes / 1e6:,.0f} MB. Open it with:")
         print_line(f"roboreel.open_dataset({path!r}, cache={str(root)!r})")
+
+
+def _build(dataset: Dataset, root: Path, wanted: dict[str, Picture], where: Where) -> None:
+    """Build a cache unless it is there: in this process if that is quick, otherwise as a job."""
+    plan = plan_build(dataset, root, wanted)
+    if is_complete(root, plan_cache(dataset, wanted)):
+        return
+    if where.is_chosen or plan.total_cost >= SMALL_S:
+        where.carry_out(plan, f"cache-{dataset.path.name}")
+        return
+    with progress_bar() as progress:
+        bar = progress.add_task("Frames", total=None)
+        dataset.materialize(
+            root,
+            wanted,
+            on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
 
 
 @cache.command("list")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 from typer.core import TyperCommand
@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from roboreel import __version__
 from roboreel.check import Findings, check_dataset
 from roboreel.check.baseline import read_baseline, without_known, write_baseline
+from roboreel.check.check_job import findings_of, plan_check
 from roboreel.check.github import format_github
 from roboreel.check.sarif import to_sarif
 from roboreel.check.text import format_text
@@ -21,9 +22,23 @@ from roboreel.cli.arguments import (
     parse_codes_option,
     parse_episodes_option,
 )
+from roboreel.cli.carrying_out import (
+    AddressOption,
+    JobOption,
+    OnName,
+    OnOption,
+    ShardsOption,
+    Where,
+    WorkersOption,
+)
 from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
+from roboreel.errors import DatasetError
+from roboreel.jobs.execute import SMALL_S
 
-__all__ = ["CheckCommand", "check"]
+if TYPE_CHECKING:
+    from roboreel.findings import Tier
+
+__all__ = ["CheckCommand", "check", "print_findings"]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -90,6 +105,11 @@ def check(
     fail_on: Annotated[
         SeverityName, typer.Option(help="Exit with 1 if there are findings as severe as this.")
     ] = SeverityName.ERROR,
+    workers: WorkersOption = None,
+    on: OnOption = OnName.LOCAL,
+    address: AddressOption = None,
+    shards: ShardsOption = 64,
+    job: JobOption = None,
 ) -> None:
     """Find what is wrong with a dataset. Nothing is changed.
 
@@ -98,15 +118,13 @@ def check(
     if update and baseline is None:
         raise typer.BadParameter("Name the file with --baseline.", param_hint="'--write-baseline'")
     known = {} if baseline is None or update else read_baseline(baseline)
-    with ProgressReport() as progress:
-        findings = check_dataset(
-            path,
-            tier=None if tier is None else tier.value,
-            only=parse_codes_option(only, "--only"),
-            ignore=parse_codes_option(ignore, "--ignore"),
-            episodes=parse_episodes_option(episodes),
-            on_progress=progress.show,
-        )
+    asked: Asked = {
+        "tier": None if tier is None else tier.value,
+        "only": parse_codes_option(only, "--only"),
+        "ignore": parse_codes_option(ignore, "--ignore"),
+        "episodes": parse_episodes_option(episodes),
+    }
+    findings = _find(path, asked, Where(workers, on, address, shards, job))
     if update and baseline is not None:
         write_baseline(baseline, findings)
         print_line(f"{len(findings)} findings are listed in {str(baseline)!r}.")
@@ -114,6 +132,35 @@ def check(
     findings = without_known(findings, known)
     _print(findings, form)
     raise typer.Exit(findings.exit_code(fail_on.value))
+
+
+class Asked(TypedDict):
+    """What to look for: arguments of `check_dataset`."""
+
+    tier: Tier | None
+    only: list[str]
+    ignore: list[str]
+    episodes: list[int] | None
+
+
+def _find(path: str, asked: Asked, where: Where) -> Findings:
+    """Check a dataset: in this process if that is quick, and as a job otherwise."""
+    try:
+        plan = plan_check(path, **asked)
+    except DatasetError:  # which is a finding, or told in a sentence
+        plan = None
+    if plan is not None and (where.is_chosen or plan.total_cost >= SMALL_S):
+        name = f"check-{Path(plan.options['path']).name}"
+        return findings_of(where.carry_out(plan, name))
+    with ProgressReport() as progress:
+        return check_dataset(path, **asked, on_progress=progress.show)
+
+
+def print_findings(findings: Findings) -> None:
+    """Print findings for people."""
+    for line in format_text(findings, width=min(output.width, 100)).splitlines():
+        style = _STYLES.get(line.split(" ", 1)[0])
+        output.print(literal(line), style=style, soft_wrap=True)
 
 
 def _print(findings: Findings, form: FormatName) -> None:
@@ -124,6 +171,4 @@ def _print(findings: Findings, form: FormatName) -> None:
     elif form is FormatName.GITHUB:
         print(format_github(findings))
     else:
-        for line in format_text(findings, width=min(output.width, 100)).splitlines():
-            style = _STYLES.get(line.split(" ", 1)[0])
-            output.print(literal(line), style=style, soft_wrap=True)
+        print_findings(findings)

@@ -9,16 +9,24 @@ import typer
 
 from roboreel.check import check_dataset
 from roboreel.cli.arguments import DatasetArgument, JsonOption
+from roboreel.cli.carrying_out import (
+    AddressOption,
+    JobOption,
+    OnName,
+    OnOption,
+    ShardsOption,
+    Where,
+    WorkersOption,
+)
 from roboreel.cli.console import (
     literal,
     output,
     print_json,
     print_line,
     print_problem,
-    progress_bar,
 )
 from roboreel.dataset import open_dataset
-from roboreel.dataset.statistics import compute_stats
+from roboreel.dataset.statistics_job import plan_statistics, stats_of
 from roboreel.format.statistics import stats_to_json
 from roboreel.stats import QUANTILES
 
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["stats"]
+__all__ = ["print_stats", "stats"]
 
 _SUMMARY = ("min", "max", "mean", "std")
 _MOST_ELEMENTS = 6
@@ -46,43 +54,52 @@ def stats(
             help="Compute them from the values; exit with 1 if they are wrong or missing.",
         ),
     ] = False,
+    images: Annotated[
+        bool,
+        typer.Option("--images", help="Compute those of cameras too: every image is decoded."),
+    ] = False,
+    workers: WorkersOption = None,
+    on: OnOption = OnName.LOCAL,
+    address: AddressOption = None,
+    shards: ShardsOption = 64,
+    job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored statistics, or check them against the values.
 
+    They are computed with --check, --images, --workers, --on or --job.
     `roboreel check --only RR5` says the same of them, with codes and places.
     """
     dataset = open_dataset(path)
-    if not check:
+    where = Where(workers, on, address, shards, job)
+    if not (check or images or where.is_chosen):
         found = dataset.stats
         if as_json:
             print_json({name: stats_to_json(one) for name, one in found.items()})
         else:
-            _print_stats(found)
+            print_stats(found)
         return
-    computed = _compute(dataset)
-    findings = check_dataset(dataset.path, tier="numbers", only=["RR5", "RR111"])
-    problems = [str(found) for found in findings.at_least("warning")]
+    plan = plan_statistics(dataset, images=images)
+    result = where.carry_out(plan, f"stats-{dataset.path.name}")
+    problems = _problems(dataset) if check else None
     if as_json:
-        raw = {name: stats_to_json(one) for name, one in computed.items()}
-        print_json({"problems": problems, "computed": raw})
+        print_json(result if problems is None else {"problems": problems, "computed": result})
     else:
-        _print_stats(computed)
-        for problem in problems:
+        print_stats(stats_of(result))
+        for problem in problems or ():
             print_problem(problem)
-        if not problems:
+        if problems == []:
             print_line("The metadata agrees with the values.")
     if problems:
         raise typer.Exit(1)
 
 
-def _compute(dataset: Dataset) -> Mapping[str, FeatureStats]:
-    with progress_bar() as progress:
-        bar = progress.add_task("Frames", total=len(dataset))
-        return compute_stats(dataset, on_samples=lambda n: progress.update(bar, completed=n))
+def _problems(dataset: Dataset) -> list[str]:
+    findings = check_dataset(dataset.path, tier="numbers", only=["RR5", "RR111"])
+    return [str(found) for found in findings.at_least("warning")]
 
 
-def _print_stats(found: Mapping[str, FeatureStats]) -> None:
+def print_stats(found: Mapping[str, FeatureStats]) -> None:
     """Print a line of numbers per element, under the name of its feature."""
     keys = [*_SUMMARY, *QUANTILES]
     if output.width < _NUMBER_WIDTH * len(keys):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os
@@ -109,7 +110,7 @@ def parse_change(path: Path, number: int) -> PastChange:
         CorruptFileError: It cannot be read.
     """
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        read = json.loads(read_file(path, "list of changes"))
         texts = {key: str(read[key]) for key in ("command", "summary", "time", "roboreel")}
         files = tuple(_parse_file(file) for file in read["files"])
         head = _parse_state(read["head"])

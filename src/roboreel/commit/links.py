@@ -1,4 +1,4 @@
-"""Folders that writers refuse, since links lead out of them."""
+"""Folders that writers refuse, since links lead out of them, or pipes would keep them waiting."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ __all__ = ["check_no_links"]
 
 
 def check_no_links(workshop: Workshop) -> None:
-    """Raise if a file or folder that a writer might change is a symbolic link.
+    """Raise if anything that a writer might change is a symbolic link, a pipe, a socket or a device.
 
     Reading follows links as ever. A change through one would reach files of others: those of the
-    Hub's cache, which snapshots share, or anything that a foreign dataset points to.
+    Hub's cache, which snapshots share, or anything that a foreign dataset points to. Whoever opens
+    a pipe waits for its other end.
 
     Raises:
-        UnsafePathError: There is a link.
+        UnsafePathError: There is one.
     """
     root = workshop.root
     for name in (workshop.name, workshop.store, *workshop.folders):
-        link = name if (root / name).is_symlink() else _first_link(str(root), name)
-        if link is not None:
-            raise _refusal(root, link)
+        found = name if (root / name).is_symlink() else _first_odd(str(root), name)
+        if found is not None:
+            raise _refusal(root, found)
 
 
-def _first_link(root: str, folder: str) -> str | None:
-    """Return the path of the first link below a folder; the entries are listed, not opened."""
+def _first_odd(root: str, folder: str) -> str | None:
+    """Return the path of the first entry below a folder that is neither a file nor a folder.
+
+    The entries are listed, not opened.
+    """
     try:
         entries = os.scandir(f"{root}/{folder}")
     except (FileNotFoundError, NotADirectoryError):
@@ -40,16 +44,22 @@ def _first_link(root: str, folder: str) -> str | None:
     with entries:
         for entry in entries:
             path = f"{folder}/{entry.name}"
-            if entry.is_symlink():
-                return path
             if entry.is_dir(follow_symlinks=False):
-                inner = _first_link(root, path)
+                inner = _first_odd(root, path)
                 if inner is not None:
                     return inner
+            # Another process may have removed it by now.
+            elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry):
+                return path
     return None
 
 
 def _refusal(root: Path, link: str) -> UnsafePathError:
+    if not (root / link).is_symlink():
+        return UnsafePathError(
+            f"{link!r} is a pipe, a socket or a device, so the dataset is not changed: its files are "
+            f"regular files. If it came from elsewhere, do not trust it; or remove it: {str(root)!r}."
+        )
     leads_to = str((root / link).readlink())
     copy = "Copy the dataset with its links followed (`cp -rL`), or write one with `--out DIR`"
     if "/blobs/" in leads_to.replace("\\", "/"):

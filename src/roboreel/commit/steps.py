@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ def read_decision(workshop: Workshop) -> Decision:
     """
     path = workshop.decided / STEPS
     try:
-        decision = _parse(json.loads(path.read_text(encoding="utf-8")))
+        decision = _parse(json.loads(read_file(path, "list of steps")))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UnreadableStepsError(
             "A change was interrupted, and its list of steps cannot be read, so it cannot be "
@@ -132,7 +133,9 @@ def is_allowed(step: Step, workshop: Workshop) -> bool:
         return step.staged is None and all(
             workshop.allows_move(end) or workshop.allows_store(end) for end in ends
         )
-    named = step.staged is None or (Path(step.staged).name == step.staged != STEPS)
+    named = step.staged is None or (
+        Path(step.staged).name == step.staged != STEPS and step.staged.isprintable()
+    )
     return named and (
         workshop.allows(step.target) or (workshop.is_change(step.target) and not step.keep)
     )

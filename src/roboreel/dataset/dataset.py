@@ -173,6 +173,21 @@ class Dataset(Described):
         rows = self._selection.rows(whole_numbers(samples, "sample"))
         return self._reader.read(rows, spec)
 
+    def read_batches(
+        self, batches: Sequence[NDArray[np.int64]], spec: SampleSpec
+    ) -> list[dict[str, Any]]:
+        """Return several batches, each as `read` does.
+
+        An image that several of them need is decoded once. The images of each batch have memory of
+        their own, so that one batch does not keep the others alive.
+
+        Args:
+            batches: The sample numbers of each, ``(B,)``.
+            spec: What to read of each sample.
+        """
+        rows = [self._selection.rows(whole_numbers(one, "sample")) for one in batches]
+        return self._reader.read_batches(rows, spec)
+
     def encoded_images(
         self, camera: str, samples: Sequence[int] | NDArray[np.int64]
     ) -> list[bytes]:
@@ -182,6 +197,8 @@ class Dataset(Described):
             FeatureNotFoundError: There is no such camera, or it is stored as video.
             RowNotFoundError: A sample does not exist.
         """
+        if isinstance(samples, list) and len(samples) == 1 and type(samples[0]) is int:
+            return [self._reader.encoded_image(camera, self._selection.row(samples[0]))]
         rows = self._selection.rows(whole_numbers(samples, "sample"))
         return self._reader.encoded_images(camera, rows)
 

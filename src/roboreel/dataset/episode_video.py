@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from roboreel.errors import EncodingError, FeatureNotFoundError
 from roboreel.files import atomic_file, write_atomically
+from roboreel.format.video_info import encoding_of
 from roboreel.video.clip_file import is_exact, make_clip_file
 from roboreel.video.encode import encode_video
 
@@ -22,7 +23,10 @@ __all__ = ["write_episode_video"]
 
 
 def write_episode_video(
-    episode: Episode, path: str | os.PathLike[str], camera: str | None, encoding: Encoding | None
+    episode: Episode,
+    path: str | os.PathLike[str],
+    camera: str | None,
+    encoding: Encoding | Literal["copy"] | None,
 ) -> Path:
     """Write the images of a camera to a file, and return its path; see `Episode.to_video`."""
     out, name = Path(path).expanduser(), _camera(episode, camera)
@@ -31,13 +35,23 @@ def write_episode_video(
             "A video is not written into the folder of its dataset, which it would change. Give a "
             f"path elsewhere, not {str(out)!r}."
         )
-    if encoding is None:
-        write_atomically(out, _copied(episode, name), sync=False)
-        return out
+    if encoding is None or encoding == "copy":
+        try:
+            write_atomically(out, _copied(episode, name), sync=False)
+        except _NoCopyError:
+            if encoding == "copy":
+                raise
+            encoding = encoding_of(episode.dataset.features[name])
+        else:
+            return out
     with atomic_file(out, sync=False) as temporary:
         images = episode.stream(name, layout="hwc")
         encode_video(temporary, images, fps=episode.dataset.fps, encoding=encoding)
     return out
+
+
+class _NoCopyError(EncodingError):
+    """The packets of an episode are not all that a file of its own needs."""
 
 
 def _copied(episode: Episode, camera: str) -> bytes:
@@ -57,10 +71,10 @@ def _copied(episode: Episode, camera: str) -> bytes:
     return make_clip_file(clip.path, clip.table, clip.packets, fps=dataset.fps)[0]
 
 
-def _refusal(episode: Episode, camera: str, why: str) -> EncodingError:
-    return EncodingError(
-        f"Camera {camera!r} of episode {episode.number} {why}. To encode its images again, give "
-        f"encoding=roboreel.Encoding(): {str(episode.dataset.path)!r}."
+def _refusal(episode: Episode, camera: str, why: str) -> _NoCopyError:
+    return _NoCopyError(
+        f"Camera {camera!r} of episode {episode.number} {why}. To encode its images again, leave "
+        f"out encoding='copy', or give a roboreel.Encoding: {str(episode.dataset.path)!r}."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -127,20 +127,21 @@ class Episode:
         path: str | os.PathLike[str],
         camera: str | None = None,
         *,
-        encoding: Encoding | None = None,
+        encoding: Encoding | Literal["copy"] | None = None,
     ) -> Path:
         """Write the images of a camera to an MP4 file, and return its path.
 
         Packets are copied, so that nothing is lost, where they can be: from a clip that starts at a
-        keyframe. An existing file is replaced.
+        keyframe. Other images, and pictures, are encoded. An existing file is replaced.
 
         Args:
             path: Where to write, outside the dataset's folder.
             camera: Which camera; may be left out if there is only one.
-            encoding: Encode the images again in this way, instead of copying.
+            encoding: Encode the images again in this way; or ``"copy"``, to get the same pixels or
+                an error.
 
         Raises:
-            EncodingError: The packets cannot be copied, and no encoding was given.
+            EncodingError: The packets cannot be copied, though only that was asked for.
             FeatureNotFoundError: There is no such camera, or there are several.
         """
         from roboreel.dataset.episode_video import write_episode_video

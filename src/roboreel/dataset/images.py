@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from roboreel.image import box_of, decode_image, decode_images, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.sample_spec import SampleSpec
 from roboreel.threads import ThreadPool
-from roboreel.video.scale import scale_picture
+from roboreel.video.plan import cost_of
+from roboreel.video.reader import Target
+from roboreel.video.scale import fit_picture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import DTypeLike, NDArray
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
-    from roboreel.video.reader import ClipRequest
+    from roboreel.video.plan import ClipRequest, Job, Plan
 
 __all__ = ["Images"]
 
@@ -44,29 +47,59 @@ class Images:
 
     def read(
         self,
-        camera: str,
-        rows: NDArray[np.int64],
+        cameras: Mapping[str, NDArray[np.int64]],
         episodes: NDArray[np.int64],
         spec: SampleSpec,
-    ) -> NDArray[Any]:
-        """Return the images of some rows.
+        sizes: Sequence[int],
+    ) -> dict[str, list[NDArray[Any]]]:
+        """Return the images of some rows, in parts that have memory of their own.
+
+        An image that several parts hold is decoded once.
 
         Args:
-            camera: A feature whose values are images.
-            rows: Rows of the dataset, ``(N,)``.
-            episodes: Position of each row's episode, ``(N,)``.
+            cameras: The rows of each camera, ``(B,)`` or ``(B, T)``.
+            episodes: Position of the episode of each anchor, ``(B,)``.
             spec: The size to scale to, and the order of the axes.
+            sizes: How many anchors each part has.
 
         Returns:
-            ``(N, C, H, W)`` or ``(N, H, W, C)``: uint8; for depth, metres as float32 from video, or
-            the stored values from pictures.
+            Arrays ``(…, C, H, W)`` or ``(…, H, W, C)`` for each part: uint8; for depth, metres as
+            float32 from video, or the stored values from pictures.
         """
-        if self._is_cached(camera, spec):
+        asked = {
+            camera: _Asked(
+                camera,
+                rows.reshape(-1),
+                np.repeat(episodes, rows[:1].size),
+                [size * rows[:1].size for size in sizes],
+            )
+            for camera, rows in cameras.items()
+        }
+        found = self._read_videos(
+            [one for one in asked.values() if self._is_video(one, spec)], spec
+        )
+        for camera, one in asked.items():
+            if camera not in found:
+                found[camera] = self._read_stored(one, spec)
+        return {
+            camera: [
+                images.reshape(size, *cameras[camera].shape[1:], *images.shape[1:])
+                for images, size in zip(parts, sizes, strict=True)
+            ]
+            for camera, parts in found.items()
+        }
+
+    def _is_video(self, asked: _Asked, spec: SampleSpec) -> bool:
+        feature = self._manifest.features[asked.camera]
+        return feature.dtype == "video" and not self._is_cached(asked.camera, spec)
+
+    def _read_stored(self, asked: _Asked, spec: SampleSpec) -> list[NDArray[Any]]:
+        """Return images that are no video, for each part."""
+        if self._is_cached(asked.camera, spec):
             assert self._cache is not None
-            return self._cache.images(camera, rows, layout=spec.layout, pool=self._pool)
-        if self._manifest.features[camera].dtype == "video":
-            return self._read_video(camera, rows, episodes, spec)
-        return self._read_pictures(camera, rows, spec)
+            read = partial(self._cache.images, layout=spec.layout, pool=self._pool)
+            return [read(asked.camera, rows) for rows in asked.parts()]
+        return self._read_pictures(asked, spec)
 
     def encoded(self, camera: str, rows: NDArray[np.int64]) -> list[bytes]:
         """Return the pictures of some rows as stored."""
@@ -80,7 +113,7 @@ class Images:
         start, length = int(table.start[episode]), int(table.length[episode])
         if self._is_cached(camera, spec):
             for row in range(start, start + length):
-                yield self.read(camera, np.asarray([row]), np.asarray([episode]), spec)[0]
+                yield self._read_stored(_Asked.one(camera, row), spec)[0][0]
             return
         if self._manifest.features[camera].dtype == "video":
             request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
@@ -93,7 +126,7 @@ class Images:
                 yield box.padded(image, spec.layout)
             return
         for row in range(start, start + length):
-            yield self._read_pictures(camera, np.asarray([row]), spec)[0]
+            yield self._read_pictures(_Asked.one(camera, row), spec)[0][0]
 
     def path(self, camera: str) -> str:
         """Return in words how a camera is read."""
@@ -121,47 +154,46 @@ class Images:
         # What a cache holds is stretched, which is the same only in the same proportions.
         return size is None or (size == stored and box_of(source, size, spec.fit).size == size)
 
-    def _read_pictures(
-        self, camera: str, rows: NDArray[np.int64], spec: SampleSpec
-    ) -> NDArray[Any]:
+    def _read_pictures(self, asked: _Asked, spec: SampleSpec) -> list[NDArray[Any]]:
         # Rows that repeat, as they do at the edges of an episode, are decoded once.
-        distinct, places = _distinct(rows)
-        pictures = self._pictures.read(camera, distinct)
+        distinct, places = _distinct(asked.rows)
+        pictures = self._pictures.read(asked.camera, distinct)
         try:
-            images = self._decode(camera, pictures, spec)
+            return self._decode(asked, pictures, places, spec)
         except CorruptFileError as error:
-            raise self._naming(camera, distinct, pictures, error) from error
-        return images if places is None else images[places]
+            raise self._naming(asked.camera, distinct, pictures, error) from error
 
-    def _decode(self, camera: str, pictures: list[bytes], spec: SampleSpec) -> NDArray[Any]:
+    def _decode(
+        self, asked: _Asked, pictures: list[bytes], places: list[int] | None, spec: SampleSpec
+    ) -> list[NDArray[Any]]:
+        """Return pictures as images; ``places`` says which picture each row has."""
         size, layout = spec.image_size, spec.layout
-        if not pictures:
-            height, width, channels = self._manifest.features[camera].shape
-            return self._batch(0, (*(size or (height, width)), channels), np.uint8, layout)
-        alpha = self._manifest.features[camera].has_alpha
-        first = decode_image(pictures[0], alpha=alpha)
-        if size is None or size == first.shape[:2]:
-            images = self._batch(len(pictures), first.shape, first.dtype, layout)
-            images[0] = first if layout == "hwc" else first.transpose(2, 0, 1)
-            decode_images(pictures[1:], images[1:], layout=layout, alpha=alpha, pool=self._pool)
-            return images
-        images = self._batch(len(pictures), (*size, first.shape[2]), first.dtype, layout)
+        feature = self._manifest.features[asked.camera]
+        alpha = feature.has_alpha
+        none: NDArray[Any] = np.empty(feature.shape, np.uint8)
+        first = decode_image(pictures[0], alpha=alpha) if pictures else none
+        resized = size is not None and size != first.shape[:2]
+        shape = (*(size or first.shape[:2]), first.shape[2])
+        parts = self._batches(asked.sizes, shape, first.dtype, layout)
+        images = [image for part in parts for image in part]
+        firsts = images if places is None else _firsts(images, places)
+        if resized:
+            scale = partial(_scale_into, alpha=alpha, spec=spec)
+            list(self._pool.map(scale, pictures, firsts))
+        elif pictures:
+            firsts[0][...] = first if layout == "hwc" else first.transpose(2, 0, 1)
+            decode_images(pictures[1:], firsts[1:], layout=layout, alpha=alpha, pool=self._pool)
+        for image, place in zip(images, places or (), strict=False):
+            if image is not firsts[place]:
+                image[...] = firsts[place]
+        return parts
 
-        def scale(picture: bytes, out: NDArray[Any]) -> None:
-            pixels = decode_image(picture, alpha=alpha)
-            box = box_of(pixels.shape[:2], size, spec.fit)
-            scaled = scale_picture(pixels, box.size)
-            placed = scaled if layout == "hwc" else scaled.transpose(2, 0, 1)
-            out[...] = box.padded(placed, layout)
-
-        list(self._pool.map(scale, pictures, images))
-        return images
-
-    def _batch(
-        self, count: int, shape: tuple[int, ...], dtype: DTypeLike, layout: Layout
-    ) -> NDArray[Any]:
+    def _batches(
+        self, counts: Sequence[int], shape: tuple[int, ...], dtype: DTypeLike, layout: Layout
+    ) -> list[NDArray[Any]]:
         height, width, channels = shape
-        return self._buffers.empty((count, *image_shape(height, width, channels, layout)), dtype)
+        one = image_shape(height, width, channels, layout)
+        return [self._buffers.empty((count, *one), dtype) for count in counts]
 
     def _naming(
         self,
@@ -181,31 +213,50 @@ class Images:
         path = self._pictures.path_of(int(rows[0]))
         return CorruptFileError(f"{camera!r}: {error} In {path!r}.")
 
-    def _read_video(
-        self,
-        camera: str,
-        rows: NDArray[np.int64],
-        episodes: NDArray[np.int64],
-        spec: SampleSpec,
-    ) -> NDArray[Any]:
-        layout = spec.layout
-        feature = self._manifest.features[camera]
+    def _read_videos(
+        self, several: Sequence[_Asked], spec: SampleSpec
+    ) -> dict[str, list[NDArray[Any]]]:
+        """Return the images of all cameras that are video, decoded side by side."""
+        found: dict[str, list[NDArray[Any]]] = {}
+        work: list[tuple[Job, Target]] = []
+        for asked in several:
+            requests = self._requests(asked.camera, asked.rows, asked.episodes)
+            plan = self._videos.plan(requests, beside=len(several))
+            found[asked.camera] = self._aim(asked, plan, spec, work)
+            if len(asked.sizes) > 1:  # Memory for the next camera may be free by then.
+                self._videos.read_all(work)
+                work = []
+        if len(several) > 1:
+            work.sort(key=lambda one: cost_of(one[0].runs), reverse=True)
+        self._videos.read_all(work)
+        return found
+
+    def _aim(
+        self, asked: _Asked, plan: Plan, spec: SampleSpec, work: list[tuple[Job, Target]]
+    ) -> list[NDArray[Any]]:
+        """Return arrays for the images of a plan, and add its jobs to the work on them."""
+        layout, feature = spec.layout, self._manifest.features[asked.camera]
         channels, dtype = (3, np.uint8) if feature.depth is None else (1, np.float32)
-        requests = self._requests(camera, rows, episodes)
-        plan = self._videos.plan(requests)
-        height, width = spec.image_size or self._video_size(camera, plan.image_sizes)
-        out = self._batch(len(rows), (height, width, channels), dtype, layout)
+        height, width = spec.image_size or self._video_size(asked.camera, plan.image_sizes)
+        parts = self._batches(asked.sizes, (height, width, channels), dtype, layout)
         boxes = {
             path: box_of(stored, (height, width), spec.fit)
             for path, stored in plan.image_sizes.items()
         }
         if any(box.size != box.outer for box in boxes.values()):
-            out[...] = 0
-        for box in set(boxes.values()):
-            jobs = [job for job in plan.jobs if boxes[job.path] == box]
-            inside = box.inside(out, layout)
-            self._videos.read(replace(plan, jobs=jobs), inside, layout=layout, depth=feature.depth)
-        return out
+            for part in parts:
+                part[...] = 0
+        targets = {
+            box: Target(
+                [image for part in parts for image in box.inside(part, layout)],
+                layout,
+                feature.depth,
+                goes_on=len(parts) == 1,
+            )
+            for box in set(boxes.values())
+        }
+        work += [(job, targets[boxes[job.path]]) for job in plan.jobs]
+        return parts
 
     def _requests(
         self, camera: str, rows: NDArray[np.int64], episodes: NDArray[np.int64]
@@ -232,6 +283,42 @@ class Images:
                     "to one."
                 )
         return sizes[first]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """Images that are wanted of one camera."""
+
+    camera: str
+    rows: NDArray[np.int64]
+    """``(N,)``."""
+    episodes: NDArray[np.int64]
+    """Position of each row's episode, ``(N,)``."""
+    sizes: list[int]
+    """How many images each part has."""
+
+    @classmethod
+    def one(cls, camera: str, row: int) -> _Asked:
+        """Return what asks for the image of one row that is no video."""
+        return cls(camera, np.asarray([row]), np.asarray([], np.int64), [1])
+
+    def parts(self) -> list[NDArray[np.int64]]:
+        """Return the rows of each part."""
+        return np.split(self.rows, np.cumsum(self.sizes)[:-1])
+
+
+def _scale_into(picture: bytes, out: NDArray[Any], *, alpha: bool, spec: SampleSpec) -> None:
+    assert spec.image_size is not None
+    fitted = fit_picture(decode_image(picture, alpha=alpha), spec.image_size, spec.fit)
+    out[...] = fitted if spec.layout == "hwc" else fitted.transpose(2, 0, 1)
+
+
+def _firsts(images: list[NDArray[Any]], places: list[int]) -> list[NDArray[Any]]:
+    """Return the first of the images of each place."""
+    first: dict[int, NDArray[Any]] = {}
+    for image, place in zip(images, places, strict=True):
+        first.setdefault(place, image)
+    return list(first.values())  # Places count up in the order of their first images.
 
 
 def _distinct(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int] | None]:

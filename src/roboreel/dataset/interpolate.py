@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["check_linear", "interpolate", "rotation_elements"]
 
 _ROTATIONS = re.compile(
-    r"(?<![a-z])(roll|pitch|yaw|rpy|euler|angles?|theta|phi|quat|quaternion|orientation|rot|rotation"
-    r"|rotvec|axisangle|q[wxyz]|r[xyz])(?![a-z])"
+    r"(?<![a-z])(roll|pitch|yaw|rpy|heading|azimuth|bearing|eulers?|angles?|theta|phi|psi|quats?"
+    r"|quaternions?|orientations?|rot|rotations?|rotvec|axisangle|q[wxyz]|r[xyz])(?![a-z])"
 )
+_NEW_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def check_linear(name: str, feature: Feature) -> None:
@@ -67,4 +68,5 @@ def interpolate(
 
 
 def _says_rotation(name: str) -> bool:
-    return _ROTATIONS.search(name.lower()) is not None
+    words = _NEW_WORD.sub("_", name)  # wristRoll is wrist_Roll
+    return _ROTATIONS.search(words.lower()) is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.distinct import distinct
-from roboreel.numbers import inside
+from roboreel.numbers import inside, whole_numbers
 from roboreel.window import window_rows
 
 if TYPE_CHECKING:
@@ -48,6 +48,17 @@ class Selection:
             return samples  # Nothing is left out before the last episode: the numbers agree.
         episode = np.searchsorted(self.bounds, samples, side="right") - 1
         return samples - self.bounds[episode] + self.starts[episode]
+
+    def row(self, sample: int) -> int:
+        """Return the row of one sample, as `rows` does."""
+        count = self.bounds.item(-1)
+        if not -count <= sample < count:
+            return int(self.rows(whole_numbers([sample], "sample"))[0])  # It raises.
+        sample = sample if sample >= 0 else sample + count
+        if self.starts.item(-1) == self.bounds.item(-2):
+            return sample
+        episode = self.bounds.searchsorted(sample, side="right") - 1
+        return sample - self.bounds.item(episode) + self.starts.item(episode)
 
 
 def select_episodes(episodes: EpisodeTable, positions: NDArray[np.int64] | None) -> Selection:

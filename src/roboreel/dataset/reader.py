@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,17 @@ class Reader:
 
     def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:
         """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
+        return self.read_batches([rows], spec)[0]
+
+    def read_batches(
+        self, batches: Sequence[NDArray[np.int64]], spec: SampleSpec
+    ) -> list[dict[str, Any]]:
+        """Return several batches as `read` does; an image that several of them need is decoded once.
+
+        The images of each have memory of their own; other values share theirs.
+        """
+        sizes = [len(rows) for rows in batches]
+        rows = batches[0] if len(batches) == 1 else np.concatenate(batches)
         names = self._names(spec)
         fps = self._manifest.fps
         places = {name: _places(window, fps) for name, window in spec.windows.items()}
@@ -77,7 +89,7 @@ class Reader:
             rows, self._files.episodes_of(rows), self._manifest.episodes, names, places
         )
         self._load(names, rows)
-        return self._carry_out(plan, spec)
+        return self._carry_out(plan, spec, sizes)
 
     def read_episode(self, episode: int, spec: SampleSpec) -> dict[str, Any]:
         """Return the features of the episode at a position; see `read`."""
@@ -125,6 +137,13 @@ class Reader:
             )
         return self._images.encoded(camera, rows)
 
+    def encoded_image(self, camera: str, row: int) -> bytes:
+        """Return the picture of one row as stored."""
+        feature = self._manifest.features.get(camera)
+        if feature is None or feature.dtype != "image":
+            return self.encoded_images(camera, np.asarray([row]))[0]  # It raises.
+        return self.frames.pictures.read_one(camera, row)
+
     def stream(self, camera: str, episode: int, spec: SampleSpec) -> Iterator[NDArray[Any]]:
         """Yield the images of the episode at a position one by one."""
         if camera not in self._manifest.cameras:
@@ -134,23 +153,29 @@ class Reader:
             )
         return self._images.stream(camera, episode, spec)
 
-    def _carry_out(self, plan: Plan, spec: SampleSpec) -> dict[str, Any]:
-        values: dict[str, Any] = {}
+    def _carry_out(self, plan: Plan, spec: SampleSpec, sizes: list[int]) -> list[dict[str, Any]]:
+        batches: list[dict[str, Any]] = [{} for _ in sizes]
+        features = self._manifest.features
+        cameras = {
+            name: plan.rows(name)
+            for name in plan.features
+            if name in features and features[name].is_camera
+        }
+        images = self._images.read(cameras, plan.episodes, spec, sizes) if cameras else {}
         for name in plan.features:
-            if name in self._texts:
-                values[name] = self._text(name, plan)
-                continue
-            rows = plan.rows(name)
-            if self._manifest.features[name].is_camera:
-                episodes = np.repeat(plan.episodes, rows[:1].size)
-                images = self._images.read(name, rows.reshape(-1), episodes, spec)
-                values[name] = images.reshape(*rows.shape, *images.shape[1:])
-            else:
-                values[name] = self._gather(name, rows)
-                if name in plan.windows:
-                    values[name] = self._between(name, values[name], plan.windows[name], spec)
+            parts = images.get(name) or _parts(self._values(name, plan, spec), sizes)
+            _add(batches, name, parts)
             if name in plan.windows:
-                values[f"{name}_is_pad"] = plan.windows[name].mask
+                _add(batches, f"{name}_is_pad", _parts(plan.windows[name].mask, sizes))
+        return batches
+
+    def _values(self, name: str, plan: Plan, spec: SampleSpec) -> Any:  # noqa: ANN401
+        """Return numbers as an array, or texts as a list."""
+        if name in self._texts:
+            return self._text(name, plan)
+        values = self._gather(name, plan.rows(name))
+        if name in plan.windows:
+            return self._between(name, values, plan.windows[name], spec)
         return values
 
     def _between(
@@ -201,6 +226,18 @@ class Reader:
         if self._cache is None or name not in self._cache.manifest.numbers:
             return None
         return np.asarray(self._gather(name, rows), np.int64)
+
+
+def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an array or a list
+    if len(sizes) == 1:
+        return [values]
+    stops = accumulate(sizes)
+    return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
+
+
+def _add(batches: list[dict[str, Any]], name: str, parts: list[Any]) -> None:
+    for batch, part in zip(batches, parts, strict=True):
+        batch[name] = part
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["compute_stats", "number_features"]
+__all__ = ["accumulate_numbers", "compute_stats", "known_numbers", "number_features"]
 
 _BYTES_AT_ONCE = 1 << 24
 
@@ -44,6 +44,17 @@ def compute_stats(
     Raises:
         FeatureNotFoundError: A feature does not exist, or is not numeric.
     """
+    names = known_numbers(dataset, features)
+    totals = accumulate_numbers(dataset, names, 0, len(dataset), on_samples=on_samples)
+    return {name: total.finish() for name, total in totals.items()}
+
+
+def known_numbers(dataset: Dataset, features: Sequence[str] | None) -> list[str]:
+    """Return the names of numeric features that were asked for; all of them if none were.
+
+    Raises:
+        FeatureNotFoundError: A feature does not exist, or is not numeric.
+    """
     known = number_features(dataset)
     names = known if features is None else list(features)
     wrong = [name for name in names if name not in known]
@@ -52,13 +63,25 @@ def compute_stats(
             f"{wrong[0]!r} is not a numeric feature: there are {', '.join(known)}, in "
             f"{str(dataset.path)!r}."
         )
+    return names
+
+
+def accumulate_numbers(
+    dataset: Dataset,
+    names: Sequence[str],
+    start: int,
+    stop: int,
+    *,
+    on_samples: Callable[[int], object] = lambda _: None,
+) -> dict[str, Accumulator]:
+    """Return the statistics of some features over the samples ``[start, stop)``, unfinished."""
     totals = {name: Accumulator(dataset.features[name].value_shape) for name in names}
     sizes = [int(np.prod(dataset.features[name].value_shape, dtype=np.int64)) * 8 for name in names]
     step = max(1, _BYTES_AT_ONCE // max(sum(sizes), 1))
-    for start in range(0, len(dataset), step):
-        stop = min(start + step, len(dataset))
-        values = dataset.read(np.arange(start, stop, dtype=np.int64), names)
+    for first in range(start, stop, step):
+        last = min(first + step, stop)
+        values = dataset.read(np.arange(first, last, dtype=np.int64), names)
         for name in names:
             totals[name].update(values[name])
-        on_samples(stop)
-    return {name: total.finish() for name, total in totals.items()}
+        on_samples(last)
+    return totals

@@ -222,7 +222,8 @@ def _stats_values(
 def _is_same(old: object, new: object) -> bool:
     if isinstance(new, float) and np.isnan(new):
         return old is None or (isinstance(old, float) and np.isnan(old))
-    return old is not ABSENT and old == new
+    # A list of one stands for the number alone, which some writers store.
+    return old is not ABSENT and old in (new, new[0] if isinstance(new, list) and new else new)
 
 
 def _repeated(numbers: Sequence[int]) -> list[int]:

@@ -57,7 +57,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, sync: bool = True) -> No
     write_atomically(path, json.dumps(value, indent=4, ensure_ascii=False), sync=sync)
 
 
-def write_json_lines(path: Path, values: Iterable[Mapping[str, Any]]) -> None:
+def write_json_lines(path: Path, values: Iterable[Mapping[str, Any]], *, sync: bool = True) -> None:
     """Write one object per line, by atomic rename."""
     lines = (json.dumps(value, ensure_ascii=False) for value in values)
-    write_atomically(path, "".join(f"{line}\n" for line in lines))
+    write_atomically(path, "".join(f"{line}\n" for line in lines), sync=sync)

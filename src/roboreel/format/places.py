@@ -30,6 +30,7 @@ __all__ = [
     "following",
     "last_place",
     "new_files",
+    "place_files",
     "place_of",
 ]
 
@@ -112,3 +113,42 @@ def new_files(
         data_path, video_path = _DATA_PATH_V2, _VIDEO_PATH_V2
     videos = {camera: FileSet(video_path, fields, {"video_key": camera}) for camera in cameras}
     return NewFiles(file, FileSet(data_path, fields), videos)
+
+
+def place_files(
+    version: str,
+    old: FileSet | None,
+    *,
+    camera: str | None,
+    count: int,
+    files_per_chunk: int,
+    places: Sequence[int] | None,
+    numbers: Sequence[int],
+) -> FileSet:
+    """Return the data files, or the videos of a camera, of a dataset that is made from others.
+
+    Args:
+        version: LeRobot's name of the layout.
+        old: Files of the same kind, whose names are followed; None for LeRobot's own names.
+        camera: The camera; None for data.
+        count: How many files there are.
+        files_per_chunk: How many a folder takes; before v3.0, how many episodes.
+        places: If the files stay where they are, which of the old ones they are.
+        numbers: The number of the first episode in each, for files that are named by it.
+    """
+    grouped = version.startswith("v3")
+    names = (VIDEO_PATH, DATA_PATH) if grouped else (_VIDEO_PATH_V2, _DATA_PATH_V2)
+    template = (names[0] if camera else names[1]) if old is None else old.template
+    constants = {"video_key": camera} if camera and "{video_key}" in template else {}
+    if places is not None and old is not None:
+        kept = {name: column[list(places)] for name, column in old.numbers.items()}
+        return FileSet(template, kept, constants)
+    place, number = np.arange(count, dtype=np.int64), np.array(numbers, np.int64)
+    if "{episode_index" in template or "{episode_chunk" in template:
+        place = number
+    fields = {"chunk_index": place // files_per_chunk, "file_index": place % files_per_chunk}
+    of_episode = {"episode_chunk": number // files_per_chunk, "episode_index": number}
+    used = {name: column for name, column in of_episode.items() if f"{{{name}" in template}
+    if not grouped:
+        fields = {"chunk_index": fields["chunk_index"]} if "{chunk_index" in template else {}
+    return FileSet(template, {**fields, **used}, constants)

@@ -17,6 +17,8 @@ from roboreel.storage.parquet_table import open_parquet
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from numpy.typing import NDArray
+
     from roboreel.schema import Manifest
 
 __all__ = [
@@ -99,15 +101,23 @@ def stats_from_columns(values: Mapping[str, Any], where: str) -> dict[str, Featu
 
 
 def stats_to_json(stats: FeatureStats) -> dict[str, Any]:
-    """Return what stats.json has for one feature."""
+    """Return what stats.json has for one feature.
+
+    A feature of one number has lists of one, too: LeRobot refuses to add an episode to others.
+    """
     return {
-        "min": stats.min.tolist(),
-        "max": stats.max.tolist(),
-        "mean": stats.mean.tolist(),
-        "std": stats.std.tolist(),
+        "min": _listed(stats.min),
+        "max": _listed(stats.max),
+        "mean": _listed(stats.mean),
+        "std": _listed(stats.std),
         "count": [int(stats.count.max(initial=0))],
-        **{key: values.tolist() for key, values in stats.quantiles.items()},
+        **{key: _listed(values) for key, values in stats.quantiles.items()},
     }
+
+
+def _listed(values: NDArray[np.float64]) -> list[Any]:
+    listed: list[Any] = np.atleast_1d(values).tolist()
+    return listed
 
 
 def _from_tables(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureStats]]]:

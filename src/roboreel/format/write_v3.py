@@ -124,7 +124,9 @@ def write_episodes(
     write_columns(path, columns, like=like, sync=sync)
 
 
-def place_columns(manifest: Manifest, place: Place, part: slice) -> dict[str, Column]:
+def place_columns(
+    manifest: Manifest, place: Place, part: slice | NDArray[np.int64]
+) -> dict[str, Column]:
     """Return the columns of the episode table that say where each episode lies.
 
     Args:
@@ -161,7 +163,7 @@ def located_columns(manifest: Manifest) -> dict[str, dict[str, Column]]:
     return {"rows": rows, "files": files, "clips": clips}
 
 
-def _clip_columns(manifest: Manifest, part: slice) -> dict[str, Column]:
+def _clip_columns(manifest: Manifest, part: slice | NDArray[np.int64]) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     for camera, clips in manifest.episodes.clips.items():
         prefix = f"videos/{camera}"

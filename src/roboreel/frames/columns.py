@@ -15,6 +15,7 @@ from roboreel.errors import DatasetError, MissingValueError
 from roboreel.frames.page_numbers import PageNumbers
 from roboreel.frames.pieces import Pieces
 from roboreel.storage.nulls import PartlyNull
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -341,8 +342,9 @@ class Columns:
     def _gather_objects(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty(len(rows), dtype=object)
         for file, group, places in self._groups(rows):
-            for chosen, values in self._pieces.held(name, file, group, places.rows):
-                out[places.slots[chosen]] = values
+            with parquet_errors(self._files.path(file)):  # The bytes may be no text.
+                for chosen, values in self._pieces.held(name, file, group, places.rows):
+                    out[places.slots[chosen]] = values
         return out
 
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:

@@ -211,7 +211,8 @@ class FrameFiles:
                 continue
             extremes = file.extremes(group, EPISODE_NUMBER) if first == last else None
             if extremes is not None:
-                if extremes != (numbers[first], numbers[first]):
+                # Decimals, which a damaged file may hold, compare with Python's numbers alone.
+                if extremes != (int(numbers[first]), int(numbers[first])):
                     return False
             elif not self._rows_agree(file, group, starts, numbers):
                 return False

@@ -12,6 +12,7 @@ from roboreel.format.templates import leaves_folder
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.spans.reading import read_file
 from roboreel.storage.extents.byte_column import ByteColumn
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,16 @@ class PictureColumns:
             raise self._missing(camera, files[empty], int(rows[empty]))
         return there
 
+    def read_one(self, camera: str, row: int) -> bytes:
+        """Return the encoded picture of one row, as `read` does: a third of its time."""
+        file, place = self._files.locate_one(row)
+        picture = self._column(camera, file).read((place,))[0]
+        if picture is None:
+            picture = self._beside(camera, file, place)
+        if picture is None:
+            raise self._missing(camera, file, row)
+        return picture
+
     def read_span(self, camera: str, start: int, stop: int) -> Iterator[bytes | memoryview]:
         """Yield the encoded picture of each row ``[start, stop)`` of one episode.
 
@@ -113,7 +124,8 @@ class PictureColumns:
             lambda paths: int(paths.nbytes),
             owner="row groups",
         )
-        name = stored[file_row - int(opened.bounds[group])].as_py()
+        with parquet_errors(opened.path):  # The bytes may be no text.
+            name = stored[file_row - int(opened.bounds[group])].as_py()
         return None if not name else self._read_beside(camera, file, str(name))
 
     def _read_beside(self, camera: str, file: int, name: str) -> bytes:

@@ -1,7 +1,8 @@
-"""Arguments of LeRobot's that have no effect here, accepted or refused."""
+"""Arguments of LeRobot's that are not followed as they are: accepted or refused."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import UnsupportedArgumentError
@@ -10,7 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "ENCODERS",
     "NO_EFFECT_RECORDING",
+    "asks_to_record",
     "check_reading",
     "check_recording",
     "check_repo_type",
@@ -20,16 +23,13 @@ __all__ = [
 
 _BACKENDS = ("torchcodec", "pyav", "video_reader")
 _NOT_OFFERED = (
-    "start_image_writer",
-    "stop_image_writer",
     "create_episode_buffer",
-    "episode_buffer",
     "pull_from_repo",
     "download",
 )
 _RECORDING: dict[str, Any] = {
     "batch_encoding_size": 1,
-    "vcodec": "libsvtav1",
+    "vcodec": None,
     "rgb_encoder": None,
     "depth_encoder": None,
     "camera_encoder": None,
@@ -39,7 +39,11 @@ _RECORDING: dict[str, Any] = {
 }
 """Arguments of LeRobot's constructor that only concern recording, and their defaults."""
 
+ENCODERS = ("vcodec", "rgb_encoder", "depth_encoder", "encoder_threads")
+"""Those that say how images are encoded."""
+
 NO_EFFECT_RECORDING = (
+    "batch_encoding_size",
     "image_writer_processes",
     "image_writer_threads",
     "metadata_buffer_size",
@@ -51,45 +55,41 @@ NO_EFFECT_RECORDING = (
 is on the disk when it is saved, and images are always encoded while they are recorded."""
 
 
-def check_reading(further: Mapping[str, Any], video_backend: str | None) -> None:
-    """Raise if a dataset cannot be read as asked.
+def check_reading(further: Mapping[str, Any], video_backend: str | None) -> dict[str, Any]:
+    """Return the arguments of LeRobot's constructor that concern recording.
 
     Raises:
         TypeError: LeRobot has no such argument.
-        UnsupportedArgumentError: An argument would have no effect.
+        UnsupportedArgumentError: LeRobot has no such video backend.
     """
-    for name, value in further.items():
-        if name not in _RECORDING:
-            raise TypeError(f"LeRobotDataset() got an unexpected keyword argument {name!r}")
-        if value is not None and value != _RECORDING[name]:
-            raise UnsupportedArgumentError(
-                f"{name}={value!r} is for recording, and the constructor only reads. Give it to "
-                "LeRobotDataset.create or LeRobotDataset.resume."
-            )
+    unknown = [name for name in further if name not in _RECORDING]
+    if unknown:
+        raise TypeError(f"LeRobotDataset() got an unexpected keyword argument {unknown[0]!r}")
     if video_backend is not None and video_backend not in _BACKENDS:
         raise UnsupportedArgumentError(
             f"No video backend {video_backend!r}: LeRobot has {', '.join(_BACKENDS)}; here they "
             "all have the same effect."
         )
+    return {**_RECORDING, **further}
+
+
+def asks_to_record(recording: Mapping[str, Any]) -> bool:
+    """Return whether LeRobot's constructor would make a dataset that can be recorded into."""
+    asked = recording["streaming_encoding"] or recording["batch_encoding_size"] != 1
+    if asked:
+        warnings.warn(
+            "streaming_encoding and batch_encoding_size in the constructor are deprecated: use "
+            "LeRobotDataset.resume to record.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return bool(asked)
 
 
 def check_recording(method: str, further: Mapping[str, Any]) -> None:
-    """Raise if LeRobot's method has no such arguments, or one that cannot be followed.
-
-    Raises:
-        TypeError: LeRobot has no such argument.
-        UnsupportedArgumentError: Episodes cannot be encoded later.
-    """
-    for name, value in further.items():
-        if name in NO_EFFECT_RECORDING:
-            continue
-        if name == "batch_encoding_size":
-            if value != 1:
-                raise UnsupportedArgumentError(
-                    f"batch_encoding_size={value!r} would encode several episodes later: here "
-                    "images are encoded while they are recorded. Leave it out."
-                )
-        else:
+    """Raise TypeError if LeRobot's method has no such arguments."""
+    for name in further:
+        if name not in NO_EFFECT_RECORDING:
             raise TypeError(
                 f"LeRobotDataset.{method}() got an unexpected keyword argument {name!r}"
             )

@@ -11,7 +11,14 @@ from torch.utils.data import Dataset as TorchDataset
 from roboreel.dataset import open_dataset
 from roboreel.errors import UnsupportedArgumentError
 from roboreel.format.limits import FileSizes
-from roboreel.lerobot.arguments import check_reading, check_recording, not_offered, refuse_sync
+from roboreel.lerobot.arguments import (
+    ENCODERS,
+    asks_to_record,
+    check_reading,
+    check_recording,
+    not_offered,
+    refuse_sync,
+)
 from roboreel.lerobot.depth import check_unit
 from roboreel.lerobot.items import ItemOptions, read_items
 from roboreel.lerobot.metadata import (
@@ -21,6 +28,7 @@ from roboreel.lerobot.metadata import (
     locate,
 )
 from roboreel.lerobot.recording import RecordingMethods
+from roboreel.lerobot.rows import RowMethods
 from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
 from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
 from roboreel.numbers import positions, whole_numbers
@@ -39,8 +47,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LeRobotDataset"]
 
+_MADE = ("_rows", "_order", "_chosen")
+"""What is made from the dataset when it is needed."""
 
-class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
+
+class LeRobotDataset(RecordingMethods, RowMethods, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """A dataset of v2.0, v2.1 or v3.0 with the arguments, attributes and items of LeRobot's own.
 
     An item has every feature as a tensor, images as float32 ``(C, H, W)`` between 0 and 1, and the
@@ -64,8 +75,8 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         token: Has no effect: nothing here uses the network.
         api: Whose answers to give where LeRobot's versions differ: ``"v2.1"`` or ``"v3.0"``.
             Default: that of the dataset's version.
-        recording: Arguments for recording; only their defaults are supported here, since `create`
-            and `resume` take them.
+        **recording: Encoder arguments, which have no effect on reading. With ``streaming_encoding``
+            or ``batch_encoding_size``, the dataset can be recorded into, as `resume` does it.
 
     Raises:
         UnsupportedArgumentError: An argument is not supported, or no episode passes the filter.
@@ -97,7 +108,7 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         super().__init__()
         del token, download_videos
         refuse_sync(repo_id, force_cache_sync)
-        check_reading(recording, video_backend)
+        recording = check_reading(recording, video_backend)
         dataset = open_dataset(locate(repo_id, root, revision))
         self.meta = LeRobotDatasetMetadata(repo_id, revision=revision, api=api, _dataset=dataset)
         self.meta.rescale_depth_stats(depth_output_unit)
@@ -114,8 +125,11 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         self.return_uint8 = return_uint8
         self.depth_output_unit = depth_output_unit
         self.writer: EpisodeWriter | None = None
+        self._made_from: Dataset | None = dataset
         # Wrong episodes and deltas are refused here, with the arguments, not at the first item.
         self.dataset.read([], [], windows=self._options.spec.windows)
+        if asks_to_record(recording):
+            self._record(recording)
 
     @classmethod
     def create(
@@ -212,25 +226,37 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
                 "resume() needs root='…', the folder to record into: the Hub's cache is shared."
             )
         made = cls(repo_id, root, revision=revision, force_cache_sync=force_cache_sync, token=token)
-        made.writer = made.meta.writer = resume_writer(
-            made.root,
-            fps=made.meta.dataset.fps,
-            features=made.meta.dataset.features,
-            encoders={
+        made._record(
+            {
                 "vcodec": vcodec,
                 "rgb_encoder": rgb_encoder,
                 "depth_encoder": depth_encoder,
                 "encoder_threads": encoder_threads,
-            },
-            queue_images=encoder_queue_maxsize,
+                "encoder_queue_maxsize": encoder_queue_maxsize,
+            }
         )
-        made.meta.refresh()
         return made
+
+    def _record(self, recording: Mapping[str, Any]) -> None:
+        """Make this dataset one that can be recorded into."""
+        dataset = self.meta.dataset
+        self.writer = self.meta.writer = resume_writer(
+            self.root,
+            fps=dataset.fps,
+            features=dataset.features,
+            encoders={name: recording[name] for name in ENCODERS},
+            queue_images=recording["encoder_queue_maxsize"],
+        )
+        self.meta.refresh()
 
     @property
     def dataset(self) -> Dataset:
         """The chosen episodes, as a view of roboreel's."""
-        return self.meta.dataset if self.episodes is None else self._chosen
+        whole = self.meta.dataset
+        if whole is not self._made_from:  # Episodes were recorded, or files were changed.
+            self._forget()
+            self._made_from = whole
+        return whole if self.episodes is None else self._chosen
 
     @property
     def fps(self) -> int:
@@ -283,33 +309,6 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
         rows = self.dataset.selection.rows(self._samples(np.arange(len(self), dtype=np.int64)))
         return {row: item for item, row in enumerate(rows.tolist())}
 
-    @cached_property
-    def hf_dataset(self) -> Any:  # noqa: ANN401  # a datasets.Dataset
-        """The frames without video, as a `datasets.Dataset` of tensors; made at first access.
-
-        It is held in memory, for code that inspects it; items are read without it.
-        """
-        from roboreel.huggingface import to_datasets
-
-        rows = to_datasets(self.dataset, tensors=True)
-        return rows if self._order is None else rows.select(self._order)
-
-    @property
-    def hf_features(self) -> Any:  # noqa: ANN401  # a datasets.Features
-        """Features of ``hf_dataset``."""
-        from roboreel.huggingface import to_hf_features
-
-        return to_hf_features(self.dataset)
-
-    def select_columns(self, column_names: str | list[str]) -> Any:  # noqa: ANN401
-        """Return some columns of ``hf_dataset``."""
-        return self.hf_dataset.select_columns(column_names)
-
-    def get_raw_item(self, idx: int) -> dict[str, Any]:
-        """Return a row of ``hf_dataset``: without deltas, video and transforms."""
-        row: dict[str, Any] = self.hf_dataset[idx]
-        return row
-
     def set_image_transforms(self, image_transforms: Callable[[Any], Any] | None) -> None:
         """Replace what is called with the images of each item."""
         if image_transforms is not None and not callable(image_transforms):
@@ -342,14 +341,15 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return several items that were read at once; a DataLoader calls this."""
+        view = self.dataset
         samples = self._samples(whole_numbers(indices, "item"))
-        return read_items(self.dataset, samples, self._options, self.image_transforms)
+        return read_items(view, samples, self._options, self.image_transforms)
 
     def __getstate__(self) -> dict[str, Any]:
         self._check_finalized("Pickling")
-        made = ("hf_dataset", "_options", "_order", "_chosen")
+        made = (*_MADE, "_made_from", "_options")
         kept = {name: value for name, value in self.__dict__.items() if name not in made}
-        return {**kept, "writer": None}
+        return {**kept, "writer": None, "_made_from": None}
 
     def __repr__(self) -> str:
         return (
@@ -360,6 +360,11 @@ class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # t
     def __getattr__(self, name: str) -> NoReturn:
         said = not_offered(name) or f"{type(self).__name__!r} has no attribute {name!r}"
         raise AttributeError(said)
+
+    def _forget(self) -> None:
+        """Drop what was made from an earlier state of the dataset."""
+        for name in _MADE:
+            self.__dict__.pop(name, None)
 
     @cached_property
     def _options(self) -> ItemOptions:

@@ -26,6 +26,9 @@ class Info(dict[str, Any]):
             return None
         raise AttributeError(f"info.json has no {name!r}: it has {', '.join(self)}.")
 
+    def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401
+        self[name] = value
+
     def to_dict(self) -> dict[str, Any]:
         """Return a copy that JSON can hold."""
         features = {

@@ -1,19 +1,20 @@
-"""The messages of language features, as LeRobot returns them."""
+"""The messages and tools of language features, as LeRobot returns them."""
 
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DEFAULT_TOOLS", "LANGUAGE_FEATURES", "parse_messages"]
+__all__ = ["LANGUAGE_FEATURES", "default_tools", "parse_messages"]
 
 LANGUAGE_FEATURES = ("language_persistent", "language_events")
 """LeRobot's names of language features."""
 
-DEFAULT_TOOLS: list[dict[str, Any]] = [
+_DEFAULT_TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
         "function": {
@@ -27,7 +28,16 @@ DEFAULT_TOOLS: list[dict[str, Any]] = [
         },
     }
 ]
-"""The tools of a dataset that declares none."""
+
+
+def default_tools() -> list[dict[str, Any]]:
+    """Return the tools of a dataset that declares none: ``say``, with a text.
+
+    If LeRobot is imported, they have its words, since prompts that policies see contain them.
+    """
+    lerobot = sys.modules.get("lerobot.datasets.language")
+    found: list[dict[str, Any]] = getattr(lerobot, "DEFAULT_TOOLS", _DEFAULT_TOOLS)
+    return found
 
 
 def parse_messages(messages: Any) -> Any:  # noqa: ANN401  # what the file holds

@@ -22,6 +22,7 @@ from roboreel.lerobot.version_21 import (
     episodes_stats,
     stats_as_dict,
 )
+from roboreel.lerobot.video_info import video_info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -35,6 +36,7 @@ __all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "keep_episodes", "locat
 
 CODEBASE_VERSION = "v3.0"
 _MADE = ("episodes", "stats", "tasks", "subtasks", "episodes_stats")
+_ASSIGNED = ("episodes", "stats", "tasks")
 
 
 def locate(repo_id: str, root: str | Path | None, revision: str | None) -> Path:
@@ -73,7 +75,7 @@ class LeRobotDatasetMetadata(MetadataChanges):
         del metadata_buffer_size, token
         refuse_sync(repo_id, force_cache_sync)
         check_repo_type(repo_type)
-        self.repo_id = repo_id
+        self.repo_id, self.repo_type = repo_id, repo_type
         self.revision = revision or CODEBASE_VERSION
         if _dataset is None:
             _dataset = open_dataset(locate(repo_id, root, revision))
@@ -95,6 +97,34 @@ class LeRobotDatasetMetadata(MetadataChanges):
         self.info = load_info(self.root)
         for name in _MADE:
             self.__dict__.pop(name, None)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # LeRobot's tools change the files of a dataset, and then assign what they have written.
+        if name in _ASSIGNED:
+            self.refresh()
+        super().__setattr__(name, value)
+
+    def update_video_info(
+        self,
+        video_key: str | None = None,
+        video_encoder: Any | None = None,  # noqa: ANN401  # LeRobot's settings
+        preserve_keys: Collection[str] | None = None,
+    ) -> None:
+        """Describe the videos of one camera, or of all, anew in ``info``; the file stays as it is.
+
+        Args:
+            video_key: The camera.
+            video_encoder: LeRobot's settings that the videos were encoded with.
+            preserve_keys: Keys of the description that keep their value.
+        """
+        self._dataset = open_dataset(self.root)
+        first = int(self._dataset.manifest.episodes.number[0])
+        for name in self.video_keys if video_key is None else [video_key]:
+            path = self.root / self.get_video_file_path(first, name)
+            entry = self.features[name]
+            entry["info"] = video_info(
+                path, video_encoder, entry.get("info") or {}, preserve_keys or ()
+            )
 
     def ensure_readable(self) -> None:
         """Do nothing: metadata is read when it is asked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roboreel.format.limits import FileSizes
-from roboreel.lerobot.language import DEFAULT_TOOLS
+from roboreel.lerobot.language import default_tools
 from roboreel.lerobot.writing import create_writer, new_folder
 from roboreel.record.recorder import resume_dataset
 
@@ -94,7 +94,7 @@ class MetadataChanges:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tools that the dataset declares, ``say`` if it declares none; may be replaced."""
-        return [dict(tool) for tool in self.info.tools or DEFAULT_TOOLS]
+        return [dict(tool) for tool in self.info.tools or default_tools()]
 
     @tools.setter
     def tools(self, tools: Sequence[Mapping[str, Any]] | None) -> None:

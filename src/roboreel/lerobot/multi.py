@@ -80,6 +80,11 @@ class MultiLeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyp
         return {repo_id: i for i, repo_id in enumerate(self.repo_ids)}
 
     @property
+    def repo_index_to_id(self) -> dict[int, str]:
+        """The id of each ``dataset_index``."""
+        return dict(enumerate(self.repo_ids))
+
+    @property
     def fps(self) -> int:
         """Frames per second of the first dataset."""
         return self._datasets[0].fps
@@ -94,6 +99,21 @@ class MultiLeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyp
     def camera_keys(self) -> list[str]:
         """The cameras that all datasets share."""
         return [name for name, f in self.features.items() if f["dtype"] in ("image", "video")]
+
+    @property
+    def video(self) -> bool:
+        """Whether the first dataset has video."""
+        return bool(self._datasets[0].meta.video_keys)
+
+    @property
+    def video_frame_keys(self) -> list[str]:
+        """The shared cameras that are stored as video."""
+        return [name for name, f in self.features.items() if f["dtype"] == "video"]
+
+    @property
+    def tolerance_s(self) -> float:
+        """The largest of ``tolerances_s``."""
+        return max(self.tolerances_s.values())
 
     @property
     def num_frames(self) -> int:

@@ -23,6 +23,8 @@ class RecordingMethods:
     repo_id: str
     root: Path
     writer: EpisodeWriter | None
+    episodes_since_last_encoding = 0
+    """Episodes that are not encoded yet; ``VideoEncodingManager`` of LeRobot 0.4 asks."""
 
     def add_frame(
         self, frame: Mapping[str, Any], task: str | None = None, timestamp: float | None = None
@@ -61,12 +63,25 @@ class RecordingMethods:
                 "save_episode(episode_data=…) is not supported: add the frames with add_frame."
             )
         self._recording("save_episode").recorder.save_episode()
-        self._refresh()
+        self.meta.refresh()
 
     def clear_episode_buffer(self, delete_images: bool = True) -> None:
         """Drop the open episode, if there is one; its images go with it in any case."""
         del delete_images
         self._recording("clear_episode_buffer").recorder.discard_episode()
+
+    @property
+    def episode_buffer(self) -> dict[str, int] | None:
+        """The ``"size"`` and ``"episode_index"`` of the open episode; its frames are on the disk."""
+        return None if self.writer is None or self.writer.closed else self.writer.episode_buffer
+
+    def start_image_writer(self, num_processes: int = 0, num_threads: int = 4) -> None:
+        """Do nothing, in a dataset that is recorded: no temporary image is written."""
+        del num_processes, num_threads
+        self._recording("start_image_writer")
+
+    def stop_image_writer(self) -> None:
+        """Do nothing: no temporary image is written."""
 
     def has_pending_frames(self) -> bool:
         """Whether the open episode has frames that are not saved."""
@@ -76,7 +91,7 @@ class RecordingMethods:
         """End recording: join small files, drop an unsaved episode. Calling it twice is safe."""
         if self.writer is not None and not self.writer.closed:
             self.writer.finish()
-            self._refresh()
+            self.meta.refresh()
 
     def push_to_hub(
         self,
@@ -127,6 +142,10 @@ class RecordingMethods:
             card={"license": license, "tags": list(tags or ())},
         )
 
+    def _get_image_file_path(self, episode_index: int, image_key: str, frame_index: int) -> Path:
+        # Asked by ``VideoEncodingManager`` of LeRobot 0.4 for images to remove: there are none.
+        return self.root / "images" / image_key / f"{episode_index}" / f"{frame_index}.png"
+
     def _recording(self, method: str) -> EpisodeWriter:
         if self.writer is None:
             raise RecordingError(
@@ -135,10 +154,6 @@ class RecordingMethods:
             )
         self.writer.check_open(method)
         return self.writer
-
-    def _refresh(self) -> None:
-        self.meta.refresh()
-        self.__dict__.pop("hf_dataset", None)
 
     def _check_finalized(self, method: str) -> None:
         if self.writer is not None and not self.writer.closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from roboreel.lerobot.arguments import check_repo_type
 from roboreel.lerobot.dataset import LeRobotDataset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["StreamingLeRobotDataset"]
@@ -32,7 +33,7 @@ class StreamingLeRobotDataset(IterableDataset):  # type: ignore[misc]  # torch i
         episodes: Numbers of the episodes. Default: all.
         streaming: Has no effect: memory stays small in any case.
         buffer_size: Has no effect: the whole dataset is shuffled.
-        max_num_shards: Has no effect.
+        max_num_shards: At most what ``num_shards`` says; it has no other effect.
         seed: Of the shuffle.
         rng: A generator in place of ``seed``.
         shuffle: Whether each iteration has an order of its own; otherwise the dataset's.
@@ -56,13 +57,46 @@ class StreamingLeRobotDataset(IterableDataset):  # type: ignore[misc]  # torch i
         **arguments: Any,  # noqa: ANN401  # checked by LeRobotDataset
     ) -> None:
         super().__init__()
-        del streaming, max_num_shards
         check_repo_type(repo_type)
         self._items = LeRobotDataset(repo_id, root, episodes, **arguments)
         self.repo_id, self.root, self.meta = repo_id, self._items.root, self._items.meta
         self.episodes = self._items.episodes
+        self.revision, self.streaming = self._items.revision, streaming
+        self.num_shards = min(max_num_shards, self._items.num_episodes)
         self.buffer_size, self.seed, self.shuffle = buffer_size, seed, shuffle
         self.rng = np.random.default_rng(seed) if rng is None else rng
+
+    @cached_property
+    def hf_dataset(self) -> Any:  # noqa: ANN401  # a datasets.IterableDataset
+        """The frames without video, as a `datasets.IterableDataset`; an episode is a shard."""
+        from roboreel.huggingface import to_iterable
+
+        return to_iterable(self._items.dataset)
+
+    @property
+    def image_transforms(self) -> Any:  # noqa: ANN401  # a function, or None
+        """What is called with the images of each item."""
+        return self._items.image_transforms
+
+    @property
+    def delta_timestamps(self) -> Mapping[str, Sequence[float]] | None:
+        """Seconds around the item's frame, by feature."""
+        return self._items.delta_timestamps
+
+    @property
+    def delta_indices(self) -> dict[str, list[int]] | None:
+        """Deltas in frames, by feature."""
+        return self._items.delta_indices
+
+    @property
+    def tolerance_s(self) -> float:
+        """How far deltas may be off."""
+        return self._items.tolerance_s
+
+    @property
+    def depth_output_unit(self) -> str:
+        """The unit of depth."""
+        return self._items.depth_output_unit
 
     @property
     def fps(self) -> int:

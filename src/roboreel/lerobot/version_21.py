@@ -10,6 +10,7 @@ import torch
 from roboreel.errors import UnsupportedArgumentError
 from roboreel.format.episode_columns import read_episode_columns
 from roboreel.format.statistics import read_episode_stats
+from roboreel.stats import FeatureStats, merge_stats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Dataset
     from roboreel.schema import Manifest
-    from roboreel.stats import FeatureStats
 
 __all__ = [
     "API_V21",
@@ -28,6 +28,7 @@ __all__ = [
     "episodes_by_number",
     "episodes_stats",
     "stats_as_dict",
+    "stats_of_episodes",
 ]
 
 API_V21, _API_V30 = "v2.1", "v3.0"
@@ -79,6 +80,17 @@ def episodes_stats(
         for number, parts in read_episode_stats(manifest)
     }
     return found or {key: dict(stats) for key in manifest.episodes.number.tolist()}
+
+
+def stats_of_episodes(
+    manifest: Manifest, episodes: Sequence[int]
+) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the statistics of some episodes together; empty if episodes have none of their own."""
+    wanted, parts = set(episodes), dict[str, list[FeatureStats]]()
+    for number, stats in read_episode_stats(manifest):
+        for name, part in stats.items() if number in wanted else ():
+            parts.setdefault(name, []).append(part)
+    return {name: stats_as_dict(merge_stats(some)) for name, some in parts.items()}
 
 
 def stats_as_dict(stats: FeatureStats) -> dict[str, NDArray[Any]]:

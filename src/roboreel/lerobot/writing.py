@@ -112,6 +112,8 @@ def _options(
 class EpisodeWriter:
     """Takes frames as LeRobot's users give them."""
 
+    _streaming_encoder: None = None  # Asked by ``VideoEncodingManager`` of LeRobot 0.6.
+
     def __init__(self, recorder: Recorder, fps: float) -> None:
         self.recorder = recorder
         self._fps = fps
@@ -121,6 +123,11 @@ class EpisodeWriter:
     def num_pending(self) -> int:
         """Frames of the episode that is not saved yet."""
         return self.recorder.open_frames
+
+    @property
+    def episode_buffer(self) -> dict[str, int]:
+        """The open episode, as far as it is in memory: its number, and how many frames it has."""
+        return {"episode_index": self.recorder.num_episodes, "size": self.num_pending}
 
     def add_frame(
         self, frame: Mapping[str, Any], task: str | None, timestamp: float | None
@@ -139,6 +146,10 @@ class EpisodeWriter:
             {name: _as_array(value, features[name]) for name, value in values.items()},
             task=spoken,
         )
+
+    def cleanup_interrupted_episode(self, episode_index: int) -> None:
+        """Do nothing: there are no temporary images of an episode that was interrupted."""
+        del episode_index
 
     def finish(self) -> None:
         """Drop an unsaved episode, as LeRobot does, and close the recorder."""

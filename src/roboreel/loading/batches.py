@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from roboreel.loading.skipping import find_failing
 from roboreel.loading.transforming import Transform, sample_seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,8 +30,10 @@ class SampleReader(Protocol):
     def transform(self) -> Callable[..., Any] | None:
         """What is done with every single sample."""
 
-    def read(self, samples: NDArray[np.int64], seeds: NDArray[np.uint64], /) -> dict[str, Any]:
-        """Return a batch: arrays, tensors or lists, each ``(B, …)``.
+    def read_batches(
+        self, batches: Sequence[NDArray[np.int64]], seeds: Sequence[NDArray[np.uint64]], /
+    ) -> list[dict[str, Any]]:
+        """Return batches: arrays, tensors or lists, each ``(B, …)``.
 
         The transform of each sample draws from a generator that is made from its seed.
         """
@@ -90,23 +91,17 @@ class BatchReader:
     def load(self, steps: list[Step]) -> list[Loaded]:
         """Return the batches of some steps; where one failed, its error takes its place."""
         try:
-            whole = self._read(steps)
+            batches = self._read(steps)
         except Exception as error:  # noqa: BLE001  # raised in the loop, in its place
             if len(steps) == 1:
                 return [self._load_without_failing(steps[0], error)]
             # One by one, so that the error comes in the place of its own batch.
             return [batch for step in steps for batch in self.load([step])]
-        bounds = np.cumsum([0, *(len(step.samples) for step in steps)]).tolist()
-        parts = [
-            {name: values[start:stop] for name, values in whole.items()}
-            for start, stop in pairwise(bounds)
-        ]
-        return [self._finished(step, part) for step, part in zip(steps, parts, strict=True)]
+        return [self._finished(step, batch) for step, batch in zip(steps, batches, strict=True)]
 
-    def _read(self, steps: list[Step]) -> dict[str, Any]:
-        samples = np.concatenate([step.samples for step in steps])
+    def _read(self, steps: list[Step]) -> list[dict[str, Any]]:
         seeds = [sample_seeds(self.seed, step.epoch, step.positions) for step in steps]
-        return self.samples.read(samples, np.concatenate(seeds))
+        return self.samples.read_batches([step.samples for step in steps], seeds)
 
     def _load_without_failing(self, step: Step, error: Exception) -> Loaded:
         """Return a batch without the samples that cannot be read, or the error if all cannot."""
@@ -118,7 +113,7 @@ class BatchReader:
         if not len(kept.samples):
             return Loaded(error=error)
         try:
-            loaded = self._finished(kept, self._read([kept]))
+            loaded = self._finished(kept, self._read([kept])[0])
         except DatasetError as again:
             return Loaded(error=again)
         skipped = {int(step.samples[place]): cause for place, cause in failing.items()}

@@ -102,7 +102,9 @@ class Epochs:
                 # has to be over when its last batch is handed out.
                 self._consumed = step.consumed
                 over = split.num_batches(step.consumed) == 0
-                yield self._handed_out(loaded)
+                handed = [self._handed_out(loaded)]
+                del loaded
+                yield handed.pop()  # Whoever takes it is the only one who keeps it.
         finally:
             running.close()
         if self._running is running:
@@ -160,7 +162,7 @@ class Epochs:
         ahead = self.ahead
         together = ahead.together() if self._reads_several() else 1
         groups = _grouped(self._steps(split), together)
-        depth = max(1, ahead.depth // together)
+        depth = max(1, ahead.depth // together - self._shares_images())
         if not ahead.workers:
             return Prefetcher(
                 lambda steps: [self._finished(loaded) for loaded in self._reader.load(steps)],
@@ -188,6 +190,15 @@ class Epochs:
         """
         plain = self.transform is None and self.samples.transform is None
         return isinstance(self.order, LocalOrder) or (plain and not self.samples.has_images)
+
+    def _shares_images(self) -> bool:
+        """Whether this process reads groups of batches that share images.
+
+        Such a group keeps all decoders busy. While it is read, the one before is handed out: two
+        of them are what is asked for to be read ahead.
+        """
+        local = isinstance(self.order, LocalOrder) and self.samples.has_images
+        return local and not self.ahead.workers
 
     def _stop(self) -> None:
         if self._running is not None:
@@ -225,7 +236,9 @@ def _one_by_one(
     running: Prefetcher[list[Step], list[Loaded]],
 ) -> Iterator[tuple[Step, Loaded]]:
     for steps, batches in running:
-        yield from zip(steps, batches, strict=True)
+        batches.reverse()
+        for step in steps:
+            yield step, batches.pop()  # No longer referred to here, so that its memory is free.
 
 
 def _grouped(steps: Iterator[Step], count: int) -> Iterator[list[Step]]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.dataset.members import source_of
 from roboreel.errors import DatasetError, SampleError
+from roboreel.loading.source import ReadsBatches
 from roboreel.loading.transforming import Transform, takes_generator
 from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.order.anchors import Anchors
@@ -110,19 +112,35 @@ class Samples:
         Raises:
             DatasetError: A sample cannot be read; the message begins with its number.
         """
-        numbers = self._numbers(samples)
+        return self.read_batches([samples], None if seeds is None else [seeds])[0]
+
+    def read_batches(
+        self,
+        batches: Sequence[Sequence[int] | NDArray[np.int64]],
+        seeds: Sequence[NDArray[np.uint64]] | None = None,
+    ) -> list[Sample]:
+        """Return several batches, each as `read` does; an image that they share is decoded once."""
+        numbers = [self._numbers(samples) for samples in batches]
+        wholes = self._read(numbers)
         if self.transform is None:
-            return self._read(numbers)
-        return self._collate(self._singles(numbers, seeds))
+            return wholes
+        drawn = [None] * len(numbers) if seeds is None else seeds
+        return [
+            self._collate(self._transformed(samples, whole, seed))
+            for samples, whole, seed in zip(numbers, wholes, drawn, strict=True)
+        ]
 
     def make_generator(self, seed: int) -> Any:  # noqa: ANN401  # a framework has its own
         """Return the generator that a transform is called with."""
         return np.random.default_rng(seed)
 
-    def _singles(
-        self, samples: NDArray[np.int64], seeds: NDArray[np.uint64] | None = None
+    def _singles(self, samples: NDArray[np.int64]) -> list[Sample]:
+        return self._transformed(samples, self._read([samples])[0], None)
+
+    def _transformed(
+        self, samples: NDArray[np.int64], whole: Sample, seeds: NDArray[np.uint64] | None
     ) -> list[Sample]:
-        singles = self._split(self._read(samples), len(samples))
+        singles = self._split(whole, len(samples))
         if self.transform is None:
             return singles
         if seeds is None:
@@ -130,7 +148,7 @@ class Samples:
             seeds = self._random_seeds(len(samples)) if draws else np.zeros(len(samples), np.uint64)
         transform = Transform(self.transform, self.make_generator)
         return [
-            _transformed(transform, number, single, seed)
+            _call(transform, number, single, seed)
             for number, single, seed in zip(samples.tolist(), singles, seeds.tolist(), strict=True)
         ]
 
@@ -148,20 +166,31 @@ class Samples:
     def _numbers(self, samples: object) -> NDArray[np.int64]:
         return inside(whole_numbers(samples, "sample"), len(self), "sample")
 
-    def _read(self, samples: NDArray[np.int64]) -> Sample:
+    def _read(self, batches: list[NDArray[np.int64]]) -> list[Sample]:
         try:
-            return self._read_unnamed(samples)
+            return self._read_unnamed(batches)
         except DatasetError as error:
-            raise self._naming(samples, error) from error
+            raise self._naming(np.concatenate(batches), error) from error
 
-    def _read_unnamed(self, samples: NDArray[np.int64]) -> Sample:
-        return self._convert(self.dataset.read(self.anchors.source_samples(samples), self.spec))
+    def _read_unnamed(self, batches: list[NDArray[np.int64]]) -> list[Sample]:
+        anchors = [self.anchors.source_samples(samples) for samples in batches]
+        if len(anchors) > 1 and isinstance(self.dataset, ReadsBatches):
+            read = self.dataset.read_batches(anchors, self.spec)
+            return [self._convert(batch) for batch in read]
+        whole = self._convert(self.dataset.read(np.concatenate(anchors), self.spec))
+        if len(anchors) == 1:
+            return [whole]
+        bounds = np.cumsum([0, *map(len, anchors)]).tolist()
+        return [
+            {name: values[start:stop] for name, values in whole.items()}
+            for start, stop in pairwise(bounds)
+        ]
 
     def _naming(self, samples: NDArray[np.int64], error: DatasetError) -> DatasetError:
         """Return the error with the number of the sample that it is about."""
         for sample in samples.tolist() if len(samples) > 1 else ():
             try:
-                self._read_unnamed(np.asarray([sample], np.int64))
+                self._read_unnamed([np.asarray([sample], np.int64)])
             except DatasetError as cause:  # noqa: PERF203  # only after a failure
                 return type(cause)(f"Sample {sample}: {cause}")
         numbers = ", ".join(map(str, samples.tolist()))
@@ -180,7 +209,7 @@ class Samples:
         return {name: _stack([sample[name] for sample in samples]) for name in samples[0]}
 
 
-def _transformed(transform: Transform, number: int, sample: Sample, seed: int) -> Sample:
+def _call(transform: Transform, number: int, sample: Sample, seed: int) -> Sample:
     try:
         transformed: Sample = transform(sample, seed)
     except Exception as error:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Feature
 
-__all__ = ["HasSource", "Source"]
+__all__ = ["HasSource", "ReadsBatches", "Source"]
 
 
 class Source(Protocol):
@@ -31,6 +31,16 @@ class Source(Protocol):
 
     def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
         """Return a batch of samples as a dict of arrays."""
+
+
+@runtime_checkable
+class ReadsBatches(Protocol):
+    """A source whose batches share decoding, and no memory, when several are read at once."""
+
+    def read_batches(
+        self, batches: Sequence[NDArray[np.int64]], spec: SampleSpec, /
+    ) -> list[dict[str, Any]]:
+        """Return several batches, each a dict of arrays."""
 
 
 class HasSource(Protocol):

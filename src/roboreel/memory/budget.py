@@ -61,7 +61,18 @@ class Budget:
         self._held_bytes = 0
         self._held_by: defaultdict[str, int] = defaultdict(int)
         self._lock = threading.RLock()
+        self._shared: dict[Any, Any] = {}
         after_fork(self, Budget._after_fork)
+
+    def share(self, make: Callable[[Budget], T]) -> T:
+        """Return what ``make(budget)`` returned when it was first asked for here.
+
+        So all who hold values of one kind under a budget know of each other's.
+        """
+        if make not in self._shared:
+            self._shared.setdefault(make, make(self))
+        shared: T = self._shared[make]
+        return shared
 
     @property
     def limit_bytes(self) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.spans.reading import MOST_METADATA_BYTES, SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,17 +72,20 @@ class RecordFile:
 
 def read_records(path: Path) -> tuple[list[bytes], int]:
     """Return the records of a file up to the first damaged one, and how many bytes are left over."""
-    data = path.read_bytes()
     records, place = [], 0
-    while place + _HEADER.size <= len(data):
-        length, checksum = _HEADER.unpack_from(data, place)
-        payload = data[place + _HEADER.size : place + _HEADER.size + length]
-        # After a power cut there may be zeros, which look like an empty record and its checksum.
-        if not length or len(payload) < length or zlib.crc32(payload) != checksum:
-            break
-        records.append(payload)
-        place += _HEADER.size + length
-    return records, len(data) - place
+    with SpanReader(path, "journal") as file:
+        while place + _HEADER.size <= file.size_bytes:
+            start = place + _HEADER.size
+            length, checksum = _HEADER.unpack(file.read(place, start))
+            # After a power cut there may be zeros, which look like an empty record and its checksum.
+            if not 0 < length <= min(file.size_bytes - start, MOST_METADATA_BYTES):
+                break
+            payload = file.read(start, start + length)
+            if zlib.crc32(payload) != checksum:
+                break
+            records.append(payload)
+            place = start + length
+        return records, file.size_bytes - place
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from roboreel.record.checks import given_features
 from roboreel.record.episode import METADATA, ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
 from roboreel.record.totals import ImageSampler, sample_stride
+from roboreel.spans.reading import read_file
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.salvage import first_images, whole_fragments
@@ -180,8 +181,8 @@ def _read_metadata(path: Path, manifest: Manifest) -> dict[str, Value]:
     """Return what was said of the episode, if saving it had begun, and that it was recovered."""
     ledger = Ledger.of(manifest)
     try:
-        given = check_metadata(ledger, json.loads(path.read_bytes()))
-    except (OSError, ValueError, FrameError):
+        given = check_metadata(ledger, json.loads(read_file(path)))
+    except (DatasetError, ValueError):
         given = {}
     try:
         return check_metadata(ledger, {**given, RECOVERED: True})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from roboreel.commit import Workshop
 from roboreel.files import atomic_file, sync_file
 from roboreel.format.statistics import read_episode_stats
 from roboreel.frames.frame_reader import FrameReader
+from roboreel.spans.reading import check_small
 from roboreel.stats import Accumulator, ImageAccumulator, merge_stats
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = ["ImageSampler", "Totals", "new_accumulator", "sample_stride"]
 _SAMPLED_SIDE = 150
 _SAMPLES_PER_SECOND = 3
 _ROWS_AT_ONCE = 65_536
+_MOST_BYTES = 64 * 1024**2
 
 
 def sample_stride(fps: float) -> int:
@@ -148,6 +151,7 @@ class Totals:
         """Load what was remembered; return of how many episodes it is."""
         lengths = manifest.episodes.length
         try:
+            _check_size(path)
             with np.load(path, allow_pickle=False) as held:
                 about = json.loads(str(held["about"]))
                 episodes = int(about["episodes"])
@@ -177,6 +181,14 @@ class Totals:
                     if name in stats:
                         parts.setdefault(name, []).append(stats[name])
         self._summaries = {name: merge_stats(several) for name, several in parts.items()}
+
+
+def _check_size(path: Path) -> None:
+    """Raise if a file would unpack to more than such files hold: it may come from elsewhere."""
+    check_small(path.stat().st_size, path, most_bytes=_MOST_BYTES)
+    with ZipFile(path) as members:
+        unpacked = sum(member.file_size for member in members.infolist())
+    check_small(unpacked, path, most_bytes=_MOST_BYTES)
 
 
 def _path(root: Path, name: str) -> Path:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from roboreel.repair.changes import PlannedChange
 
-__all__ = ["State", "read_state"]
+__all__ = ["State", "read_state", "state_of"]
 
 _Mark = tuple[int, int]
 
@@ -34,18 +34,22 @@ class State:
         for file, mark in self.marks:
             if _mark(root / file) != mark:
                 raise StaleDatasetError(
-                    f"{file!r} has changed since the repair was planned: plan it again, for "
+                    f"{file!r} has changed since the plan was made: plan it again, for "
                     f"{str(root)!r}."
                 )
 
 
 def read_state(root: Path, changes: Iterable[PlannedChange]) -> State:
     """Return the state of the files that a plan depends on."""
+    files = (file for change in changes for file in (change.file, change.source))
+    return state_of(root, (file for file in files if file is not None))
+
+
+def state_of(root: Path, files: Iterable[str]) -> State:
+    """Return the state of the metadata and of some files, by their paths below the folder."""
     metadata = (path for path in (root / "meta").rglob("*") if path.is_file())
-    files = {path.relative_to(root).as_posix() for path in metadata}
-    for change in changes:
-        files |= {change.file, *([] if change.source is None else [change.source])}
-    return State(tuple((file, _mark(root / file)) for file in sorted(files)))
+    every = {path.relative_to(root).as_posix() for path in metadata} | set(files)
+    return State(tuple((file, _mark(root / file)) for file in sorted(every)))
 
 
 def _mark(path: Path) -> _Mark | None:

@@ -11,7 +11,7 @@ from roboreel.format.counters import TASK_NUMBER
 from roboreel.numbers import inside, whole_numbers
 from roboreel.replay.sampling import window_offsets
 from roboreel.sample_spec import spec_of
-from roboreel.video.scale import scale_picture
+from roboreel.video.scale import fit_picture
 from roboreel.window import window_rows
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ReplaySource:
             return values
         if spec.image_size is not None and values.shape[-3:-1] != spec.image_size:
             flat = values.reshape(-1, *values.shape[-3:])
-            scaled = np.stack([scale_picture(pixels, spec.image_size) for pixels in flat])
+            scaled = np.stack([fit_picture(pixels, spec.image_size, spec.fit) for pixels in flat])
             values = scaled.reshape(*values.shape[:-3], *scaled.shape[1:])
         if spec.layout == "chw":
             values = np.ascontiguousarray(np.moveaxis(values, -1, -3))

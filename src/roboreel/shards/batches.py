@@ -13,6 +13,7 @@ import pyarrow as pa
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.shards.arrow import (
+    arrow_type,
     as_declared,
     concat,
     features_of_schema,
@@ -144,12 +145,17 @@ class BatchTable:
         """Return columns of the rows ``[start, stop)``; the caller has checked that they exist."""
         return self._collect(self._consecutive(start, stop), stop - start, names)
 
-    def arrow(self, rows: NDArray[np.int64] | range, names: Items[str]) -> list[pa.Array]:
+    def arrow(
+        self, rows: NDArray[np.int64] | range, names: Items[str], *, chunked: bool = False
+    ) -> list[Any]:
         """Return Arrow columns of some rows, in their order, in the types of their features.
 
-        Rows that follow one another inside a batch are not copied.
+        Rows that follow one another inside a batch are not copied; with ``chunked`` not even across
+        batches, and columns may then be chunked arrays.
         """
+        is_consecutive = False
         if isinstance(rows, range) or is_run(rows):
+            is_consecutive = True
             parts, back = self._consecutive(int(rows[0]), int(rows[-1]) + 1), None
         else:
             parts = self._scattered(rows)
@@ -162,7 +168,12 @@ class BatchTable:
                 as_declared(take_rows(batch.arrow.column(name), inside), feature)
                 for batch, inside, _ in parts
             ]
-            joined = taken[0] if len(taken) == 1 else concat(taken, feature)
+            if len(taken) == 1:
+                joined = taken[0]
+            elif chunked and is_consecutive:
+                joined = pa.chunked_array(taken, arrow_type(feature))
+            else:
+                joined = concat(taken, feature)
             columns.append(joined if back is None else joined.take(back))
         return columns
 

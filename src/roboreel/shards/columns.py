@@ -82,12 +82,12 @@ class Columns:
             return self._renamed(self.table.span(start, stop, stored), names)
         return self._renamed(self.table.gather(self.rows[start:stop], stored), names)
 
-    def arrow(self, rows: NDArray[np.int64] | range, names: Items[str]) -> list[pa.Array]:
-        """Return Arrow columns of some rows, in their order."""
+    def arrow(self, rows: NDArray[np.int64] | range, names: Items[str]) -> list[Any]:
+        """Return Arrow columns of some rows, in their order: arrays, or chunked arrays."""
         if self.rows is None:
-            return self.table.arrow(rows, self._stored(names))
+            return self.table.arrow(rows, self._stored(names), chunked=True)
         at = self.rows[slice(rows.start, rows.stop) if isinstance(rows, range) else rows]
-        return self.table.arrow(at, self._stored(names))
+        return self.table.arrow(at, self._stored(names), chunked=True)
 
     def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield all rows, batch by batch; as stored if no row is left out."""

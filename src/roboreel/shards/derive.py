@@ -91,7 +91,7 @@ def _copied(store: Store, rows: int, progress: Progress) -> Iterator[pa.RecordBa
     starts = range(0, len(store), rows)
     for start in _counted(starts, len(starts), progress):
         span = range(start, min(start + rows, len(store)))
-        yield from store.take_table(span).to_batches()
+        yield from store.take_table(span).combine_chunks().to_batches()
 
 
 def _counted(items: Iterable[Any], total: int, progress: Progress) -> Iterator[Any]:

@@ -244,7 +244,7 @@ def features_from_json(plain: object) -> dict[str, FeatureType]:
     """
     try:
         return normalize_features({name: _feature_from_json(feature) for name, feature in plain})  # type: ignore[attr-defined]  # checked by doing
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise MetadataError(
             f"Not a description of features: {str(plain)[:200]} ({error})."
         ) from error

@@ -67,21 +67,18 @@ def find_foreign(root: Path) -> ForeignFiles | None:
 
 def _listed(root: Path) -> ForeignFiles:
     meta = root / _METADATA
-    try:
-        plain = json.loads(read_file(meta, "metadata"))
-        version = plain["cache_format_version"]
-        names = [str(name) for name in plain["shard_filenames"]]
-        counts = tuple(int(count) for count in plain["shard_row_counts"])
-        if len(counts) != len(names):
-            raise ValueError(f"{len(counts)} row counts for {len(names)} files")
-    except (ValueError, KeyError, TypeError) as error:
-        raise MetadataError(f"Not the metadata of a cache ({error!r}): {str(meta)!r}") from error
+    version, kind, names, counts = _read_metadata(meta)
     if version != 1:
         raise UnsupportedVersionError(
             f"The cache has version {version!r}; version 1 can be read: {str(meta)!r}"
         )
-    if not names:
-        raise MissingFileError(f"The cache has no files, so its columns are unknown: {str(meta)!r}")
+    if kind != "arrow":
+        raise UnsupportedVersionError(
+            f"The cache holds {kind!r} files; Arrow files can be read. Write it again with the "
+            f"Arrow backend: {str(meta)!r}"
+        )
+    if len(counts) != len(names):
+        raise MetadataError(f"{len(counts)} row counts for {len(names)} files: {str(meta)!r}")
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\\" in name:
             raise UnsafePathError(
@@ -90,3 +87,15 @@ def _listed(root: Path) -> ForeignFiles:
         if not (root / name).is_file():
             raise MissingFileError(f"{name} is missing, which {_METADATA} names: {str(root)!r}")
     return ForeignFiles(tuple(root / name for name in names), counts)
+
+
+def _read_metadata(meta: Path) -> tuple[object, object, list[str], tuple[int, ...]]:
+    """Return the version, the format, and the names and rows of the files."""
+    try:
+        plain = json.loads(read_file(meta, "metadata"))
+        version, kind = plain["cache_format_version"], plain.get("format", "arrow")
+        listed = plain if kind == "arrow" else {"shard_filenames": [], "shard_row_counts": []}
+        names = [str(name) for name in listed["shard_filenames"]]
+        return version, kind, names, tuple(int(count) for count in listed["shard_row_counts"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise MetadataError(f"Not the metadata of a cache ({error!r}): {str(meta)!r}") from error

@@ -58,5 +58,10 @@ def open_shards(
     files = find_foreign(root)
     if files is None:
         raise MissingFileError(f"There are no shards. Write some with write_shards: {str(root)!r}")
+    if not files.paths and features is None:
+        raise MissingFileError(
+            "The cache has no rows and no files, so its columns are unknown. Give features=…: "
+            f"{str(root)!r}"
+        )
     origin = ForeignOrigin(root, files, max_open, features)
     return Store([Columns.whole(origin, origin.open())])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from roboreel.errors import MissingFileError
 from roboreel.shards.arrow import declare, features_of_schema
 from roboreel.shards.batches import BatchTable
+from roboreel.shards.features import normalize_features
 from roboreel.shards.manifest import manifest_of, open_manifest
 from roboreel.shards.publish import Hold
 from roboreel.shards.readers import MappedShard, TableReader
@@ -106,6 +107,8 @@ class ForeignOrigin:
         """Return the rows of all files; opens each file once to count its rows."""
         shards = [MappedShard(path) for path in self.files.paths]
         self.files.check([sum(shard.batch_rows) for shard in shards], self.root)
+        if not shards:
+            return BatchTable(normalize_features(self.declared or {}), [], max_open=self.max_open)
         features = declare(features_of_schema(shards[0].schema), self.declared)
         for shard in shards:
             shard.close()

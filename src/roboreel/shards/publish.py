@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.files import sync_directory, write_atomically
+from roboreel.files import make_folder, sync_directory, write_atomically
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.reading import read_file
 
@@ -154,7 +154,7 @@ def publishing(root: Path) -> Iterator[Publication]:
         ValueError: The folder holds other files.
     """
     _refuse_strangers(root)
-    root.mkdir(parents=True, exist_ok=True)
+    make_folder(root)
     with FileLock(root / _LOCK):
         publication = Publication(root)
         publication.sweep()
@@ -171,12 +171,18 @@ class Publication:
         self._root = root
 
     @contextmanager
-    def generation(self) -> Iterator[Path]:
+    def generation(self, fingerprint: str | None = None) -> Iterator[Path]:
         """Yield a new, empty generation; it becomes current when the block succeeds.
 
         The block must sync its files to disk, ``meta.json`` last.
+
+        Args:
+            fingerprint: Names the first generation of a folder, so that the same store has the same
+                bytes wherever it is written. Later ones have names that were never used.
         """
-        generation = self._root / f"generation-{uuid.uuid4().hex[:12]}"
+        is_first = fingerprint is not None and not (self._root / _CURRENT).exists()
+        name = fingerprint if is_first and fingerprint is not None else uuid.uuid4().hex
+        generation = self._root / f"generation-{name[:12]}"
         generation.mkdir()
         yield generation
         sync_directory(self._root)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from roboreel.shards.features import FeatureType
     from roboreel.shards.visiting import RowShuffle
 
-__all__ = ["Batch", "StoreReader"]
+__all__ = ["Batch", "Rows", "StoreReader"]
 
 Batch: TypeAlias = "dict[str, Any]"
 """Columns by feature name, in memory of their own:
@@ -128,16 +128,14 @@ class StoreReader:
         taken = (self.take_table(span, features=names) for span in spans)
         return (batch for table in taken for batch in table.to_batches())
 
-    def take_table(
-        self, rows: ArrayLike | slice, *, features: str | Iterable[str] | None = None
-    ) -> pa.Table:
+    def take_table(self, rows: Rows, *, features: str | Iterable[str] | None = None) -> pa.Table:
         """Return rows as an Arrow table, in the order of ``rows``; see `take`.
 
-        Rows that follow one another in a file are not copied. A slice, or a range of step 1, takes
+        Rows that follow one another are not copied. A slice, or a range of step 1, takes
         the same time for any number of rows. A slice may reach past the end, like that of a list.
         """
         wanted, names = self._checked_run(rows), self._checked_names(features)
-        found: dict[str, pa.Array] = {}
+        found: dict[str, Any] = {}
         for part, own in self._parts(names):
             found |= zip(own, part.arrow(wanted, own), strict=True)
         return pa.Table.from_arrays([found[name] for name in names], schema=self._schema_of(names))
@@ -204,11 +202,11 @@ class StoreReader:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self._row, range(self._length))
 
-    def take(self, rows: ArrayLike, *, features: str | Iterable[str] | None = None) -> Batch:
+    def take(self, rows: Rows, *, features: str | Iterable[str] | None = None) -> Batch:
         """Return rows as columns, in the order of ``rows``; see `Batch`.
 
         Args:
-            rows: Row numbers ``(B,)``, in any order, repeats allowed.
+            rows: Row numbers ``(B,)``, in any order, repeats allowed; or a slice.
             features: One or several feature names; all features by default.
 
         Raises:
@@ -297,7 +295,9 @@ class StoreReader:
         features, how = self.features, self._decoding
         return {name: decode_column(features[name], found[name], repr(name), how) for name in names}
 
-    def _checked_rows(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def _checked_rows(self, rows: Rows) -> NDArray[np.int64]:
+        if isinstance(rows, slice):
+            return np.arange(*rows.indices(self._length))
         return inside(whole_numbers(rows, "row"), self._length, "row", where=f", in {self._place}")
 
     def _checked_run(self, rows: Rows) -> NDArray[np.int64] | range:

@@ -22,7 +22,7 @@ from roboreel.shards.features import (
     Value,
     VideoPath,
 )
-from roboreel.video.scale import scale_picture
+from roboreel.video.scale import fit_picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -185,12 +185,7 @@ def _feature(of: FeatureType, image_shape: Any) -> Feature | None:  # noqa: ANN4
 def _images(name: str, pictures: list[bytes], spec: SampleSpec) -> NDArray[Any]:
     decoded = [decode_image(picture) for picture in pictures]
     if spec.image_size is not None:
-        decoded = [
-            pixels
-            if pixels.shape[:2] == spec.image_size
-            else scale_picture(pixels, spec.image_size)
-            for pixels in decoded
-        ]
+        decoded = [fit_picture(pixels, spec.image_size, spec.fit) for pixels in decoded]
     if len({(pixels.shape, pixels.dtype) for pixels in decoded}) > 1:
         shapes = ", ".join(map(str, {pixels.shape for pixels in decoded}))
         raise ValueError(

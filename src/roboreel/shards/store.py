@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     import pyarrow as pa
-    from numpy.typing import ArrayLike
     from typing_extensions import Unpack
 
     from roboreel.shards.decode import Alpha
     from roboreel.shards.derive import Progress
+    from roboreel.shards.reading import Rows
     from roboreel.shards.write import WriteOptions
 
 __all__ = ["Batch", "Store"]
@@ -79,8 +79,8 @@ class Store(StoreReader):
         folder = None if root is None else Path(root)
         return Store(self._columns, self._order, Decoding(alpha, videos, folder))
 
-    def select(self, rows: ArrayLike) -> Store:
-        """Return a view of some rows, in the order given; reads nothing.
+    def select(self, rows: Rows) -> Store:
+        """Return a view of some rows, by number or as a slice, in the order given; reads nothing.
 
         Raises:
             RowNotFoundError: A row does not exist.

@@ -194,7 +194,7 @@ def publish_batches(
         # Checked again: another process may have written it while this one waited for the lock.
         if reusable and (found := _find(root, fingerprint)):
             return found
-        with publication.generation() as folder:
+        with publication.generation(None if source is None else fingerprint) as folder:
             shards = _write_batches(batches(), arrow_schema(features), folder, limit_bytes)
             manifest = ShardManifest(features, shards, fingerprint, source)
             write_atomically(folder / META_FILE, manifest.to_json())

@@ -42,7 +42,7 @@ def parquet_errors(path: Path, *, episodes: str = "") -> Iterator[None]:
     except FileNotFoundError as error:
         missing = f"The data file of {episodes} is missing:" if episodes else "There is no file"
         raise MissingFileError(f"{missing} {str(path)!r}.") from error
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             raise too_many_files(path) from error
         reason = next(iter(str(error).splitlines()), type(error).__name__)

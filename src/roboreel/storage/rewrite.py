@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from roboreel.storage.arrays import arrow_array
 from roboreel.storage.parquet import opened_parquet, plain_leaves, write_parquet
 
 if TYPE_CHECKING:
@@ -87,11 +88,7 @@ def _groups(
 def _with_columns(table: Any, columns: Mapping[str, Values], schema: Any) -> Any:  # noqa: ANN401
     for name, values in columns.items():
         field = schema.field(name)
-        column = (
-            pa.array(values).cast(field.type)
-            if isinstance(values, np.ndarray)
-            else pa.array(values, field.type)
-        )
+        column = arrow_array(values, field.type)
         place = table.schema.get_field_index(name)
         table = (
             table.append_column(field, column)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,8 +10,9 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from roboreel.errors import UnsupportedVideoError
+from roboreel.memory.batch_buffers import aligned_empty
 from roboreel.video.depth import metres_of_codes
+from roboreel.video.direct import DirectScaler, is_available
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +30,10 @@ _GBR = (1, 2, 0)
 _FOLLOWS_COLOURS = int(av.__version__.split(".")[0]) >= 17
 _SWSCALE_MATRICES = {1: 1, 4: 4, 7: 7, 9: 9, 10: 9}
 _BT601, _LIMITED = 5, 1
+# swscale's numbers of the interpolations: PyAV's default, and averaging areas.
+_BILINEAR, _AREA = 0x02, 0x20
+# Whether images of a kind, in this process, get PyAV's pixels without PyAV.
+_agrees: dict[tuple[object, ...], bool] = {}
 
 
 class Converter:
@@ -41,6 +47,7 @@ class Converter:
 
     def __init__(self) -> None:
         self._reformatter = VideoReformatter()
+        self._scalers: dict[int, DirectScaler] = {}
 
     def write(
         self, image: av.VideoFrame, out: NDArray[Any], layout: Layout, depth: Depth | None
@@ -60,8 +67,44 @@ class Converter:
             np.take(metres_of_codes(depth), codes, out=planes[0], mode="clip")
             return
         height, width = planes.shape[1:]
-        resized = (height, width) != (image.height, image.width)
-        if resized or (layout == "chw" and _is_planar_exact(image.format.name, height, width)):
+        stored, form = (image.height, image.width), image.format.name
+        resized = (height, width) != stored
+        planar = resized or (layout == "chw" and _is_planar_exact(form, height, width))
+        if planar != (layout == "chw") or not is_available():
+            self._write_copied(image, planes, resized=resized, planar=planar)
+            return
+        kind = (stored, form, height, width, planar)
+        agrees = _agrees.get(kind)
+        if agrees is None:
+            agrees = _agrees[kind] = self._compare(image, out.shape, resized, planar)
+        if not agrees or not self._write_directly(image, out, resized, planar):
+            self._write_copied(image, planes, resized=resized, planar=planar)
+
+    def _write_directly(
+        self, image: av.VideoFrame, out: NDArray[Any], resized: bool, planar: bool
+    ) -> bool:
+        flags = _AREA if resized else _BILINEAR
+        scaler = self._scalers.get(flags)
+        if scaler is None:
+            scaler = self._scalers[flags] = DirectScaler(flags)
+        return scaler.write(image, out, planar=planar)
+
+    def _compare(
+        self, image: av.VideoFrame, shape: tuple[int, ...], resized: bool, planar: bool
+    ) -> bool:
+        """Return whether an image, the first of its kind, gets the same pixels both ways."""
+        got, expected = aligned_empty(shape, np.uint8), np.empty(shape, np.uint8)
+        planes = expected if planar else expected.transpose(2, 0, 1)
+        self._write_copied(image, planes, resized=resized, planar=planar)
+        written = self._write_directly(image, got, resized, planar)
+        return written and np.array_equal(got, expected)
+
+    def _write_copied(
+        self, image: av.VideoFrame, planes: NDArray[Any], *, resized: bool, planar: bool
+    ) -> None:
+        """Have PyAV convert an image, and copy its pixels."""
+        height, width = planes.shape[1:]
+        if planar:
             converted = self._convert(image, "gbrp", height, width, "AREA" if resized else None)
             for plane, colour in zip(converted.planes, _GBR, strict=True):
                 planes[colour] = _pixels(plane, np.uint8, height, width)
@@ -71,14 +114,12 @@ class Converter:
             planes[...] = pixels.transpose(2, 0, 1)
 
     def _depth_codes(self, image: av.VideoFrame, height: int, width: int) -> NDArray[np.uint16]:
-        form = image.format
-        if form.components[0].bits != 12 or form.is_big_endian:
-            raise UnsupportedVideoError(
-                f"Depth needs video with 12 bits per pixel; this one is {form.name!r}."
-            )
+        if image.format.components[0].bits != 12 or image.format.is_big_endian:
+            _warn_of_coarse_depth(image.format.name)
+            image = self._reformatter.reformat(image, format="gray12le")
         # The codes are in the first plane. They are data: no colour range or matrix applies.
         if (height, width) != (image.height, image.width):
-            image = self._convert(image, form.name, height, width, "POINT")
+            image = self._convert(image, image.format.name, height, width, "POINT")
         return _pixels(image.planes[0], np.uint16, height, width)
 
     def _convert(
@@ -103,6 +144,16 @@ def _settings(image: av.VideoFrame) -> dict[str, int]:
         "src_color_range": int(image.color_range) or _LIMITED,
         "dst_color_range": _LIMITED,
     }
+
+
+@lru_cache(maxsize=16)  # so that it is said once
+def _warn_of_coarse_depth(form: str) -> None:
+    warnings.warn(
+        f"Depth takes video with 12 bits per pixel, and this one is {form!r}: its distances are "
+        "what LeRobot reads from it, and coarse at best. `roboreel check` names such cameras.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _pixels(plane: Any, dtype: type, height: int, width: int) -> NDArray[Any]:  # noqa: ANN401

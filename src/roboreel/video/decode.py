@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
 
-__all__ = ["Decoder", "decoder_bytes"]
+__all__ = ["KEPT_BEHIND", "Decoder", "decoder_bytes"]
 
 # FFmpeg's own AV1 decoder needs hardware support.
 _DECODERS = {"av1": "libdav1d"}
@@ -31,8 +31,8 @@ _HELD_IMAGES = 10
 _LOOK_BACK = 4
 # At most how many packets follow an image before decoders hand it out.
 _MOST_HELD_BACK = 17
-# Two threads that read in order may change places: these images before the last are kept.
-_KEPT_BEHIND = 4
+KEPT_BEHIND = 4
+"""Two threads that read in order may change places: so many images before the last are kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -172,8 +172,8 @@ class Decoder:
         keep_bytes: int = 0,
     ) -> Iterator[av.VideoFrame]:
         """Yield all images up to the end of a run. The pts of each is the number of its packet."""
-        wanted = frozenset(run.wanted)
         skips = None if keep_bytes else self._is_disposable
+        wanted = frozenset(run.wanted) if skips else frozenset()
         for number, data in _packets_ahead(reader, table, run, position.next, bool(keep_bytes)):
             position.next = number + 1
             if position.context is None:
@@ -201,9 +201,10 @@ class Decoder:
                 position.waiting.discard(image.pts)
                 if keep_bytes:
                     position.kept[image.pts] = image
-        most = keep_bytes // max(1, self._image_bytes)
-        while keep_bytes and len(position.kept) > max(1, most):
-            del position.kept[next(iter(position.kept))]
+        if keep_bytes:
+            most = keep_bytes // max(1, self._image_bytes)
+            while len(position.kept) > max(1, most):
+                del position.kept[next(iter(position.kept))]
         return images
 
     def _note_start(self, table: PacketTable, run: Run) -> None:
@@ -216,7 +217,7 @@ class Decoder:
         assert self._position is not None
         kept = self._position.kept
         oldest = min(table.pts[list(run.wanted)].tolist())
-        for number in list(kept)[:-_KEPT_BEHIND]:
+        for number in list(kept)[:-KEPT_BEHIND]:
             if table.pts[number] < oldest:
                 del kept[number]
 

@@ -63,14 +63,17 @@ class FilePackets:
                 yield start + position, block[begin : begin + sizes[position]]
 
 
-def _spans(offsets: list[int], sizes: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield spans of packets that are contiguous in the file, within the block size."""
-    first = 0
-    for position in range(1, len(offsets)):
-        follows = offsets[position] == offsets[position - 1] + sizes[position - 1]
-        end = offsets[position] + sizes[position]
-        if not follows or end - offsets[first] > _BLOCK_BYTES:
-            yield first, position
-            first = position
+def _spans(offsets: list[int], sizes: list[int]) -> list[tuple[int, int]]:
+    """Return spans of packets that are contiguous in the file, within the block size."""
+    spans: list[tuple[int, int]] = []
+    first, limit, expected = 0, 0, -1
+    for position, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
+        end = offset + size
+        if offset != expected or end > limit:
+            if position:
+                spans.append((first, position))
+            first, limit = position, offset + _BLOCK_BYTES
+        expected = end
     if offsets:
-        yield first, len(offsets)
+        spans.append((first, len(offsets)))
+    return spans

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipRequest", "Job", "Plan", "packets_of", "plan_batch"]
+__all__ = ["ClipRequest", "Job", "Plan", "cost_of", "packets_of", "plan_batch"]
 
 # Handing fewer packets than this to a thread costs more than it saves.
 _MIN_PACKETS = 8
@@ -67,7 +67,11 @@ class Plan:
 
 
 def plan_batch(
-    requests: Sequence[ClipRequest], tables: Mapping[Path, PacketTable], *, threads: int
+    requests: Sequence[ClipRequest],
+    tables: Mapping[Path, PacketTable],
+    *,
+    threads: int,
+    beside: int = 1,
 ) -> Plan:
     """Return what to decode for some requests.
 
@@ -75,6 +79,7 @@ def plan_batch(
         requests: What is wanted. An image that several of them want is decoded once.
         tables: The packet table of each file.
         threads: How many threads will decode.
+        beside: How many plans like this one they carry out together.
 
     Raises:
         MissingImageError: An episode has no image for a frame.
@@ -88,14 +93,15 @@ def plan_batch(
         path: plan_runs(np.fromiter(wanted, np.int64, len(wanted)), tables[path].start)
         for path, wanted in slots.items()
     }
-    total = sum(map(_cost, runs.values()))
-    target = total if threads == 1 else max(total // (threads * _JOBS_PER_THREAD), _MIN_PACKETS)
+    total = sum(map(cost_of, runs.values()))
+    parts = 1 if threads == 1 else -(-threads * _JOBS_PER_THREAD // beside)
+    target = total if parts == 1 else max(total // parts, _MIN_PACKETS)
     jobs = [
         Job(path, tables[path], part, slots[path])
         for path in runs
         for part in split_runs(runs[path], target)
     ]
-    jobs.sort(key=lambda job: _cost(job.runs), reverse=True)
+    jobs.sort(key=lambda job: cost_of(job.runs), reverse=True)
     return Plan(jobs, {path: table.coding.image_size for path, table in tables.items()})
 
 
@@ -122,6 +128,6 @@ def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
     return table.shown[images].astype(np.int64)
 
 
-def _cost(runs: Iterable[Run]) -> int:
+def cost_of(runs: Iterable[Run]) -> int:
     """Return how many packets have to be decoded."""
     return sum(run.stop - run.start for run in runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,24 @@ if TYPE_CHECKING:
     from roboreel.video.packets import PacketReader
     from roboreel.video.standing import Lease
 
-__all__ = ["ClipRequest", "VideoReader", "open_packets"]
+__all__ = ["ClipRequest", "Target", "VideoReader", "open_packets"]
 
 # A stream decodes this many packets at a time, which bounds how many images it may have to hold.
 _STREAM_PACKETS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """Where the images of a plan go, and in which form."""
+
+    images: Sequence[NDArray[Any]] | NDArray[Any]
+    """An array for each slot: ``(3, H, W)`` uint8, or ``(1, H, W)`` float32 in metres for depth; with
+    channels last if the layout is ``"hwc"``. Images are resized to its height and width."""
+    layout: Layout
+    depth: Depth | None = None
+    """How a depth camera's codes become metres."""
+    goes_on: bool = True
+    """Whether later reads may go on behind these images: decoders then stay where they stand."""
 
 
 class VideoReader:
@@ -56,11 +71,15 @@ class VideoReader:
         self.demuxed: set[Path] = set()
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
-        self._decoders = Decoders(budget)
+        self._decoders = budget.share(Decoders)
         self._pool = ThreadPool(self.threads, "roboreel-decode")
 
-    def plan(self, requests: Sequence[ClipRequest]) -> Plan:
+    def plan(self, requests: Sequence[ClipRequest], *, beside: int = 1) -> Plan:
         """Return what to decode for some requests, from the tables of their files alone.
+
+        Args:
+            requests: What is wanted.
+            beside: How many plans are carried out together.
 
         Raises:
             MissingFileError: A video file does not exist.
@@ -70,33 +89,32 @@ class VideoReader:
         """
         paths = dict.fromkeys(request.path for request in requests)
         tables = {path: self.table(path) for path in paths}
-        return plan_batch(requests, tables, threads=self.threads)
+        return plan_batch(requests, tables, threads=self.threads, beside=beside)
 
     def read(
         self, plan: Plan, out: NDArray[Any], *, layout: Layout, depth: Depth | None = None
     ) -> None:
-        """Decode images into an array.
+        """Decode the images of one plan into an array ``(N, …)``; see `read_all`."""
+        target = Target(out, layout, depth)
+        self.read_all([(job, target) for job in plan.jobs])
+
+    def read_all(self, work: Sequence[tuple[Job, Target]]) -> None:
+        """Decode images into arrays.
 
         Args:
-            plan: What to decode, and where in ``out`` each image goes.
-            out: ``(N, 3, H, W)`` uint8, or ``(N, 1, H, W)`` float32 in metres for depth; with
-                channels last if ``layout`` is ``"hwc"``. Images are resized to its height and
-                width.
-            layout: Order of the axes.
-            depth: How a depth camera's codes become metres.
+            work: What to decode, the most expensive first, and where its images go.
 
         Raises:
             CorruptFileError: A file is damaged.
             UnsupportedVideoError: A file cannot be decoded.
         """
-        lanes, left = self._lanes(plan.jobs), deque(plan.jobs)
+        lanes, left = self._lanes(work), deque(work)
         if lanes == 1:
-            self._run_all(left, out, layout, depth)
+            self._run_all(left)
             return
         # Each thread takes jobs until none is left: fewer hand-overs than one for every job.
-        submit = self._pool.submit
         try:
-            wait_for_all([submit(self._run_all, left, out, layout, depth) for _ in range(lanes)])
+            wait_for_all([self._pool.submit(self._run_all, left) for _ in range(lanes)])
         finally:
             left.clear()  # After an interrupt, threads end with the job that they are at.
 
@@ -159,34 +177,40 @@ class VideoReader:
         """End the threads. They start again when needed."""
         self._pool.close()
 
-    def _lanes(self, jobs: Sequence[Job]) -> int:
+    def _lanes(self, work: Sequence[tuple[Job, Target]]) -> int:
         """Return how many jobs run side by side: no more than decoders fit in half of the budget."""
-        if len(jobs) <= 1 or self.threads == 1:
+        if len(work) <= 1 or self.threads == 1:
             return 1
-        largest = max(decoder_bytes(job.table.coding) for job in jobs)
+        codings = {job.table.serial: job.table.coding for job, _ in work}
+        largest = max(map(decoder_bytes, codings.values()))
         fitting = max(1, self._budget.limit_bytes // 2 // largest)
-        return min(len(jobs), self.threads, fitting)
+        return min(len(work), self.threads, fitting)
 
-    def _run_all(
-        self, left: deque[Job], out: NDArray[Any], layout: Layout, depth: Depth | None
-    ) -> None:
+    def _run_all(self, left: deque[tuple[Job, Target]]) -> None:
         """Run jobs until none is left; other threads take from the same ones."""
         try:
-            while (job := _next(left)) is not None:
-                self._run(job, out, layout, depth)
+            while left:
+                try:
+                    job, target = left.popleft()
+                except IndexError:  # Another thread was faster.
+                    return
+                self._run(job, target)
         except BaseException:
             left.clear()
             raise
 
-    def _run(self, job: Job, out: NDArray[Any], layout: Layout, depth: Depth | None) -> None:
-        with self._opened(job.path, job.table, job.runs) as (reader, lease):
+    def _run(self, job: Job, target: Target) -> None:
+        images, layout, depth = target.images, target.layout, target.depth
+        runs = job.runs if target.goes_on else ()
+        with self._opened(job.path, job.table, runs) as (reader, lease):
             decoder, keep = lease.decoder, lease.keep_bytes
+            write = decoder.converter.write
             for run in job.runs:
                 for packet, image in decoder.decode(reader, job.table, run, keep_bytes=keep):
                     first, *others = job.slots[packet]
-                    decoder.converter.write(image, out[first], layout, depth)
+                    write(image, images[first], layout, depth)
                     for other in others:
-                        out[other] = out[first]
+                        images[other][...] = images[first]
 
     @contextmanager
     def _opened(
@@ -205,13 +229,6 @@ class VideoReader:
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
     """Return a reader of a file's packets, of the kind that its table calls for."""
     return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
-
-
-def _next(left: deque[Job]) -> Job | None:
-    try:
-        return left.popleft()
-    except IndexError:
-        return None
 
 
 def _read_table(path: Path) -> PacketTable:

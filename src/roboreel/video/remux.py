@@ -6,7 +6,6 @@ temporary name and move it into place.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import av
 import numpy as np
 
 from roboreel.errors import CorruptFileError, EncodingError
-from roboreel.spans.whole import whole_file
+from roboreel.video.probe import open_video
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +101,7 @@ def image_ticks(path: Path) -> NDArray[np.int64]:
 
 def coding_key(path: Path) -> tuple[Any, ...]:
     """Return a key that is equal for video files that can be joined. Reads headers only."""
-    with _opened(path) as (_, stream):
+    with open_video(path) as (_, stream):
         return tuple(_coding(stream).values())
 
 
@@ -172,7 +171,7 @@ class _Track:
 
 
 def _read_track(path: Path) -> _Track:
-    with _opened(path) as (container, stream):
+    with open_video(path) as (container, stream):
         packets = [
             (packet.pts, packet.duration or 0, packet.is_keyframe, packet.is_discard)
             for packet in container.demux(stream)
@@ -256,20 +255,8 @@ def _copy(
 
 def _packets(tracks: Sequence[_Track], kept: Sequence[NDArray[np.bool_]]) -> Iterator[Any]:
     for track, mask in zip(tracks, kept, strict=True):
-        with _opened(track.path) as (container, stream):
+        with open_video(track.path) as (container, stream):
             packets = (packet for packet in container.demux(stream) if packet.size)
             for packet, wanted in zip(packets, mask.tolist(), strict=True):
                 if wanted:
                     yield packet
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, Any]]:
-    try:
-        container = av.open(whole_file(path, "video file"))
-    except av.error.InvalidDataError as error:
-        raise CorruptFileError(f"Not a video: {str(path)!r}.") from error
-    with container:
-        if not container.streams.video:
-            raise CorruptFileError(f"The file has no video: {str(path)!r}.")
-        yield container, container.streams.video[0]

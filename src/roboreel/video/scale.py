@@ -7,12 +7,22 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 
+from roboreel.image import box_of
 from roboreel.video.convert import Converter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["scale_picture"]
+    from roboreel.image import Fit
+
+__all__ = ["fit_picture", "scale_picture"]
+
+
+def fit_picture(pixels: NDArray[Any], size: tuple[int, int], fit: Fit) -> NDArray[Any]:
+    """Return a picture ``(H, W, C)`` stretched to a size, or scaled and padded: see `box_of`."""
+    box = box_of(pixels.shape[:2], size, fit)
+    is_scaled = pixels.shape[:2] != box.size
+    return box.padded(scale_picture(pixels, box.size) if is_scaled else pixels, "hwc")
 
 
 def scale_picture(pixels: NDArray[Any], size: tuple[int, int]) -> NDArray[Any]:

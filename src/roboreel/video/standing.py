@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from roboreel.forking import after_fork
-from roboreel.video.decode import Decoder, decoder_bytes
+from roboreel.video.decode import KEPT_BEHIND, Decoder, decoder_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -66,8 +67,14 @@ class _Pass:
         current.under_way.acquire()
         return current
 
-    def continues(self, before: _Pass) -> bool:
-        """Return whether this read moves on from another one of the same GOP."""
+    def continues(self, before: _Pass, slack: float) -> bool:
+        """Return whether this read moves on from another one of the same GOP.
+
+        Two threads that read in order may change places: if a read that goes on is overtaken by the
+        next one, its images are among those that are kept. ``slack`` says how many ticks that is.
+        """
+        if before.goes_on and before.first - slack <= self.first < before.first:
+            return True
         return self.first >= before.first and self.last > before.last
 
 
@@ -76,7 +83,7 @@ class Decoders:
 
     Reads that move forward through a GOP, image by image or window by window, get the decoder that
     stands there, and wait for it if the read before is still under way: decoding what lies between
-    takes less than decoding from the keyframe. All others get the one that their thread used last.
+    takes less than decoding from the keyframe. All others get the one that was used last.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -90,7 +97,7 @@ class Decoders:
 
         Args:
             table: The packets of the file.
-            runs: What is decoded. Empty for a caller who keeps the decoder for long: nobody waits
+            runs: What is decoded. Empty if no read is expected to go on behind it, and nobody waits
                 for it then.
         """
         current = self._enter(table, runs) if runs else _Pass.apart()
@@ -108,6 +115,8 @@ class Decoders:
         self._lock = threading.Lock()
         self._passes: OrderedDict[_Gop, _Pass] = OrderedDict()
         self._standing: OrderedDict[_Gop, None] = OrderedDict()
+        self._spare: defaultdict[Coding, list[Hashable]] = defaultdict(list)
+        self._numbers = count()
 
     def _enter(self, table: PacketTable, runs: Sequence[Run]) -> _Pass:
         """Note a read, after those that it continues."""
@@ -129,7 +138,7 @@ class Decoders:
         """Return the read that a new one continues; None if there is none."""
         before = self._passes.get(current.gop)
         if before is not None:
-            return before if current.continues(before) else None
+            return before if current.continues(before, table.step * KEPT_BEHIND) else None
         keyframe = current.gop[1]
         if keyframe == 0:
             return None
@@ -151,8 +160,20 @@ class Decoders:
         if current.goes_on:
             decoder = self._budget.take(_key(current.gop)) or self._take_oldest()
         if decoder is None or decoder.coding != table.coding:
-            decoder = self._budget.take(_spare_key(table.coding))
+            decoder = self._take_spare(table.coding)
         return decoder or Decoder(table.coding)
+
+    def _take_spare(self, coding: Coding) -> Decoder | None:
+        """Return the decoder that was used last, so that no more are held than work at a time."""
+        spare = self._spare[coding]
+        while spare:
+            try:
+                decoder: Decoder | None = self._budget.take(spare.pop())
+            except IndexError:  # Another thread was faster.
+                return None
+            if decoder is not None:  # Otherwise the budget has dropped it.
+                return decoder
+        return None
 
     def _take_oldest(self) -> Decoder | None:
         """Return the standing decoder that was not used for longest, if there are too many."""
@@ -163,18 +184,16 @@ class Decoders:
         return self._budget.take(_key(gop))
 
     def _put(self, decoder: Decoder, current: _Pass) -> None:
-        key: Hashable = _spare_key(decoder.coding)
+        key: Hashable = ("decoder", next(self._numbers))
         if current.goes_on:
             key = _key(current.last_gop)
             with self._lock:
                 self._standing[current.last_gop] = None
                 self._standing.move_to_end(current.last_gop)
         self._budget.put(key, decoder, decoder.nbytes, owner=_OWNER, survives_fork=False)
+        if not current.goes_on:
+            self._spare[decoder.coding].append(key)
 
 
 def _key(gop: _Gop) -> tuple[str, _Gop]:
     return ("standing decoder", gop)
-
-
-def _spare_key(coding: Coding) -> tuple[str, int, Coding]:
-    return ("decoder", threading.get_ident(), coding)

@@ -25,7 +25,7 @@ from roboreel.dataset.cache.home import cache_path
 from roboreel.dataset.cache.manifest import CacheManifest, dataset_state
 from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
-from roboreel.files import write_atomically
+from roboreel.files import make_folder, write_atomically
 from roboreel.image import encode_jpeg
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
@@ -43,7 +43,17 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.image import Layout
 
-__all__ = ["Estimate", "estimate", "map_numbers", "materialize"]
+__all__ = [
+    "Estimate",
+    "estimate",
+    "is_complete",
+    "map_numbers",
+    "materialize",
+    "plan_cache",
+    "publish",
+    "write_numbers",
+    "write_part",
+]
 
 _PART_ROWS = 4096
 _ROWS_AT_ONCE = 32
@@ -63,7 +73,7 @@ class Estimate:
 
 def estimate(dataset: Dataset, cameras: Mapping[str, Picture] | None = None) -> Estimate:
     """Return what a cache will cost; decodes and encodes a few frames, writes nothing."""
-    manifest = _plan(dataset, cameras)
+    manifest = plan_cache(dataset, cameras)
     count = manifest.num_rows
     row_bytes = _row_bytes(dataset, manifest)
     share, tried_bytes, started_s = 1.0, 0, time.perf_counter()
@@ -98,14 +108,14 @@ def materialize(
     An interrupted build resumes where it stopped. An older cache in the same folder stays valid
     until the new one is complete.
     """
-    manifest = _plan(dataset, cameras)
+    manifest = plan_cache(dataset, cameras)
     refuse_strangers(root)
-    root.mkdir(parents=True, exist_ok=True)
-    if _is_complete(root, manifest):
+    make_folder(root)
+    if is_complete(root, manifest):
         return
     with FileLock(str(root / LOCK_FILE)):
         # Checked again: another process may have built it while this one waited for the lock.
-        if not _is_complete(root, manifest):
+        if not is_complete(root, manifest):
             _build(dataset, root, manifest, on_rows)
 
 
@@ -115,11 +125,11 @@ def map_numbers(dataset: Dataset) -> Path:
     Raises:
         CacheError: The disk has too little space for them.
     """
-    manifest = _plan(dataset, {})
+    manifest = plan_cache(dataset, {})
     root = cache_path(dataset.path, {})
-    if not _is_complete(root, manifest):
+    if not is_complete(root, manifest):
         needed = manifest.num_rows * _row_bytes(dataset, manifest)
-        root.mkdir(parents=True, exist_ok=True)
+        make_folder(root)
         free = shutil.disk_usage(root).free
         if needed > free:
             raise CacheError(
@@ -131,7 +141,12 @@ def map_numbers(dataset: Dataset) -> Path:
     return root
 
 
-def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
+def plan_cache(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
+    """Return what the cache of a dataset will hold.
+
+    Raises:
+        CacheError: A pattern matches no camera, or JPEG would destroy depth or alpha.
+    """
     manifest = dataset.manifest
     return CacheManifest(
         num_rows=manifest.episodes.num_rows,
@@ -142,7 +157,8 @@ def _plan(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManif
     )
 
 
-def _is_complete(root: Path, manifest: CacheManifest) -> bool:
+def is_complete(root: Path, manifest: CacheManifest) -> bool:
+    """Return whether the cache in a folder is the one that is wanted."""
     try:
         return CacheManifest.read(root).key == manifest.key
     except CacheError:
@@ -156,24 +172,37 @@ def _build(
     on_rows: Callable[[int, int], object],
 ) -> None:
     folder = root / manifest.key
-    folder.mkdir(exist_ok=True)
-    _write_numbers(dataset, folder, manifest)
-    total = manifest.num_rows if manifest.cameras else 0
+    make_folder(folder)
+    write_numbers(dataset, folder, manifest)
     with ThreadPool(usable_cores()) as pool:
-        for part, first in enumerate(range(0, total, manifest.part_rows)):
-            rows = np.arange(first, min(first + manifest.part_rows, total))
+        for part in range(manifest.num_parts):
+            write_part(dataset, folder, manifest, part, pool, on_rows)
+    publish(root, manifest)
 
-            def progress(done: int, first: int = first) -> None:
-                on_rows(first + done, total)
 
-            write_shards(
-                _counted(_images(dataset, manifest, rows, pool), progress),
-                _image_features(dataset, manifest),
-                folder / part_name(part),
-                batch_size=256,
-                source={"cache": manifest.key, "first": first, "rows": len(rows)},
-            )
-            on_rows(int(rows[-1]) + 1, total)
+def write_part(
+    dataset: Dataset,
+    folder: Path,
+    manifest: CacheManifest,
+    part: int,
+    pool: ThreadPool,
+    on_rows: Callable[[int, int], object] = lambda done, total: None,
+) -> None:
+    """Write the images of one part, unless they are there."""
+    first, total = part * manifest.part_rows, manifest.num_rows
+    rows = np.arange(first, min(first + manifest.part_rows, total))
+    write_shards(
+        _counted(_images(dataset, manifest, rows, pool), lambda done: on_rows(first + done, total)),
+        _image_features(dataset, manifest),
+        folder / part_name(part),
+        batch_size=256,
+        source={"cache": manifest.key, "first": first, "rows": len(rows)},
+    )
+    on_rows(first + len(rows), total)
+
+
+def publish(root: Path, manifest: CacheManifest) -> None:
+    """Make the stores of a manifest the cache in a folder, and remove those of older ones."""
     write_atomically(root / CACHE_FILE, json.dumps(manifest.to_json(), indent=1))
     for old in root.iterdir():
         # An open cache holds its numbers. If this one is open, a later build removes it.
@@ -181,7 +210,8 @@ def _build(
             shutil.rmtree(old, ignore_errors=True)
 
 
-def _write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> None:
+def write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> None:
+    """Write all numbers, unless they are there."""
     features: dict[str, object] = {
         name: Array(f.value_shape, f.dtype) if f.value_shape else Value(f.dtype)
         for name, f in dataset.features.items()
@@ -279,7 +309,7 @@ def _encoded(
 
 
 def _counted(
-    examples: Iterator[dict[str, Any]], progress: Callable[[int], None]
+    examples: Iterator[dict[str, Any]], progress: Callable[[int], object]
 ) -> Iterator[dict[str, Any]]:
     for count, example in enumerate(examples, start=1):
         yield example

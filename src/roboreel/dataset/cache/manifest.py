@@ -46,10 +46,14 @@ class CacheManifest:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
+    def num_parts(self) -> int:
+        """How many stores of images there are; none without cameras."""
+        return -(-self.num_rows // self.part_rows) if self.cameras else 0
+
+    @property
     def stores(self) -> list[str]:
         """Names of the shard stores in that folder."""
-        firsts = range(0, self.num_rows, self.part_rows) if self.cameras else ()
-        return [NUMBERS, *map(part_name, range(len(firsts)))]
+        return [NUMBERS, *map(part_name, range(self.num_parts))]
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as plain values."""
@@ -87,7 +91,14 @@ class CacheManifest:
             raise CacheError(
                 f"No cache at {str(root)!r}. Make one with `roboreel cache build`."
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            RecursionError,
+        ) as error:
             raise CacheError(f"Not a cache ({error!r}): {str(path)!r}.") from error
         return manifest
 

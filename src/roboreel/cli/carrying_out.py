@@ -1,0 +1,145 @@
+"""Where the tasks of a command run: options that long commands share, and what they do."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from roboreel.cli.console import print_line, print_problem, progress_bar
+from roboreel.files import write_atomically
+from roboreel.jobs import InProcess, Processes, create_job, execute, job_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from roboreel.jobs import Executor, Job, Plan, Progress
+
+__all__ = [
+    "AddressOption",
+    "JobOption",
+    "OnName",
+    "OnOption",
+    "ShardsOption",
+    "Where",
+    "WorkersOption",
+    "showing_tasks",
+]
+
+
+class OnName(str, Enum):
+    """The values of --on."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    SLURM = "slurm"
+
+
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes, one core each. Default: all cores, if it takes long."),
+]
+OnOption = Annotated[
+    OnName, typer.Option(help="local: this machine. ray: a cluster. slurm: write an array script.")
+]
+AddressOption = Annotated[
+    str | None, typer.Option(help="The Ray cluster. Default: the running one, or this machine.")
+]
+ShardsOption = Annotated[int, typer.Option(min=1, help="With --on slurm: tasks of the array.")]
+JobOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--job", metavar="DIR", help="The job's folder, shared by all machines.", show_default=False
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where to run the tasks of a plan, as the options say."""
+
+    workers: int | None = None
+    on: OnName = OnName.LOCAL
+    address: str | None = None
+    shards: int = 64
+    job: Path | None = None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether any option was given."""
+        return self != Where(shards=self.shards)
+
+    def executor(self) -> Executor | None:
+        """Return what runs the tasks; None to decide by the plan."""
+        if self.on is OnName.RAY:
+            from roboreel.ray import RayCluster
+
+            cluster: Executor = RayCluster(self.address, workers=self.workers)
+            return cluster
+        if self.workers is None:
+            return None
+        return Processes(self.workers) if self.workers > 1 else InProcess()
+
+    def carry_out(self, plan: Plan, name: str) -> Any:  # noqa: ANN401  # the operation's result
+        """Carry out a plan and return its result.
+
+        Raises:
+            typer.Exit: With --on slurm: the script is written, and the rest is up to Slurm.
+            JobError: Tasks failed.
+        """
+        if self.on is OnName.SLURM:
+            folder = job_path(plan, name) if self.job is None else self.job
+            _write_array(create_job(folder, plan, name=name), self.shards)
+            raise typer.Exit
+        with showing_tasks() as show:
+            return execute(plan, on=self.executor(), folder=self.job, name=name, on_progress=show)
+
+
+class showing_tasks:  # noqa: N801  # a context manager, used as a function
+    """A bar that counts the tasks of a job, and says which of them failed."""
+
+    def __init__(self) -> None:
+        self._progress = progress_bar()
+        self._bar: Any = None
+
+    def __enter__(self) -> Callable[[Progress], None]:
+        self._progress.start()
+        return self._show
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def _show(self, now: Progress) -> None:
+        if self._bar is None:
+            self._bar = self._progress.add_task("Tasks", total=now.total)
+        self._progress.update(self._bar, completed=now.done)
+        if now.failure is not None:
+            print_problem(f"Task {now.failure.number} failed: {now.failure.error}")
+
+
+def _write_array(job: Job, shards: int) -> None:
+    script = job.path / "array.sh"
+    write_atomically(script, "\n".join(_array_lines(job, shards)) + "\n")
+    folder = shlex.quote(str(job.path))
+    print_line(f"{len(job.plan):,} tasks in {shards} shards: {job.path}")
+    print_line("Submit them, then commit when all are done:")
+    print_line(f"  array=$(sbatch --parsable {shlex.quote(str(script))})")
+    print_line(f"  sbatch --dependency=afterok:$array --wrap '{_roboreel()} job commit {folder}'")
+
+
+def _array_lines(job: Job, shards: int) -> Iterator[str]:
+    folder = shlex.quote(str(job.path))
+    yield "#!/bin/sh"
+    yield f"#SBATCH --job-name={shlex.quote(job.name)}"
+    yield f"#SBATCH --array=0-{shards - 1}"
+    yield "#SBATCH --cpus-per-task=1"
+    yield f'exec {_roboreel()} job run {folder} --shard "$SLURM_ARRAY_TASK_ID/{shards}"'
+
+
+def _roboreel() -> str:
+    return f"{shlex.quote(sys.executable)} -m roboreel"

@@ -1,0 +1,147 @@
+"""An edit carried out: in place as one commit, or as a new dataset that appears whole."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from roboreel.commit import Change, Commit, Workshop, finish_commit, locked
+from roboreel.edit.making import make_dataset
+from roboreel.errors import EditError, FolderTakenError
+from roboreel.files import atomic_folder, copy_file
+from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
+from roboreel.format.lerobot_v3 import episode_files
+from roboreel.format.paths import METADATA_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from roboreel.edit.context import EditContext
+    from roboreel.repair.state import State
+
+    Progress = Callable[[str, int, int], None]
+
+__all__ = ["check_space", "edit_in_place", "write_new"]
+
+_SHORTCUTS = ("numbers.npz", "cameras.npz")
+"""What a recorder remembers of the rows; it is made again when it is missing."""
+
+
+def edit_in_place(
+    context: EditContext, state: State, *, summary: str, on_progress: Progress
+) -> None:
+    """Change the first source, entirely or not at all. Old files are kept for an undo.
+
+    Args:
+        context: What to make.
+        state: The files that the edit was planned for.
+        summary: What is done, in a line.
+        on_progress: Called with what is written, and how far it is.
+    """
+    root = context.sources[0].root
+    workshop = Workshop(root)
+    with locked(workshop):
+        finish_commit(workshop)
+        state.check(root)
+        change = Change("edit", summary, undoable=not context.recipe.scrub)
+        commit = Commit(workshop, change=change)
+        staged: list[str] = []
+
+        def stage(file: str) -> Path:
+            staged.append(file)
+            return commit.add(file)
+
+        for file, content in _renamed_files(context):
+            stage(file).write_bytes(content)
+        make_dataset(context, stage, on_progress=on_progress)
+        for file in sorted(set(_old_files(context)) - {*staged, *_kept(context)}):
+            commit.remove(file)
+        for name in _SHORTCUTS:
+            (workshop.path / name).unlink(missing_ok=True)
+        commit.run()
+
+
+def write_new(context: EditContext, out: Path, *, on_progress: Progress) -> None:
+    """Write the new dataset to a folder, which appears whole.
+
+    Raises:
+        FolderTakenError: The folder exists and is not empty.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
+    with atomic_folder(out) as folder:
+
+        def stage(file: str) -> Path:
+            path = folder / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path
+
+        renamed = dict(_renamed_files(context))
+        for file in _other_files(context.sources[0].root):
+            if file in renamed:
+                stage(file).write_bytes(renamed[file])
+            else:
+                copy_file(context.sources[0].root / file, stage(file))
+        make_dataset(context, stage, on_progress=on_progress)
+
+
+def check_space(folder: Path, needed_bytes: int) -> None:
+    """Raise if a disk has no room for what is to be written.
+
+    Raises:
+        EditError: It has not.
+    """
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if needed_bytes > free:
+        raise EditError(
+            f"About {needed_bytes:,} bytes would be written, and {free:,} are free: make room, or "
+            f"write to another disk with --out. The disk of {str(folder)!r}."
+        )
+
+
+def _old_files(context: EditContext) -> Iterator[str]:
+    """Yield the files of the first source that the new dataset may not have."""
+    source = context.sources[0]
+    yield from (file for file in source.manifest.data_files.paths() if _is_there(source.root, file))
+    for files in source.manifest.video_files.values():
+        yield from (file for file in files.paths() if _is_there(source.root, file))
+    if source.manifest.version.startswith("v3"):
+        yield from (p.relative_to(source.root).as_posix() for p in episode_files(source.root))
+
+
+def _is_there(root: Path, file: str) -> bool:
+    return (root / file).is_file()
+
+
+def _kept(context: EditContext) -> set[str]:
+    layout = context.layout
+    return {target.file for target in (*layout.data, *layout.videos) if target.rung == "kept"}
+
+
+def _renamed_files(context: EditContext) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of meta/ that name features which have other names now."""
+    root, names = context.sources[0].root, context.recipe.names[0]
+    if not names:
+        return
+    for path in sorted((root / METADATA_FOLDER).glob("*.json")):
+        file = path.relative_to(root).as_posix()
+        if file not in KNOWN_METADATA:
+            content = renamed_keys(path.read_bytes(), names)
+            if content is not None:
+                yield file, content
+
+
+def _other_files(root: Path) -> Iterator[str]:
+    """Yield what a dataset's folder holds beside the dataset; what begins with a dot is left out."""
+    for top in sorted(root.iterdir()):
+        if top.name in ("data", "videos") or top.name.startswith("."):
+            continue
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            file = path.relative_to(root)
+            name = file.as_posix()
+            known = any(name == one or name.startswith(f"{one}/") for one in KNOWN_METADATA)
+            hidden = any(part.startswith(".") for part in file.parts)
+            if path.is_file() and not known and not hidden:
+                yield name

@@ -1,0 +1,120 @@
+"""What an operation may be given: names, columns and texts that fit the dataset."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import EditError, FeatureNotFoundError
+from roboreel.format.counters import COUNTERS
+from roboreel.format.episode_columns import is_metadata, read_episode_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from roboreel.schema import Manifest
+
+__all__ = ["check_camera", "check_columns", "check_rename", "check_text"]
+
+_MOST = 2**63
+
+
+def check_rename(names: Mapping[str, str], feature: str, name: str | None) -> None:
+    """Raise if a feature cannot have another name, or cannot leave.
+
+    Args:
+        names: The features that there are by now: old name by new name.
+        feature: The feature.
+        name: Its new name; None if it leaves.
+
+    Raises:
+        FeatureNotFoundError: There is no such feature.
+        EditError: The name is taken or cannot be one, or every frame must have the feature.
+    """
+    if feature not in names:
+        raise FeatureNotFoundError(
+            f"There is no feature {feature!r}: there are {', '.join(names)}."
+        )
+    if feature in COUNTERS:
+        raise EditError(
+            f"{feature!r} counts frames, and every LeRobot dataset has it: it can neither leave nor "
+            "have another name."
+        )
+    if name is None:
+        return
+    if name in names or name in COUNTERS or name in ("task", "subtask"):
+        raise EditError(f"{feature!r} cannot become {name!r}: that name is taken.")
+    wrong = not name or "/" in name or "\\" in name or ".." in name or not name.isprintable()
+    if wrong or name.strip(". ") != name:
+        raise EditError(
+            f"{name!r} cannot be the name of a feature: videos lie in a folder of this name, so that "
+            "it may hold letters, digits, '.', '_' and '-'."
+        )
+
+
+def check_camera(manifest: Manifest, names: Mapping[str, str], camera: str) -> None:
+    """Raise unless a feature is a camera that is stored as video.
+
+    Raises:
+        FeatureNotFoundError: There is no such feature.
+        EditError: It is something else.
+    """
+    if camera not in names:
+        raise FeatureNotFoundError(f"There is no camera {camera!r}: there are {', '.join(names)}.")
+    dtype = manifest.features[names[camera]].dtype
+    if dtype != "video":
+        raise EditError(
+            f"{camera!r} is stored as {dtype}, not as video: it cannot be encoded again."
+        )
+
+
+def check_columns(
+    manifest: Manifest, columns: Mapping[str, Any]
+) -> dict[str, bool | int | float | str | None]:
+    """Return what the metadata will say of episodes, in the types that its columns have.
+
+    Raises:
+        EditError: A name is taken, or a value is not of its column's type.
+    """
+    there = read_episode_columns(manifest)
+    checked: dict[str, bool | int | float | str | None] = {}
+    for name, value in columns.items():
+        if not name or "/" in name or not is_metadata(name):
+            raise EditError(
+                f"{name!r} cannot be set: choose a name that is not one of LeRobot's own, without '/'."
+            )
+        held = next((type(old) for old in there.get(name, ()) if old is not None), None)
+        checked[name] = _fitting(name, value, held)
+    if not checked:
+        raise EditError("There is nothing to set: give values by column, such as success=true.")
+    return checked
+
+
+def check_text(text: object, noun: str) -> str:
+    """Return a text that is not empty.
+
+    Raises:
+        EditError: It is.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise EditError(f"A {noun} is a text, and {text!r} says nothing.")
+    return text
+
+
+def _fitting(name: str, value: Any, held: type | None) -> bool | int | float | str | None:  # noqa: ANN401
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None:
+        return None
+    if not isinstance(plain, bool | int | float | str):
+        raise EditError(f"{name} cannot be {value!r}: give true or false, a number or a text.")
+    if type(plain) is int and not -_MOST <= plain < _MOST:
+        raise EditError(f"{name} cannot be {value!r}: it does not fit in 64 bits.")
+    if held is float and type(plain) is int:
+        return float(plain)
+    if held is not None and held is not type(plain):
+        raise EditError(
+            f"{name} cannot be {value!r}: the column holds values such as those of type "
+            f"{held.__name__!r} in other episodes."
+        )
+    return plain

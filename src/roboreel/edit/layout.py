@@ -1,0 +1,352 @@
+"""Which files the new dataset has, and how each is made the cheapest way. Pure: no file is opened here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.edit.recipe import frames_at_rate
+from roboreel.edit.sources import is_per_episode
+from roboreel.edit.targets import FileTarget, NewLayout
+from roboreel.errors import EditError
+from roboreel.format.limits import file_limits
+from roboreel.format.places import place_files
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.edit.recipe import Piece, Recipe
+    from roboreel.edit.targets import Facts
+    from roboreel.edit.tasks import TaskPlan
+    from roboreel.schema import FileSet, Manifest
+
+__all__ = ["lay_out", "new_names"]
+
+
+def lay_out(
+    recipe: Recipe, sources: Sequence[Facts], tasks: TaskPlan, *, in_place: bool, link: bool = False
+) -> NewLayout:
+    """Return the files of the new dataset.
+
+    Args:
+        recipe: What it is made of.
+        sources: What the recipe's pieces refer to.
+        tasks: How its tasks are numbered.
+        in_place: Whether it replaces the first source.
+        link: Whether files of a copy may share their bytes with those of the source.
+
+    Raises:
+        EditError: A clip cannot be cut without encoding it again, and that is not allowed.
+    """
+    return _Planner(recipe, sources, tasks, in_place, link).plan()
+
+
+def new_names(manifest: Manifest, names: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the features of a source that stay: old name by new name, in the order of the source."""
+    named = ((names.get(name, name), name) for name in manifest.features)
+    return {new: old for new, old in named if new is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Episodes that go into one new file, and the old files that they lie in."""
+
+    pieces: tuple[int, ...]
+    sources: tuple[tuple[int, str], ...]
+    place: int | None = None
+    """Which file of the first source it is, if it is one of them alone."""
+
+
+class _Planner:
+    def __init__(
+        self,
+        recipe: Recipe,
+        sources: Sequence[Facts],
+        tasks: TaskPlan,
+        in_place: bool,
+        link: bool,
+    ) -> None:
+        self._recipe, self._sources, self._tasks = recipe, sources, tasks
+        self._in_place, self._link = in_place, link
+        self._first = sources[0].manifest
+        self._version = recipe.version or self._first.version
+        self._fps = recipe.fps or self._first.fps
+        self._converts = self._version[:2] != self._first.version[:2]
+        self.length = np.array(
+            [len(frames_at_rate(p, self._of(p).fps, recipe.fps)) for p in recipe.pieces], np.int64
+        )
+        self.start = self._starts()
+
+    def plan(self) -> NewLayout:
+        """Return the files of the new dataset."""
+        data_files, data_file, data = self._data()
+        video_files, video_file, videos = {}, {}, []
+        for camera in self._cameras():
+            files, file, targets = self._video(camera)
+            video_files[camera], video_file[camera] = files, file
+            videos += targets
+        return NewLayout(
+            version=self._version,
+            fps=self._fps,
+            start=self.start,
+            length=self.length,
+            data=tuple(data),
+            videos=tuple(videos),
+            data_files=data_files,
+            data_file=data_file,
+            video_files=video_files,
+            video_file=video_file,
+        )
+
+    def _of(self, piece: Piece) -> Manifest:
+        return self._sources[piece.source].manifest
+
+    def _old(self, piece: Piece, camera: str) -> str:
+        """Return the name of a camera in the source of a piece."""
+        return new_names(self._of(piece), self._recipe.names[piece.source])[camera]
+
+    def _cameras(self) -> list[str]:
+        names = new_names(self._first, self._recipe.names[0])
+        features = self._first.features
+        absent = self._first.absent_cameras
+        return [
+            n for n, old in names.items() if features[old].dtype == "video" and old not in absent
+        ]
+
+    def _starts(self) -> NDArray[np.int64]:
+        """Return the first row of each new episode; rows stay in the order that they have."""
+        pieces = self._recipe.pieces
+        keys = [(p.start, int(self._of(p).episodes.start[p.episode]), p.source) for p in pieces]
+        order = np.lexsort(np.array(keys, np.int64).T) if keys else np.empty(0, np.int64)
+        start = np.empty(len(pieces), np.int64)
+        start[order] = np.cumsum(self.length[order]) - self.length[order]
+        return start
+
+    # Data files
+
+    def _data(self) -> tuple[FileSet, NDArray[np.int64], list[FileTarget]]:
+        files_of = [source.manifest.data_files for source in self._sources]
+        file_of = [source.manifest.episodes.data_file for source in self._sources]
+        limit = file_limits(self._first).data_bytes
+        units = list(self._units(files_of, file_of, limit, None))
+        files, file = self._name(units, files_of[0], None)
+        targets = []
+        for place, unit in enumerate(units):
+            size = self._share(unit, None)
+            target = FileTarget(files[place], "rewritten", unit.pieces, unit.sources, size)
+            if self._is_same_data(unit):
+                target = self._whole(target)
+            targets.append(target)
+        return files, file, targets
+
+    def _is_same_data(self, unit: _Unit) -> bool:
+        """Whether a file has all rows of an old one, and none of them changes."""
+        recipe = self._recipe
+        if len(unit.sources) != 1 or unit.sources[0][0] or self._converts or recipe.fps is not None:
+            return False
+        stored = {n for n, f in self._first.features.items() if f.dtype != "video"}
+        if any(name in stored or name not in self._first.features for name in recipe.names[0]):
+            return False
+        return self._has_all(unit, self._first.episodes.data_file) and all(
+            self._keeps_rows(number) for number in unit.pieces
+        )
+
+    def _keeps_rows(self, number: int) -> bool:
+        piece, episodes = self._recipe.pieces[number], self._first.episodes
+        return (
+            piece.is_whole
+            and episodes.number[piece.episode] == number
+            and episodes.start[piece.episode] == self.start[number]
+            and not self._tasks.changes(piece, episodes.tasks_of(piece.episode))
+        )
+
+    def _has_all(self, unit: _Unit, file_of: NDArray[np.int64]) -> bool:
+        """Whether a unit has every frame of the file that it comes from, in one source."""
+        pieces = [self._recipe.pieces[number] for number in unit.pieces]
+        episodes = self._of(pieces[0]).episodes
+        file = file_of[pieces[0].episode]
+        there = np.flatnonzero((file_of == file) & (episodes.length > 0)).tolist()
+        kept = {piece.episode for piece in pieces if piece.is_whole}
+        return kept == set(there) and len(pieces) == len(there)
+
+    # Videos
+
+    def _video(self, camera: str) -> tuple[FileSet, NDArray[np.int64], list[FileTarget]]:
+        old = [new_names(s.manifest, n)[camera] for s, n in self._named_sources()]
+        files_of = [
+            s.manifest.video_files[name] for s, name in zip(self._sources, old, strict=True)
+        ]
+        file_of = [
+            s.manifest.episodes.clips[name].file for s, name in zip(self._sources, old, strict=True)
+        ]
+        limit = file_limits(self._first).video_bytes
+        units = list(self._units(files_of, file_of, limit, camera))
+        files, file = self._name(units, files_of[0], camera)
+        targets = []
+        for place, unit in enumerate(units):
+            size = self._share(unit, camera)
+            target = FileTarget(files[place], "remuxed", unit.pieces, unit.sources, size, camera)
+            targets.append(self._with_rung(target, unit, file_of, files))
+        return files, file, targets
+
+    def _named_sources(self) -> Iterator[tuple[Facts, Mapping[str, str | None]]]:
+        return zip(self._sources, self._recipe.names, strict=True)
+
+    def _with_rung(
+        self, target: FileTarget, unit: _Unit, file_of: Sequence[NDArray[np.int64]], files: FileSet
+    ) -> FileTarget:
+        recipe = self._recipe
+        pieces = [recipe.pieces[number] for number in unit.pieces]
+        if recipe.fps is not None or target.camera in recipe.codings:
+            return replace(target, rung="re-encoded")
+        grouped = not is_per_episode(files)
+        if len(unit.sources) == 1:
+            source = unit.sources[0][0]
+            if grouped and unit.place is not None and not recipe.scrub:
+                return self._whole(target)
+            if self._has_all(unit, file_of[source]) and not self._shows_more(target, pieces[0]):
+                return self._whole(target)
+        # A clip may begin between keyframes: in v2.x an edit list hides what is before it.
+        if not recipe.scrub and (grouped or self._key(unit, target.camera) is not None):
+            return target
+        exact = [self._is_exact(piece, str(target.camera), grouped) for piece in pieces]
+        return target if all(exact) else replace(target, rung="re-encoded")
+
+    def _shows_more(self, target: FileTarget, piece: Piece) -> bool:
+        """Whether an old file has images that would come along and must not."""
+        source, old = self._sources[piece.source], self._old(piece, str(target.camera))
+        if is_per_episode(source.manifest.video_files[old]) and not self._recipe.scrub:
+            return False
+        return source.has_unused(old, piece.episode)
+
+    def _is_exact(self, piece: Piece, camera: str, grouped: bool) -> bool:
+        """Whether the packets of a piece can be cut out; raise if they cannot and must be."""
+        source, old = self._sources[piece.source], self._old(piece, camera)
+        cut = source.cut(old, piece.episode, piece.start, piece.stop)
+        if cut.is_exact or (self._recipe.reencode and not grouped):
+            return cut.is_exact
+        number = int(source.manifest.episodes.number[piece.episode])
+        where = f"at the frames {_few(cut.starts)}" if cut.starts else "nowhere"
+        raise EditError(
+            f"Frames {piece.start} to {piece.stop} of episode {number} of {old!r} cannot become a file "
+            f"of their own without encoding them again: a lossless cut can start {where}, and must "
+            "end where no later image is needed. Choose such a frame"
+            + ("." if grouped else ", or allow it with --reencode (reencode=True).")
+        )
+
+    def _whole(self, target: FileTarget) -> FileTarget:
+        """Return a file that has the bytes of an old one."""
+        if self._in_place:
+            same = target.sources[0] == (0, target.file)
+            return replace(target, rung="kept" if same else "linked")
+        return replace(target, rung="linked" if self._link else "copied")
+
+    # Both
+
+    def _units(
+        self,
+        files_of: Sequence[FileSet],
+        file_of: Sequence[NDArray[np.int64]],
+        limit: int,
+        camera: str | None,
+    ) -> Iterator[_Unit]:
+        """Yield the new files, in the order of their rows."""
+        pieces = self._recipe.pieces
+        alone = self._is_alone(files_of[0])
+        held: dict[tuple[int, int], list[int]] = {}
+        for number in np.argsort(self.start, kind="stable").tolist():
+            piece = pieces[number]
+            file = int(file_of[piece.source][piece.episode])
+            key = (piece.source, number if alone else file)
+            held.setdefault(key, []).append(number)
+        units = []
+        for (source, _), numbers in held.items():
+            file = int(file_of[source][pieces[numbers[0]].episode])
+            path = (source, files_of[source][file])
+            units.append(_Unit(tuple(numbers), (path,), None if alone else file))
+        if alone:
+            yield from units
+            return
+        yield from self._joined(units, files_of, limit, camera)
+
+    def _is_alone(self, files: FileSet) -> bool:
+        """Whether each new episode has files of its own."""
+        return is_per_episode(files) if not self._converts else not self._version.startswith("v3")
+
+    def _joined(
+        self, units: Sequence[_Unit], files_of: Sequence[FileSet], limit: int, camera: str | None
+    ) -> Iterator[_Unit]:
+        """Yield units; those of sources with a file per episode are joined up to a size."""
+        held: list[_Unit] = []
+        size, key = 0, None
+        for unit in units:
+            source = unit.sources[0][0]
+            if not is_per_episode(files_of[source]):
+                yield from _merged(held)
+                held, size = [], 0
+                yield unit
+                continue
+            its_size, its_key = self._share(unit, camera), self._key(unit, camera)
+            fits = held and its_key is not None and its_key == key and size + its_size <= limit
+            if not fits:
+                yield from _merged(held)
+                held, size = [], 0
+            held, size, key = [*held, unit], size + its_size, its_key
+        yield from _merged(held)
+
+    def _key(self, unit: _Unit, camera: str | None) -> Hashable:
+        if camera is None or self._recipe.fps is not None or camera in self._recipe.codings:
+            return True
+        piece = self._recipe.pieces[unit.pieces[0]]
+        return self._sources[piece.source].coding(self._old(piece, camera), piece.episode)
+
+    def _share(self, unit: _Unit, camera: str | None) -> int:
+        """Return how large a new file will be, about: as many bytes per frame as the old ones."""
+        size = sum(self._sources[source].size_bytes(path) for source, path in unit.sources)
+        first = self._recipe.pieces[unit.pieces[0]]
+        episodes = self._of(first).episodes
+        file_of = episodes.data_file
+        if camera is not None:
+            file_of = episodes.clips[self._old(first, camera)].file
+            if unit.place is not None and not self._recipe.scrub:
+                return size  # what no longer belongs to an episode stays in the file
+        file = file_of[first.episode]
+        total = int(episodes.length[file_of == file].sum()) if len(unit.sources) == 1 else 0
+        kept = int(self.length[list(unit.pieces)].sum())
+        return size * min(kept, total) // total if total else size
+
+    def _name(
+        self, units: Sequence[_Unit], old: FileSet, camera: str | None
+    ) -> tuple[FileSet, NDArray[np.int64]]:
+        file = np.empty(len(self._recipe.pieces), np.int64)
+        for place, unit in enumerate(units):
+            file[list(unit.pieces)] = place
+        places = [unit.place for unit in units]
+        stays = self._in_place and None not in places and not self._converts
+        files = place_files(
+            self._version,
+            None if self._converts else old,
+            camera=camera,
+            count=len(units),
+            files_per_chunk=self._first.files_per_chunk,
+            places=[int(p) for p in places if p is not None] if stays else None,
+            numbers=[unit.pieces[0] for unit in units],
+        )
+        return files, file
+
+
+def _merged(units: Sequence[_Unit]) -> Iterator[_Unit]:
+    if len(units) == 1:
+        yield units[0]
+    elif units:
+        pieces = tuple(number for unit in units for number in unit.pieces)
+        yield _Unit(pieces, tuple(path for unit in units for path in unit.sources))
+
+
+def _few(frames: Sequence[int]) -> str:
+    shown = ", ".join(map(str, frames[:12]))
+    return f"{shown}, …" if len(frames) > 12 else shown

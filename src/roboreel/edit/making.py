@@ -1,0 +1,205 @@
+"""The new dataset, made file by file: videos, rows, and then what describes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.edit.clips import check_clips, link_file, write_clips
+from roboreel.edit.rows import RowsResult, data_layout, write_rows
+from roboreel.edit.sources import is_per_episode
+from roboreel.edit.statistics import (
+    image_statistics,
+    stored_stats,
+    stores_total,
+    total_statistics,
+    wanted_statistics,
+)
+from roboreel.files import copy_file
+from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
+from roboreel.format.edited_info import edited_info, edited_stats, moved_splits
+from roboreel.format.json_files import write_json, write_json_lines
+from roboreel.format.paths import INFO_PATH, STATS_PATH, SUBTASKS_PATH, tasks_path
+from roboreel.format.tables import rows_within_files
+from roboreel.format.write_v3 import write_tasks
+from roboreel.schema import ClipTable, EpisodeTable, Manifest
+from roboreel.storage.ragged import TextLists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from roboreel.edit.context import EditContext
+    from roboreel.edit.rows import StatsWanted
+    from roboreel.edit.targets import FileTarget
+    from roboreel.storage.row_stream import Layout
+
+    Stage = Callable[[str], Path]
+    Progress = Callable[[str, int, int], None]
+
+__all__ = ["Made", "make_dataset"]
+
+
+@dataclass(slots=True)
+class Made:
+    """What was learnt while the files were written."""
+
+    rows: list[RowsResult] = field(default_factory=list)
+    times: dict[str, dict[int, tuple[float, float]]] = field(default_factory=dict)
+    """By camera and new episode, when its images start and end in their file."""
+    places: dict[str, Path] = field(default_factory=dict)
+    """Where the files were written for now, by their paths in the new dataset."""
+
+
+def make_dataset(
+    context: EditContext, stage: Stage, *, on_progress: Progress = lambda *_: None
+) -> Manifest:
+    """Write the files of the new dataset; nothing is synced.
+
+    Args:
+        context: What to make.
+        stage: Where to write each file; called in the order in which they are to appear.
+        on_progress: Called with what is written, how many files of it are done, and how many there
+            are.
+
+    Returns:
+        The new dataset.
+    """
+    made, layout = Made(), context.layout
+    for done, target in enumerate(layout.videos):
+        on_progress("Videos", done, len(layout.videos))
+        out = _staged(context, target, stage, made)
+        made.times.setdefault(str(target.camera), {}).update(write_clips(context, target, out))
+    columns, wanted = data_layout(context), wanted_statistics(context)
+    for done, target in enumerate(layout.data):
+        on_progress("Rows", done, len(layout.data))
+        out = _staged(context, target, stage, made)
+        made.rows.append(_write_data(context, target, columns, wanted, out))
+    manifest = _describe(context, made)
+    check_clips(context, manifest, lambda target: made.places[target.file])
+    _write_metadata(context, manifest, made, stage)
+    return manifest
+
+
+def _staged(context: EditContext, target: FileTarget, stage: Stage, made: Made) -> Path | None:
+    if target.rung == "kept":
+        return None
+    made.places[target.file] = stage(target.file)
+    return made.places[target.file]
+
+
+def _write_data(
+    context: EditContext,
+    target: FileTarget,
+    columns: Layout,
+    wanted: StatsWanted,
+    out: Path | None,
+) -> RowsResult:
+    if target.rung == "rewritten":
+        return write_rows(context, target, columns, wanted, out)
+    source, path = target.sources[0]
+    old = context.sources[source].root / path
+    if out is not None:
+        (link_file if target.rung == "linked" else copy_file)(old, out)
+    if not wanted.total and not wanted.every:
+        return RowsResult()
+    return write_rows(context, target, columns, wanted, None)
+
+
+def _describe(context: EditContext, made: Made) -> Manifest:
+    """Return all that the new dataset's metadata says."""
+    layout, first = context.layout, context.sources[0].manifest
+    clips = {}
+    for camera, files in layout.video_files.items():
+        times = np.array([made.times[camera][n] for n in range(len(layout.length))]).reshape(-1, 2)
+        if is_per_episode(files):
+            times = np.stack([np.zeros(len(layout.length)), layout.length / layout.fps], axis=1)
+        clips[camera] = ClipTable(layout.video_file[camera], times[:, 0], times[:, 1])
+    tasks = TextLists.from_lists(list(_task_lists(context, made)))
+    episodes = EpisodeTable(
+        number=np.arange(len(layout.length), dtype=np.int64),
+        start=layout.start,
+        length=layout.length,
+        data_file=layout.data_file,
+        data_row=rows_within_files(layout.data_file, layout.start, layout.length),
+        clips=clips,
+        task_bounds=tasks.bounds,
+        task_codes=tasks.codes,
+        task_texts=tasks.texts,
+    )
+    return replace(
+        first,
+        version=layout.version,
+        fps=layout.fps,
+        features=context.features,
+        tasks=context.tasks.tasks,
+        subtasks=context.subtasks.tasks,
+        episodes=episodes,
+        data_files=layout.data_files,
+        video_files=layout.video_files,
+        problems=(),
+    )
+
+
+def _task_lists(context: EditContext, made: Made) -> Iterator[list[str]]:
+    """Yield the tasks of each new episode: as listed, or as its rows say if it is a part."""
+    seen = {number: tasks for result in made.rows for number, tasks in result.tasks.items()}
+    for number, piece in enumerate(context.recipe.pieces):
+        listed = context.source(piece).manifest.episodes.tasks_of(piece.episode)
+        told = [piece.told(text) for text in listed] or [t for t in [piece.task] if t is not None]
+        if number in seen:
+            texts = [context.tasks.tasks.get(one) for one in seen[number]]
+            told = [text for text in texts if text is not None] or told
+        yield list(dict.fromkeys(told))
+
+
+def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage: Stage) -> None:
+    first = context.sources[0]
+    if not context.in_place or dict(manifest.tasks) != dict(first.manifest.tasks):
+        _write_tasks(manifest, stage)
+    if manifest.subtasks and not context.in_place and manifest.version.startswith("v3"):
+        write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
+    names = context.recipe.names[0]
+    if stores_total(context):
+        new = total_statistics(context, made.rows)
+        old = stored_stats(first)
+        stats = edited_stats(old, names, new, version=manifest.version, features=manifest.features)
+        if stats != old or not context.in_place:
+            write_json(stage(STATS_PATH), stats, sync=False)
+    own = {number: stats for result in made.rows for number, stats in result.stats.items()}
+    origins = [
+        Origin(
+            piece.source,
+            context.old_number(number),
+            dict(piece.columns),
+            {**own.get(number, {}), **image_statistics(context, number)},
+        )
+        for number, piece in enumerate(context.recipe.pieces)
+    ]
+    manifests = [source.manifest for source in context.sources]
+    edited = EditedEpisodes(
+        manifest, manifests, origins, context.recipe.names, in_place=context.in_place
+    )
+    write_edited_episodes(edited, stage)
+    write_json(stage(INFO_PATH), _info(context, manifest, origins), sync=False)
+
+
+def _write_tasks(manifest: Manifest, stage: Stage) -> None:
+    path = stage(tasks_path(manifest.version))
+    if manifest.version.startswith("v3"):
+        write_tasks(path, manifest.tasks, sync=False)
+        return
+    lines = ({"task_index": number, "task": text} for number, text in manifest.tasks.items())
+    write_json_lines(path, lines, sync=False)
+
+
+def _info(context: EditContext, manifest: Manifest, origins: list[Origin]) -> dict[str, Any]:
+    raw = context.sources[0].info
+    if len(context.sources) > 1:
+        splits = {"train": f"0:{len(origins)}"}
+    else:
+        splits = moved_splits(raw.get("splits"), [origin.number for origin in origins])
+    coded = {*context.recipe.codings, *context.recipe.padded}
+    return edited_info(raw, manifest, context.recipe.names[0], coded=coded, splits=splits)

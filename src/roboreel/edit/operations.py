@@ -1,0 +1,317 @@
+"""Edits of a dataset, collected one by one and carried out together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roboreel.dataset.dataset import Dataset
+from roboreel.dataset.opened import Opened
+from roboreel.edit.checks import check_camera, check_columns, check_rename, check_text
+from roboreel.edit.idle import moving_span
+from roboreel.edit.layout import new_names
+from roboreel.edit.planning import plan_edit
+from roboreel.edit.recipe import CameraCoding, Recipe, whole_episodes
+from roboreel.edit.sources import Source
+from roboreel.errors import EditError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+
+    from roboreel.edit.plan import EditPlan
+    from roboreel.video.encoding import Encoding
+
+    Value = bool | int | float | str
+
+__all__ = ["Edit", "edit_dataset"]
+
+
+def edit_dataset(path: str | os.PathLike[str]) -> Edit:
+    """Return an edit of a dataset, to which operations are added; nothing is changed yet.
+
+    Args:
+        path: The dataset's folder. v2.0, v2.1 and v3.0 are edited as they are.
+
+    Raises:
+        NotADatasetError: There is no dataset at this path.
+        EditError: Its metadata contradicts itself.
+
+    Examples:
+        >>> edit = edit_dataset("data/arm").delete([3]).trim(5, stop_s=8.0)  # doctest: +SKIP
+        >>> print(edit.plan())  # doctest: +SKIP
+        >>> edit.apply()  # doctest: +SKIP
+    """
+    source = Source(path)
+    return Edit(source, Recipe(whole_episodes(source.manifest.episodes.length)))
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Operations on a dataset. Each returns a new edit; nothing happens before `apply`.
+
+    The numbers of episodes are those that the dataset has now, in every operation.
+    """
+
+    source: Source
+    recipe: Recipe
+    said: tuple[str, ...] = ()
+    """What was asked for, in words."""
+
+    def delete(self, episodes: Sequence[int]) -> Edit:
+        """Return the edit without some episodes. Those behind them get lower numbers.
+
+        Raises:
+            EpisodeNotFoundError: A number that no episode has.
+            EditError: No episode would stay.
+        """
+        numbers = list(episodes)
+        recipe = self.recipe.without(self._positions(numbers))
+        return self._with(recipe, f"delete {_episodes(numbers)}")
+
+    def keep(self, episodes: Sequence[int] | None = None, *, where: str | None = None) -> Edit:
+        """Return the edit with some episodes alone.
+
+        Args:
+            episodes: Their numbers; all by default.
+            where: A condition on episodes, as `Dataset.where` takes it.
+
+        Raises:
+            EpisodeNotFoundError: A number that no episode has.
+            QueryError: The condition cannot be answered.
+            EditError: No episode would stay.
+        """
+        table = self.source.manifest.episodes
+        numbers = table.number.tolist() if episodes is None else list(episodes)
+        wanted = set(self._positions(numbers))
+        if where is not None:
+            found = Dataset(Opened(self.source.manifest, None, None)).where(where)
+            wanted &= set(self._positions(found.episodes.numbers.tolist()))
+        gone = [position for position in range(len(table)) if position not in wanted]
+        said = f"keep the episodes where {where}" if where else f"keep {_episodes(numbers)}"
+        return self._with(self.recipe.without(gone), said)
+
+    def trim(
+        self,
+        episode: int,
+        *,
+        start_s: float | None = None,
+        stop_s: float | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+    ) -> Edit:
+        """Return the edit with a part of an episode.
+
+        Args:
+            episode: Its number.
+            start_s: Where the part begins, in seconds from the start of the episode.
+            stop_s: Where it ends.
+            start: Its first frame, in place of ``start_s``.
+            stop: The frame right after its last one, in place of ``stop_s``.
+
+        Raises:
+            EpisodeNotFoundError: A number that no episode has.
+            EditError: No frame would stay.
+        """
+        position = self._positions([episode])[0]
+        length = int(self.source.manifest.episodes.length[position])
+        first = self._frame(start_s, start, 0, length)
+        last = self._frame(stop_s, stop, length, length)
+        recipe = self.recipe.trimmed(position, first, last)
+        return self._with(recipe, f"trim episode {episode} to frames {first} to {last}")
+
+    def trim_idle(self, episodes: Sequence[int] | None = None) -> Edit:
+        """Return the edit without the still frames at the start and the end of episodes.
+
+        A frame is still if no number that is recorded of the robot changes by more than 1/500 of
+        the range that it has in the dataset. Two frames before and after the movement stay.
+        """
+        edit = self
+        table = self.source.manifest.episodes
+        numbers = table.number.tolist() if episodes is None else list(episodes)
+        for number, position in zip(numbers, self._positions(numbers), strict=True):
+            first, last = moving_span(self.source, position)
+            if (first, last) != (0, int(table.length[position])):
+                edit = edit.trim(number, start=first, stop=last)
+        return edit
+
+    def cut(self, episode: int, *, at_s: float | None = None, at: int | None = None) -> Edit:
+        """Return the edit with an episode in two. Those behind it get higher numbers.
+
+        Args:
+            episode: Its number.
+            at_s: Where the second one begins, in seconds from the start of the episode.
+            at: Its first frame, in place of ``at_s``.
+
+        Raises:
+            EpisodeNotFoundError: A number that no episode has.
+            EditError: One of the two would have no frames.
+        """
+        position = self._positions([episode])[0]
+        length = int(self.source.manifest.episodes.length[position])
+        frame = self._frame(at_s, at, -1, length)
+        if not 0 < frame < length:
+            raise EditError(
+                f"Episode {episode} cannot be cut at frame {frame}: it has {length} frames, and both "
+                "parts need one."
+            )
+        return self._with(
+            self.recipe.cut(position, frame), f"cut episode {episode} at frame {frame}"
+        )
+
+    def set_task(self, episodes: Sequence[int], task: str) -> Edit:
+        """Return the edit with another task of all frames of some episodes."""
+        numbers = list(episodes)
+        recipe = self.recipe.told(self._positions(numbers), check_text(task, "task"))
+        return self._with(recipe, f"the task of {_episodes(numbers)} is {task!r}")
+
+    def replace_task(self, old: str, new: str, episodes: Sequence[int] | None = None) -> Edit:
+        """Return the edit with a task in other words, in all episodes or in some.
+
+        Raises:
+            TaskNotFoundError: No episode has the task.
+        """
+        table = self.source.manifest.episodes
+        table.has_task([old])
+        numbers = table.number.tolist() if episodes is None else list(episodes)
+        recipe = self.recipe.retold(self._positions(numbers), old, check_text(new, "task"))
+        return self._with(recipe, f"the task {old!r} becomes {new!r}")
+
+    def set(self, episodes: Sequence[int] | None, columns: Mapping[str, Value | None]) -> Edit:
+        """Return the edit with other values of what the metadata says of episodes.
+
+        Args:
+            episodes: Their numbers; None for all.
+            columns: Values by column: ``{"success": True}``. None removes a value.
+
+        Raises:
+            EditError: A name is taken, or a value is not of its column's type.
+        """
+        table = self.source.manifest.episodes
+        numbers = table.number.tolist() if episodes is None else list(episodes)
+        checked = check_columns(self.source.manifest, columns)
+        recipe = self.recipe.with_columns(self._positions(numbers), checked)
+        said = ", ".join(f"{name} = {value!r}" for name, value in checked.items())
+        return self._with(recipe, f"{said} for {_episodes(numbers)}")
+
+    def rename(self, feature: str, name: str) -> Edit:
+        """Return the edit with another name of a feature.
+
+        Raises:
+            FeatureNotFoundError: There is no such feature.
+            EditError: The name is taken, or cannot be one.
+        """
+        check_rename(self._names(), feature, name)
+        return self._with(self.recipe.renamed({feature: name}), f"rename {feature} to {name}")
+
+    def remove(self, feature: str) -> Edit:
+        """Return the edit without a feature.
+
+        Raises:
+            FeatureNotFoundError: There is no such feature.
+            EditError: It is one that every frame has.
+        """
+        check_rename(self._names(), feature, None)
+        return self._with(self.recipe.renamed({feature: None}), f"remove {feature}")
+
+    def reencode(self, camera: str, encoding: Encoding) -> Edit:
+        """Return the edit with the video of a camera encoded otherwise.
+
+        Raises:
+            FeatureNotFoundError: There is no such camera.
+            EditError: It is not stored as video.
+        """
+        return self._coded(camera, CameraCoding(encoding), f"encode {camera} as {encoding.codec}")
+
+    def resize(self, camera: str, height: int, width: int) -> Edit:
+        """Return the edit with the video of a camera in another size.
+
+        Raises:
+            FeatureNotFoundError: There is no such camera.
+            EditError: It is not stored as video, or the size is not positive.
+        """
+        if min(height, width) < 1:
+            raise EditError(f"A picture cannot have {height} x {width} pixels.")
+        return self._coded(
+            camera, CameraCoding(size=(height, width)), f"resize {camera} to {height}x{width}"
+        )
+
+    def resample(self, fps: float) -> Edit:
+        """Return the edit at another rate: each frame is the nearest old one, and video is encoded.
+
+        Raises:
+            EditError: The rate is not positive.
+        """
+        if not (fps > 0 and math.isfinite(fps)):
+            raise EditError(f"{fps} frames per second are impossible.")
+        rate = int(fps) if float(fps).is_integer() else float(fps)
+        return self._with(replace(self.recipe, fps=rate), f"resample to {rate} frames per second")
+
+    def allow_reencoding(self) -> Edit:
+        """Return the edit with leave to encode a clip again where its packets cannot be cut."""
+        return replace(self, recipe=replace(self.recipe, reencode=True))
+
+    def scrub(self) -> Edit:
+        """Return the edit after which nothing of what leaves remains, and that cannot be undone."""
+        recipe = replace(self.recipe, scrub=True)
+        return self._with(recipe, "scrub: nothing remains of images that no episode has")
+
+    def plan(self, out: str | os.PathLike[str] | None = None, *, link: bool = False) -> EditPlan:
+        """Return what the edit would do. Nothing is changed.
+
+        Args:
+            out: A new folder for the edited dataset; by default the dataset itself changes.
+            link: Whether files of a new dataset may share their bytes with the old ones. Whoever
+                changes such a file in place changes both datasets.
+
+        Raises:
+            EditError: It cannot be done as asked.
+        """
+        folder = None if out is None else Path(out).expanduser()
+        return plan_edit([self.source], self.recipe, self.said, folder, link=link)
+
+    def apply(
+        self,
+        out: str | os.PathLike[str] | None = None,
+        *,
+        link: bool = False,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        """Carry out the edit: see `plan` and `EditPlan.apply`."""
+        plan = self.plan(out, link=link)
+        plan.apply(**({} if on_progress is None else {"on_progress": on_progress}))
+
+    def _with(self, recipe: Recipe, said: str) -> Edit:
+        return replace(self, recipe=recipe, said=(*self.said, said))
+
+    def _coded(self, camera: str, coding: CameraCoding, said: str) -> Edit:
+        check_camera(self.source.manifest, self._names(), camera)
+        old = self.recipe.codings.get(camera, CameraCoding())
+        both = CameraCoding(coding.encoding or old.encoding, coding.size or old.size)
+        recipe = replace(self.recipe, codings={**self.recipe.codings, camera: both})
+        return self._with(recipe, said)
+
+    def _positions(self, numbers: Sequence[int]) -> list[int]:
+        found: list[int] = self.source.manifest.episodes.positions_of(numbers).tolist()
+        return found
+
+    def _names(self) -> dict[str, str]:
+        return new_names(self.source.manifest, self.recipe.names[0])
+
+    def _frame(self, time_s: float | None, frame: int | None, default: int, length: int) -> int:
+        """Return the first frame at a time or after it, or the frame that is named."""
+        if time_s is not None and frame is not None:
+            raise EditError(f"Give a time or a frame, not both: {time_s} s and frame {frame}.")
+        if time_s is None and frame is None:
+            return default
+        if frame is None:
+            frame = math.ceil(float(time_s or 0.0) * self.source.manifest.fps - 1e-6)
+        return max(0, min(int(frame), length))
+
+
+def _episodes(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:8]))
+    more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
+    return f"episode {shown}" if len(numbers) == 1 else f"episodes {shown}{more}"

@@ -1,0 +1,54 @@
+"""From a recipe to a plan: which files there will be, and how each is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from roboreel.edit.context import EditContext
+from roboreel.edit.layout import lay_out
+from roboreel.edit.plan import EditPlan
+from roboreel.edit.tasks import plan_subtasks, plan_tasks
+from roboreel.repair.state import state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from roboreel.edit.recipe import Recipe
+    from roboreel.edit.sources import Source
+
+__all__ = ["plan_edit"]
+
+
+def plan_edit(
+    sources: Sequence[Source],
+    recipe: Recipe,
+    said: Sequence[str],
+    out: Path | None,
+    *,
+    link: bool = False,
+) -> EditPlan:
+    """Return what an edit would do. Nothing is changed.
+
+    Args:
+        sources: What the recipe's pieces refer to.
+        recipe: What the new dataset is made of.
+        said: What was asked for, in words.
+        out: Where the new dataset is written; None to change the first source.
+        link: Whether files of a new dataset may share their bytes with the old ones.
+
+    Raises:
+        EditError: It cannot be done as asked.
+    """
+    manifests = [source.manifest for source in sources]
+    tasks = plan_tasks(recipe, manifests)
+    layout = lay_out(recipe, sources, tasks, in_place=out is None, link=link)
+    context = EditContext(
+        recipe, tuple(sources), tasks, plan_subtasks(manifests), layout, in_place=out is None
+    )
+    used: list[set[str]] = [set() for _ in sources]
+    for target in (*layout.data, *layout.videos):
+        for source, path in target.sources:
+            used[source].add(path)
+    states = tuple(state_of(s.root, files) for s, files in zip(sources, used, strict=True))
+    return EditPlan(sources[0].root, out, tuple(said), states, context)

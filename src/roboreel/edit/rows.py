@@ -1,0 +1,258 @@
+"""The data files of the new dataset: rows copied, what counts them counted anew."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.edit.context import RENUMBERED
+from roboreel.edit.language import shift_language
+from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+from roboreel.stats import Accumulator
+from roboreel.storage.dense import dense_numbers
+from roboreel.storage.row_stream import TablePart, open_rows, read_layout, write_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.edit.context import EditContext
+    from roboreel.edit.recipe import Piece
+    from roboreel.edit.targets import FileTarget
+    from roboreel.stats import FeatureStats
+    from roboreel.storage.row_stream import Layout, RowStream
+
+__all__ = ["RowsResult", "StatsWanted", "data_layout", "write_rows"]
+
+SUBTASK_NUMBER = "subtask_index"
+_MOST_ROUNDING_S = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class StatsWanted:
+    """Which statistics are computed from the rows, by the shape of a feature's statistics."""
+
+    total: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Features whose statistics of all rows are wanted."""
+    own: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Features whose statistics of each episode are wanted, if it has other frames than before."""
+    every: bool = False
+    """Whether those of each episode are wanted, whatever its frames."""
+
+    def of_episode(
+        self, *, is_whole: bool, lacking: Sequence[str] = ()
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the features whose statistics are new for an episode."""
+        if self.every or not is_whole:
+            return self.own
+        new = (*RENUMBERED, *lacking)
+        return {name: shape for name, shape in self.own.items() if name in new}
+
+
+@dataclass(slots=True)
+class RowsResult:
+    """What the rows of a file say."""
+
+    tasks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By new episode, its tasks in the order in which they come, where that was looked at."""
+    stats: dict[int, dict[str, FeatureStats]] = field(default_factory=dict)
+    """By new episode, statistics that are new."""
+    totals: dict[str, Accumulator] = field(default_factory=dict)
+    """Statistics of all rows of the file."""
+    lost: set[str] = field(default_factory=set)
+    """Features of which a value is missing, so that they have no statistics."""
+
+
+def data_layout(context: EditContext) -> Layout:
+    """Return the columns of the new data files: those of the first old one, with their new names."""
+    pieces = context.recipe.pieces
+    first = next((piece for piece in pieces if piece.source == 0), pieces[0])
+    source = context.source(first)
+    layout = _old_layout(context, first)
+    for one in context.recipe.pieces:
+        missing = set(context.recipe.padded) - {*layout.names, *context.lacking(one)}
+        if missing:
+            layout = layout.joined(_old_layout(context, one).only(missing))
+    if context.layout.version[:2] != source.manifest.version[:2]:
+        layout = layout.added({n: f.dtype.replace("float32", "float") for n, f in COUNTERS.items()})
+    return layout if context.layout.version.startswith("v3") else layout.with_sequences()
+
+
+def _old_layout(context: EditContext, piece: Piece) -> Layout:
+    """Return the columns of the data file of a piece, with their new names."""
+    manifest = context.source(piece).manifest
+    path = manifest.root / manifest.data_files[int(manifest.episodes.data_file[piece.episode])]
+    return read_layout(path).renamed(context.names(piece))
+
+
+def write_rows(
+    context: EditContext, target: FileTarget, layout: Layout, wanted: StatsWanted, out: Path | None
+) -> RowsResult:
+    """Write a data file of the new dataset, or only look at its rows; nothing is synced.
+
+    Args:
+        context: The edit.
+        target: The file.
+        layout: Its columns.
+        wanted: Which statistics to compute.
+        out: Where to write; None if the file is there already and only statistics are wanted.
+    """
+    result = RowsResult(totals={name: Accumulator(shape) for name, shape in wanted.total.items()})
+    names = None if out is not None else [*wanted.total, *wanted.own, TASK_NUMBER]
+    with ExitStack() as stack:
+        parts = _parts(context, target, layout, names, stack)
+        counted = (_counted(context, n, part, wanted, result) for n, part in parts)
+        if out is None:
+            for _ in counted:
+                pass
+        else:
+            write_parts(out, counted, layout)
+    return result
+
+
+def _parts(
+    context: EditContext,
+    target: FileTarget,
+    layout: Layout,
+    names: list[str] | None,
+    stack: ExitStack,
+) -> Iterator[tuple[int, TablePart]]:
+    """Yield the rows of each new episode of a file."""
+    open_path: Path | None = None
+    rows: RowStream | None = None
+    row, closing = 0, stack.enter_context(ExitStack())
+    for number in target.pieces:
+        piece = context.recipe.pieces[number]
+        source, frames = context.source(piece), context.frames(number)
+        file = int(source.manifest.episodes.data_file[piece.episode])
+        path = source.root / source.manifest.data_files[file]
+        first = source.first_row(piece.episode)
+        if path != open_path or rows is None or first + piece.start < row:
+            closing.close()
+            rows = closing.enter_context(open_rows(path, _old_names(context, piece, names)))
+            open_path = path
+        row = first + piece.start
+        table = rows.take(row, first + piece.stop)
+        if len(frames) != piece.stop - piece.start:
+            table = table.take((frames - piece.start).tolist())
+        yield number, _part(context, number, table, layout)
+
+
+def _old_names(context: EditContext, piece: Piece, names: list[str] | None) -> list[str] | None:
+    return None if names is None else [context.old_name(piece, name) for name in names]
+
+
+def _part(context: EditContext, number: int, table: Any, layout: Layout) -> TablePart:  # noqa: ANN401  # pyarrow is untyped
+    piece = context.recipe.pieces[number]
+    names = context.names(piece)
+    there = {names.get(name, name) for name in table.column_names}
+    added = {name for name in COUNTERS if name in layout.names} - there
+    counted = _counters(context, number, table)
+    columns: dict[str, Any] = {n: values for n, values in counted.items() if n in there | added}
+    columns |= shift_language(context, number, table, names)
+    for name in context.lacking(piece):
+        feature, length = context.features[name], int(context.layout.length[number])
+        value = np.full(feature.value_shape, context.recipe.padded[name], feature.numpy_dtype)
+        columns[name] = [value.tolist()] * length
+    return TablePart(table, columns, names)
+
+
+def _counters(context: EditContext, number: int, table: Any) -> dict[str, NDArray[Any]]:  # noqa: ANN401
+    """Return what counts the rows of a new episode, as far as it may differ from what is stored."""
+    piece, layout = context.recipe.pieces[number], context.layout
+    length = int(layout.length[number])
+    counted: dict[str, NDArray[Any]] = {
+        EPISODE_NUMBER: np.full(length, number),
+        "index": int(layout.start[number]) + np.arange(length),
+    }
+    if TASK_NUMBER in table.column_names:
+        stored = _numbers(table, TASK_NUMBER)
+        counted[TASK_NUMBER] = context.tasks.renumbered(piece, stored)
+    elif piece.task is not None:
+        counted[TASK_NUMBER] = np.full(length, context.tasks.number_of[piece.task])
+    else:
+        texts = context.source(piece).manifest.episodes.tasks_of(piece.episode)
+        known = context.tasks.number_of.get(piece.told(texts[0]), 0) if texts else 0
+        counted[TASK_NUMBER] = np.full(length, known)
+    if SUBTASK_NUMBER in table.column_names and len(context.sources) > 1:
+        counted[SUBTASK_NUMBER] = context.subtasks.renumbered(
+            piece, _numbers(table, SUBTASK_NUMBER)
+        )
+    if not context.is_whole(number) or "frame_index" not in table.column_names:
+        counted["frame_index"] = np.arange(length)
+    if not context.is_whole(number) or "timestamp" not in table.column_names:
+        counted["timestamp"] = _times(context, number, table)
+    return counted
+
+
+def _times(context: EditContext, number: int, table: Any) -> NDArray[np.float64]:  # noqa: ANN401
+    """Return the times of a new episode: by the rate, or as measured if they were measured."""
+    piece, length = context.recipe.pieces[number], int(context.layout.length[number])
+    by_rate = np.arange(length) / context.layout.fps
+    if "timestamp" not in table.column_names or context.recipe.fps is not None:
+        return by_rate
+    stored = _numbers(table, "timestamp").astype(np.float64)
+    nominal = np.arange(piece.start, piece.stop) / context.source(piece).manifest.fps
+    # float32 is coarse after hours: what is that close to the rate is the rate.
+    if np.allclose(stored, nominal, rtol=1e-6, atol=_MOST_ROUNDING_S):
+        return by_rate
+    times: NDArray[np.float64] = stored - stored[0]
+    return times
+
+
+def _numbers(table: Any, name: str) -> NDArray[Any]:  # noqa: ANN401
+    column = table.column(name)
+    if column.null_count:
+        raise CorruptFileError(
+            f"{name!r} has {column.null_count} nulls, so that its rows cannot be numbered anew. Run "
+            "`roboreel repair` first."
+        )
+    return np.asarray(column.to_numpy()).reshape(-1)
+
+
+def _counted(
+    context: EditContext, number: int, part: TablePart, wanted: StatsWanted, result: RowsResult
+) -> TablePart:
+    """Take note of what the rows of a new episode say, and return them."""
+    if TASK_NUMBER in part.columns and not context.is_whole(number):
+        found = list(dict.fromkeys(np.asarray(part.columns[TASK_NUMBER]).tolist()))
+        result.tasks[number] = tuple(found)
+    piece = context.recipe.pieces[number]
+    is_whole = context.is_whole(number)
+    own = wanted.of_episode(is_whole=is_whole, lacking=context.lacking(piece))
+    stats: dict[str, FeatureStats] = {}
+    for name in {**wanted.total, **own}:
+        values = _values(context, part, name)
+        if values is None:
+            result.lost.add(name)
+            continue
+        if name in result.totals:
+            result.totals[name].update(values.reshape(-1, *wanted.total[name]))
+        if name in own:
+            one = Accumulator(own[name])
+            one.update(values.reshape(-1, *own[name]))
+            stats[name] = one.finish()
+    if stats:
+        result.stats[number] = stats
+    return part
+
+
+def _values(context: EditContext, part: TablePart, name: str) -> NDArray[Any] | None:
+    """Return the numbers of a feature; None if one is missing."""
+    feature = context.features[name]
+    if name in part.columns:
+        dtype = feature.numpy_dtype
+        return np.asarray(part.columns[name]).astype(dtype)
+    old = {part.names.get(column, column): column for column in part.table.column_names}.get(name)
+    if old is None:
+        return None
+    try:
+        return dense_numbers(name, part.table.column(old), feature, place="a data file")
+    except DatasetError:
+        return None

@@ -1,0 +1,179 @@
+"""A dataset that an edit reads from, and what its files say of themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import EditError, MissingFileError
+from roboreel.format import read_manifest
+from roboreel.format.hub import dataset_folder
+from roboreel.format.info_edits import read_raw_info
+from roboreel.format.templates import template_fields
+from roboreel.frames.frame_reader import FrameReader
+from roboreel.video.clip import images_of
+from roboreel.video.splice import ImageSpan, splice_key
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Hashable
+
+    from numpy.typing import NDArray
+
+    from roboreel.schema import FileSet, Manifest
+
+__all__ = ["Cut", "Source", "is_per_episode"]
+
+_MOST_TABLES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Whether the packets of some frames can be a file of their own."""
+
+    is_exact: bool
+    """Whether decoding them takes no image before the first or after the last."""
+    starts: tuple[int, ...] = ()
+    """Frames of the episode at which a file can begin."""
+
+
+def is_per_episode(files: FileSet) -> bool:
+    """Whether each episode has a file of its own, named by its number."""
+    return bool({"episode_index", "episode_chunk"} & template_fields(files.template))
+
+
+class Source:
+    """A dataset that an edit reads from. It is not changed.
+
+    Args:
+        path: The dataset's folder, or its address on the Hub if it is downloaded.
+
+    Raises:
+        NotADatasetError: There is no dataset at this path.
+        EditError: Its metadata contradicts itself.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.root = dataset_folder(path)
+        self.manifest: Manifest = read_manifest(self.root)
+        wrong = [one for one in self.manifest.problems if one.severity == "error"]
+        if wrong:
+            raise EditError(
+                f"The metadata is wrong, so that it cannot be told what would stay: {wrong[0].message} "
+                f"Run `roboreel repair` first: {str(self.root)!r}."
+            )
+        self._table_of = lru_cache(maxsize=_MOST_TABLES)(self._read_table)
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """What info.json says."""
+        return read_raw_info(self.root)
+
+    @cached_property
+    def frames(self) -> FrameReader:
+        """Reads the data and the videos."""
+        return FrameReader(self.manifest)
+
+    def size_bytes(self, file: str) -> int:
+        """Return the size of a file, by its path below the folder.
+
+        Raises:
+            MissingFileError: There is no such file.
+        """
+        try:
+            return (self.root / file).stat().st_size
+        except FileNotFoundError:
+            raise MissingFileError(
+                f"The metadata names a file that is not there. Run `roboreel check`: "
+                f"{str(self.root / file)!r}."
+            ) from None
+
+    def first_row(self, episode: int) -> int:
+        """Return the row of an episode's first frame inside its data file.
+
+        Raises:
+            CorruptFileError: The file does not hold the rows that the metadata lists.
+        """
+        return self.frames.files.locate_one(int(self.manifest.episodes.start[episode]))[1]
+
+    def images(self, camera: str, episode: int) -> NDArray[np.int64]:
+        """Return the image of each frame of an episode, as its position among those of its file.
+
+        Raises:
+            MissingImageError: A frame has none.
+            EditError: The rows of the episode are out of order.
+        """
+        every = np.arange(int(self.manifest.episodes.length[episode]))
+        request = self.frames.clips.request(camera, episode, every, every)
+        if not np.array_equal(request.frames, every):
+            raise EditError(
+                f"The rows of episode {request.episode} are out of order. Run `roboreel repair` "
+                f"first: {str(self.root)!r}."
+            )
+        table = self._table_of(str(request.path))
+        return images_of(every, request.clip, table.ticks, table.time_base, request.times_of)
+
+    def span(self, camera: str, episode: int, start: int, stop: int) -> ImageSpan:
+        """Return the images of the frames ``[start, stop)`` of an episode.
+
+        Raises:
+            EditError: They do not follow one another in the video.
+        """
+        images = self.images(camera, episode)[start:stop]
+        if (np.diff(images) != 1).any():
+            number = int(self.manifest.episodes.number[episode])
+            raise EditError(
+                f"The images of episode {number} of {camera!r} do not follow one another in the video, "
+                f"so that its packets cannot be copied alone: {str(self.root)!r}."
+            )
+        path = self.root / self.video_file(camera, episode)
+        table = self._table_of(str(path))
+        return ImageSpan(path, table, int(images[0]), int(images[-1]) + 1)
+
+    def video_file(self, camera: str, episode: int) -> str:
+        """Return the path below the folder of the video that shows an episode."""
+        file = int(self.manifest.episodes.clips[camera].file[episode])
+        if file < 0:
+            number = int(self.manifest.episodes.number[episode])
+            raise MissingFileError(
+                f"The metadata names no video of {camera!r} for episode {number}, in "
+                f"{str(self.root)!r}."
+            )
+        return self.manifest.video_files[camera][file]
+
+    def coding(self, camera: str, episode: int) -> Hashable:
+        """Return a key that is equal for videos whose packets can share a file; None if none can."""
+        return splice_key(self._table_of(str(self.root / self.video_file(camera, episode))))
+
+    def has_unused(self, camera: str, episode: int) -> bool:
+        """Return whether the video of an episode has images that belong to no episode."""
+        episodes = self.manifest.episodes
+        file = episodes.clips[camera].file
+        frames = int(episodes.length[file == file[episode]].sum())
+        table = self._table_of(str(self.root / self.video_file(camera, episode)))
+        return len(table.size) > frames
+
+    def cut(self, camera: str, episode: int, start: int, stop: int) -> Cut:
+        """Return whether some frames of an episode can be a file of their own."""
+        span = self.span(camera, episode, start, stop)
+        if splice_key(span.table) is None:
+            return Cut(is_exact=False)
+        if span.is_exact:
+            return Cut(is_exact=True)
+        packets = span.table.shown[self.images(camera, episode)]
+        return Cut(
+            is_exact=False, starts=tuple(np.flatnonzero(span.table.keyframe[packets]).tolist())
+        )
+
+    def _read_table(self, path: str) -> Any:  # noqa: ANN401  # a PacketTable
+        return self.frames.videos.table(self.root.__class__(path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"root": self.root, "manifest": self.manifest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._table_of = lru_cache(maxsize=_MOST_TABLES)(self._read_table)

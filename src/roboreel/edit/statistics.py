@@ -1,0 +1,147 @@
+"""Statistics of the new dataset: numbers from their values, images from those of the episodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from roboreel.dataset.dataset import Dataset
+from roboreel.dataset.opened import Opened
+from roboreel.edit.rows import StatsWanted
+from roboreel.errors import DatasetError
+from roboreel.format.counters import TASK_NUMBER
+from roboreel.format.json_files import read_json
+from roboreel.format.paths import STATS_PATH
+from roboreel.format.statistics import read_episode_stats, read_stats
+from roboreel.record.totals import ImageSampler, sample_stride
+from roboreel.stats import merge_stats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from roboreel.edit.context import EditContext
+    from roboreel.edit.rows import RowsResult
+    from roboreel.edit.sources import Source
+    from roboreel.schema import Feature
+    from roboreel.stats import Accumulator, FeatureStats
+
+__all__ = ["image_statistics", "stored_stats", "total_statistics", "wanted_statistics"]
+
+
+def wanted_statistics(context: EditContext) -> StatsWanted:
+    """Return which statistics must be computed from the rows."""
+    numbers = {name: f for name, f in context.features.items() if f.kind == "number"}
+    known = _known(context)
+    shapes = {name: _shape(feature, known.get(name)) for name, feature in numbers.items()}
+    if context.changes_rows:
+        total = shapes if stores_total(context) else {}
+    else:
+        renumbered = {TASK_NUMBER: shapes[TASK_NUMBER]} if TASK_NUMBER in shapes else {}
+        total = renumbered if context.changes_tasks and stores_total(context) else {}
+    own = shapes if stores_own(context) else {}
+    # Before v3.0 there were no quantiles, and v2.0 has nothing of single episodes.
+    is_new = context.layout.version.startswith("v3") or context.lacks_own
+    return StatsWanted(total, own, every=context.converts and is_new)
+
+
+def stores_total(context: EditContext) -> bool:
+    """Whether the new dataset has statistics of all rows together."""
+    version = context.layout.version
+    made = context.converts or len(context.sources) > 1
+    there = (context.sources[0].root / STATS_PATH).exists()
+    return there or (made and version != "v2.1")
+
+
+def stores_own(context: EditContext) -> bool:
+    """Whether the new dataset has statistics of each episode."""
+    if context.layout.version == "v2.0":
+        return False
+    return context.converts or not context.lacks_own
+
+
+def total_statistics(
+    context: EditContext, results: Sequence[RowsResult]
+) -> dict[str, FeatureStats]:
+    """Return the statistics of all rows that were computed, from the parts of each file."""
+    totals: dict[str, Accumulator] = {}
+    for result in results:
+        for name, part in result.totals.items():
+            if name in totals:
+                totals[name].merge(part)
+            else:
+                totals[name] = part
+    lost = {name for result in results for name in result.lost}
+    stats = {name: total.finish() for name, total in totals.items() if name not in lost}
+    return stats | (_merged_images(context) if context.changes_rows and totals else {})
+
+
+def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStats]:
+    """Return the statistics of an episode's cameras, from some of its images.
+
+    Only where the old dataset has none of single episodes, as v2.0 never has, and the new one must.
+    """
+    piece = context.recipe.pieces[number]
+    source = context.source(piece)
+    if not context.converts or not stores_own(context) or not context.lacks_own:
+        return {}
+    dataset = Dataset(Opened(source.manifest, None, None))
+    stride = sample_stride(source.manifest.fps)
+    rows = int(source.manifest.episodes.start[piece.episode]) + context.frames(number)[::stride]
+    found = {}
+    for name, feature in context.features.items():
+        if not feature.is_camera or feature.depth is not None:
+            continue
+        sampler = ImageSampler(feature, 1)
+        old = context.old_name(piece, name)
+        for row in rows.tolist():
+            sampler.take(dataset.read([row], [old], layout="hwc")[old][0])
+        if sampler.gathered is not None:
+            found[name] = sampler.gathered.finish()
+    return found
+
+
+def stored_stats(source: Source) -> dict[str, Any]:
+    """Return what stats.json of a source says; empty if there is none."""
+    path = source.root / STATS_PATH
+    raw = read_json(path) if path.exists() else {}
+    return raw if isinstance(raw, dict) else {}
+
+
+def _merged_images(context: EditContext) -> dict[str, FeatureStats]:
+    """Return the statistics of cameras: those of the episodes that stay, merged by count."""
+    cameras = [name for name, feature in context.features.items() if feature.is_camera]
+    if not cameras:
+        return {}
+    own = [dict(read_episode_stats(source.manifest)) for source in context.sources]
+    found: dict[str, list[FeatureStats]] = {}
+    for number, piece in enumerate(context.recipe.pieces):
+        stats = own[piece.source].get(context.old_number(number), {})
+        for name in cameras:
+            old = context.old_name(piece, name)
+            if old in stats:
+                found.setdefault(name, []).append(stats[old])
+    merged = {}
+    for name, parts in found.items():
+        if len(parts) == len(context.recipe.pieces):
+            try:
+                merged[name] = merge_stats(parts)
+            except ValueError:  # of different shapes: what is stored stays
+                continue
+    return merged
+
+
+def _known(context: EditContext) -> dict[str | None, FeatureStats]:
+    """Return some statistics of the first source that show which shape they have, by new name."""
+    source, names = context.sources[0], context.recipe.names[0]
+    try:
+        stats = read_stats(source.manifest) if stored_stats(source) else context.first_stats
+    except DatasetError:
+        return {}
+    return {names.get(name, name): one for name, one in stats.items()}
+
+
+def _shape(feature: Feature, stored: FeatureStats | None) -> tuple[int, ...]:
+    """Return the shape of a feature's statistics: LeRobot's, over the last axis, if it has that."""
+    last = feature.shape[-1:]
+    if stored is not None and len(feature.shape) > 1 and stored.shape == last:
+        return last
+    return feature.shape

@@ -1,0 +1,160 @@
+"""Images converted straight into the caller's memory, by the very call that PyAV makes.
+
+PyAV converts into an image of its own, from which the pixels are copied. Here the same function of
+the same library gets the same source image, and the caller's memory as its target. PyAV does not
+say where FFmpeg's image is, so this relies on how its objects begin: see `_library`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import weakref
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import av
+from av.video import reformatter
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DirectScaler", "is_available"]
+
+# Where images and their lines have to begin, so that vector instructions work as in PyAV's own.
+_ALIGNMENT = 64
+_LINE_ALIGNMENT = 32
+# PyAV's versions that convert by `sws_scale_frame`, and whose objects were seen to begin as here.
+_KNOWN = range(17, 19)
+# Right after Python's header and Cython's table of methods.
+_POINTER = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
+
+
+class _Image(ctypes.Structure):
+    """How FFmpeg's AVFrame begins, unchanged since FFmpeg 2."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p * 8),
+        ("line_bytes", ctypes.c_int * 8),
+        ("extended_data", ctypes.c_void_p),
+        ("width", ctypes.c_int),
+        ("height", ctypes.c_int),
+        ("_samples", ctypes.c_int),
+        ("form", ctypes.c_int),
+    )
+
+
+def is_available() -> bool:
+    """Return whether images can be converted so in this process."""
+    return _library() is not None
+
+
+class DirectScaler:
+    """Converts images into arrays of RGB with one interpolation. For one thread at a time.
+
+    Args:
+        flags: swscale's number of the interpolation.
+    """
+
+    def __init__(self, flags: int) -> None:
+        library = _library()
+        assert library is not None
+        self._library = library
+        self._context, self._target = library.open(flags)
+        self._head = _Image.from_address(self._target)
+        weakref.finalize(self, library.close, self._context, self._target).atexit = False
+
+    def write(self, image: av.VideoFrame, out: NDArray[np.uint8], *, planar: bool) -> bool:
+        """Write an image into an array; return False, if PyAV has to do it.
+
+        Args:
+            image: A decoded image.
+            out: ``(3, H, W)`` if planar, otherwise ``(H, W, 3)``.
+            planar: Which of the two.
+        """
+        height, width = out.shape[1:] if planar else out.shape[:2]
+        line_bytes = width if planar else 3 * width
+        if line_bytes % _LINE_ALIGNMENT or not out.flags.c_contiguous:
+            return False
+        start = ctypes.addressof(ctypes.c_char.from_buffer(out.data))
+        size_bytes = height * line_bytes
+        if start % _ALIGNMENT or size_bytes % _ALIGNMENT:
+            return False
+        library, head, source = self._library, self._head, _address_of(image)
+        library.prepare(self._target, source)
+        if planar:  # FFmpeg's order is green, blue, red.
+            head.data[:3] = (start + size_bytes, start + 2 * size_bytes, start)
+            head.line_bytes[:3] = (line_bytes, line_bytes, line_bytes)
+        else:
+            head.data[0], head.line_bytes[0] = start, line_bytes
+        head.width, head.height = width, height
+        head.form = library.planar if planar else library.packed
+        return bool(library.scale(self._context, self._target, source) >= 0)
+
+
+class _Library:
+    """The functions of FFmpeg that are used."""
+
+    def __init__(self) -> None:
+        # The module's own file: what it is linked to is found through it, wherever that lies.
+        path = reformatter.__file__
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        short = ctypes.PyDLL(path)  # These take less time than to give up Python's lock.
+        self._form_of = short.av_get_pix_fmt
+        self._form_of.argtypes = [ctypes.c_char_p]
+        self._new_context, self._new_image = short.sws_alloc_context, short.av_frame_alloc
+        self._new_context.restype = self._new_image.restype = pointer
+        self._set = short.av_opt_set_int
+        self._set.argtypes = [pointer, ctypes.c_char_p, ctypes.c_int64, number]
+        self._clear, self._copy = short.av_frame_unref, short.av_frame_copy_props
+        self._clear.argtypes, self._copy.argtypes = [pointer], [pointer, pointer]
+        self._clear.restype = None
+        self._end_context, self._end_image = short.sws_freeContext, short.av_frame_free
+        self._end_context.argtypes = [pointer]
+        self._end_image.argtypes = [ctypes.POINTER(pointer)]
+        self._end_context.restype = self._end_image.restype = None
+        self.scale = ctypes.CDLL(path).sws_scale_frame
+        self.scale.argtypes = [pointer, pointer, pointer]
+        self.planar, self.packed = self._form_of(b"gbrp"), self._form_of(b"rgb24")
+
+    def open(self, flags: int) -> tuple[int, int]:
+        """Return a context and an image without memory."""
+        context, image = self._new_context(), self._new_image()
+        if not context or not image:
+            raise MemoryError("FFmpeg has no memory for a conversion.")
+        self._set(context, b"sws_flags", flags, 0)
+        self._set(context, b"threads", 1, 0)
+        return context, image
+
+    def prepare(self, target: int, source: int) -> None:
+        """Give an image all properties of another one, such as its colours, but no memory."""
+        self._clear(target)
+        self._copy(target, source)
+
+    def close(self, context: int, image: int) -> None:
+        """Free a context and an image."""
+        self._end_context(context)
+        self._clear(image)
+        self._end_image(ctypes.byref(ctypes.c_void_p(image)))
+
+
+@lru_cache(maxsize=1)
+def _library() -> _Library | None:
+    """Return the functions; None where they, or FFmpeg's images, are not found as expected."""
+    if sys.implementation.name != "cpython" or int(av.__version__.split(".")[0]) not in _KNOWN:
+        return None
+    image = av.VideoFrame(64, 32, "yuv420p")
+    head = _Image.from_address(_address_of(image))
+    planes = [(plane.buffer_ptr, plane.line_size) for plane in image.planes]
+    if list(zip(head.data[:3], head.line_bytes[:3], strict=True)) != planes:
+        return None
+    try:
+        library = _Library()
+    except (OSError, AttributeError):
+        return None
+    return library if (head.width, head.height) == (64, 32) else None
+
+
+def _address_of(image: Any) -> int:  # noqa: ANN401  # av.VideoFrame
+    return ctypes.c_void_p.from_address(id(image) + _POINTER).value or 0

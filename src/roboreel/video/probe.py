@@ -1,0 +1,70 @@
+"""A video file as FFmpeg opens it, and what it says of its images."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import av
+
+from roboreel.errors import CorruptFileError
+from roboreel.spans.whole import whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+    from pathlib import Path
+
+__all__ = ["StreamInfo", "open_video", "probe_video"]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """The images of a video file."""
+
+    height: int
+    width: int
+    codec: str
+    """FFmpeg's name of the codec."""
+    pix_fmt: str
+    channels: int
+    """Values of a pixel."""
+    fps: Fraction
+    has_audio: bool
+
+
+@contextmanager
+def open_video(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Yield a file as FFmpeg's container, and its stream of images.
+
+    Raises:
+        CorruptFileError: It is not a video.
+    """
+    try:
+        container = av.open(whole_file(path, "video file"))
+    except av.error.InvalidDataError as error:
+        raise CorruptFileError(f"Not a video: {str(path)!r}.") from error
+    with container:
+        if not container.streams.video:
+            raise CorruptFileError(f"The file has no video: {str(path)!r}.")
+        yield container, container.streams.video[0]
+
+
+def probe_video(path: Path) -> StreamInfo:
+    """Return what a file says of its images; none is decoded.
+
+    Raises:
+        CorruptFileError: It is not a video.
+    """
+    with open_video(path) as (container, stream):
+        context = stream.codec_context
+        return StreamInfo(
+            height=context.height,
+            width=context.width,
+            codec=context.codec.canonical_name,
+            pix_fmt=str(context.pix_fmt),
+            channels=len(context.format.components),
+            fps=stream.base_rate,
+            has_audio=bool(container.streams.audio),
+        )

@@ -1,0 +1,220 @@
+"""What must hold on a Ray cluster of two nodes: run by tests/test_ray.py in a network of its own.
+
+``python -m tests.ray_cases FOLDER CASE …`` starts one cluster for all cases and prints what failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+from ray.cluster_utils import Cluster
+
+import roboreel as reel
+from roboreel.errors import FolderTakenError
+from roboreel.jobs import InProcess, create_job, open_job, run_job
+from roboreel.ray import RayCluster, read, train_loader, write
+from tests.clean import CAMERAS, VERSIONS, clean_dataset
+from tests.job_operations import squares
+from tests.test_job_results import plans
+from tests.test_jobs import tree
+
+
+def same_bytes(cluster, folder):
+    """Every operation leaves the bytes that it leaves in this process."""
+    root = clean_dataset(folder / "arm")
+    for name, plan in plans(root, folder / "out").items():
+        seen = []
+        for where, on in (("here", InProcess()), ("ray", RayCluster())):
+            job = create_job(folder / f"{name}-{where}", plan)
+            assert run_job(job, on).failed == ()
+            parts = tree(job.path / "parts")
+            seen.append((parts, json.dumps(job.commit())))
+        assert seen[0] == seen[1], name
+
+
+def reads_samples(cluster, folder):
+    """Rows are the samples of the dataset, with windows, for each version; views choose episodes."""
+    for version in VERSIONS:
+        dataset = reel.open_dataset(clean_dataset(folder / version, version)).select([0, 2, 3])
+        asked: Any = {"features": ["observation.state", CAMERAS[0], "task"], "image_size": (24, 32)}
+        rows = read(dataset, {"action": range(3)}, **asked, num_blocks=3)
+        assert rows.count() == len(dataset)
+        whole = dataset.read(np.arange(len(dataset)), windows={"action": range(3)}, **asked)
+        for place, row in enumerate(rows.take_all()):
+            assert row.keys() == whole.keys()
+            for name, values in whole.items():
+                assert np.array_equal(row[name], values[place]), (version, name, place)
+
+
+def writes_datasets(cluster, folder):
+    """Frames that went through Ray Data become a dataset of the same values, in order."""
+    dataset = reel.open_dataset(clean_dataset(folder / "arm", store="image"))
+    rows = read(dataset, num_blocks=3).random_shuffle(seed=1)
+    target = write(rows, folder / "new", fps=dataset.fps, store="image")
+    again = reel.open_dataset(target)
+    assert again.episodes.lengths.tolist() == dataset.episodes.lengths.tolist()
+    everything = np.arange(len(dataset))
+    names = [name for name in dataset.features if name in again.features]
+    assert set(CAMERAS) < set(names)
+    old, new = dataset.read(everything, names), again.read(everything, names)
+    for name in names:
+        if name != "task_index":
+            assert np.array_equal(old[name], new[name]), name
+    assert list(dataset.read(everything, ["task"])["task"]) == list(
+        again.read(everything, ["task"])["task"]
+    )
+    try:
+        write(rows, target, fps=30)
+    except FolderTakenError:
+        return
+    raise AssertionError("a dataset was replaced")
+
+
+def failed_write_leaves_nothing(cluster, folder):
+    """Where the pipeline fails, there is no dataset and no rest of one."""
+
+    def fail(batch):
+        if (batch["episode_index"] > 2).any():
+            raise ValueError("on purpose")
+        return batch
+
+    dataset = reel.open_dataset(clean_dataset(folder / "arm"))
+    rows = read(dataset, features=["action", "episode_index", "frame_index"], num_blocks=3)
+    before = sorted(folder.iterdir())
+    try:
+        write(rows.map_batches(fail), folder / "new", fps=30)
+    except Exception:  # noqa: BLE001  # Ray's own
+        assert sorted(folder.iterdir()) == before
+        return
+    raise AssertionError("it did not fail")
+
+
+def failing_task(cluster, folder):
+    """A failing task is listed; the rest goes on."""
+    job = create_job(folder / "job", squares(8, fails=[3]))
+    report = run_job(job, RayCluster(), retries=1)
+    assert [(one.number, one.attempts) for one in report.failed] == [(3, 2)]
+    assert job.status().done == 7
+
+
+def killed_node(cluster, folder):
+    """A node that is killed in the middle costs its own tasks, which run elsewhere."""
+    doomed = cluster.add_node(num_cpus=2)
+    cluster.wait_for_nodes()
+    log = folder / "log"
+    job = create_job(folder / "job", squares(24, sleep_s=0.4, log=str(log)))
+
+    def kill():
+        while not log.exists() or len(log.read_text().split()) < 6:
+            time.sleep(0.02)
+        cluster.remove_node(doomed, allow_graceful=False)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    report = run_job(job, RayCluster())
+    killer.join()
+    assert report.failed == ()
+    assert job.commit()["count"] == 24
+
+
+DRIVER = """
+import ray
+from roboreel.jobs import open_job, run_job
+from roboreel.ray import RayCluster
+run_job(open_job({path!r}), RayCluster({address!r}))
+"""
+
+
+def killed_driver(cluster, folder):
+    """A driver that is killed is followed by another, which does the rest."""
+    log = folder / "log"
+    job = create_job(folder / "job", squares(16, sleep_s=0.3, log=str(log)))
+    code = DRIVER.format(path=str(job.path), address=cluster.address)
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    while not log.exists() or len(log.read_text().split()) < 4:
+        assert driver.poll() is None
+        time.sleep(0.02)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    report = run_job(open_job(job.path), RayCluster())
+    assert report.failed == ()
+    assert report.skipped > 0
+    assert job.commit()["count"] == 16
+
+
+def _train(config):
+    loader = train_loader(reel.open_dataset(config["path"]), 4, shuffle=True, seed=5)
+    rank = ray.train.get_context().get_world_rank()
+    seen: list[Any] = []
+    state: Any = None
+    for step, batch in enumerate(loader):
+        seen.append(batch["index"].tolist())
+        if step == 2:
+            state = loader.state_dict()
+    resumed = train_loader(reel.open_dataset(config["path"]), 4, shuffle=True, seed=5)
+    resumed.load_state_dict(state)
+    rest = [batch["index"].tolist() for batch in resumed]
+    Path(config["out"], f"{rank}.json").write_text(json.dumps([seen, rest]))
+
+
+def trains(cluster, folder):
+    """Each worker of Ray Train reads its own share, and resumes exactly."""
+    from ray.train import RunConfig, ScalingConfig
+    from ray.train.torch import TorchTrainer
+
+    root = clean_dataset(folder / "arm")
+    out = folder / "out"
+    out.mkdir()
+    TorchTrainer(
+        _train,
+        train_loop_config={"path": str(root), "out": str(out)},
+        scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(storage_path=str(folder / "runs")),
+    ).fit()
+    shares = []
+    for rank in range(2):
+        seen, rest = json.loads((out / f"{rank}.json").read_text())
+        assert seen[3:] == rest
+        shares.append({row for batch in seen for row in batch})
+    assert shares[0].isdisjoint(shares[1])
+    assert len(shares[0]) == len(shares[1]) == 48
+
+
+def _carry_out(cluster, folder, name):
+    folder.mkdir()
+    try:
+        globals()[name](cluster, folder)
+    except BaseException:  # noqa: BLE001  # told to the test
+        return traceback.format_exc()
+    return ""
+
+
+def main() -> None:
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    # Workers at the priority of the tests, or other work on the machine starves them.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # so Ray spells it
+    small = {"object_store_memory": 100 * 1024**2}
+    head = {"num_cpus": 0, "include_dashboard": False, **small}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    for _ in range(2):
+        cluster.add_node(num_cpus=1, **small)
+    ray.init(address=cluster.address, log_to_driver=False)
+    results = {name: _carry_out(cluster, folder / name, name) for name in names}
+    ray.shutdown()
+    cluster.shutdown()
+    (folder / "results.json").write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

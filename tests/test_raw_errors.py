@@ -1,0 +1,171 @@
+"""Damage that once ended in an error of Python, pyarrow or NumPy: it is read, or refused by an error of ours."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import roboreel as reel
+from roboreel.errors import DatasetError
+from roboreel.schema import Feature
+from roboreel.video.salvage import whole_fragments
+from tests.factory import edit_info, write_dataset
+from tests.mutation import exercise, make
+
+
+@pytest.fixture
+def root(tmp_path):
+    write_dataset(tmp_path / "arm", [6, 4])
+    return tmp_path / "arm"
+
+
+def data_file(root: Path) -> Path:
+    return next(root.glob("data/*/*.parquet"))
+
+
+def change_feature(root: Path, name: str, **changes: Any) -> None:
+    features = json.loads((root / "meta/info.json").read_text())["features"]
+    edit_info(root, features=features | {name: features[name] | changes})
+
+
+TABLES = ["data/chunk-000/file-000.parquet", "meta/episodes/chunk-000/file-000.parquet", "meta/tasks.parquet"]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [None, "x"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_column_that_is_there_twice(root, name, values):
+    table = pq.read_table(root / name)
+    for place, column in enumerate(table.column_names):
+        again = table.column(place) if values is None else pa.array([values] * len(table))
+        pq.write_table(table.append_column(column, again), root / name)
+        exercise("numeric-v3", root, report=False)
+
+
+@pytest.mark.parametrize(
+    "names", [[["a", ["b"]], "c"], {"a": {"b": ["c"]}}, [None], 7, [["x"] * 3]]
+)
+def test_names_that_are_nested_or_none(root, names):
+    change_feature(root, "action", names=names)
+    exercise("numeric-v3", root)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float128", "object", "datetime64", "S5", "<f8,<i4", "", None, 3, ["f4"]]
+)
+def test_types_of_numpy_that_no_dataset_has(root, dtype):
+    change_feature(root, "action", dtype=dtype)
+    exercise("numeric-v3", root, report=False)
+
+
+def test_numbers_of_episodes_that_are_decimals(root):
+    table = pq.read_table(data_file(root))
+    place = table.schema.get_field_index("episode_index")
+    numbers = table["episode_index"].cast(pa.decimal128(20))
+    table = table.set_column(place, "episode_index", numbers)
+    pq.write_table(table, data_file(root), row_group_size=6)  # one episode each
+    exercise("numeric-v3", root)
+
+
+def test_actions_that_are_true_or_false(tmp_path):
+    write_dataset(tmp_path / "arm", [6, 4], features={"action": Feature("bool", (1,))})
+    assert exercise("numeric-v3", tmp_path / "arm") == "read"
+
+
+def test_a_table_of_data_without_the_numbers_of_tasks(root):
+    path = data_file(root)
+    pq.write_table(pq.read_table(path).drop_columns(["task_index"]), path)
+    exercise("numeric-v3", root)
+
+
+def test_fewer_rows_than_the_episodes_have(root):
+    path = data_file(root)
+    pq.write_table(pq.read_table(path).slice(0, 7), path, row_group_size=3)
+    dataset = reel.open_dataset(root)
+    with pytest.raises(DatasetError):
+        dataset.read([9])
+    exercise("numeric-v3", root)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_texts_that_are_not_utf_8(root, name):
+    table = pq.read_table(root / name)
+    for place, field in enumerate(table.schema):
+        wrong = pa.array([b"\xff\xfe"] * len(table)).view(pa.string())
+        if pa.types.is_list(field.type):
+            wrong = pa.array([[b"\xff\xfe"]] * len(table), pa.list_(pa.binary()))
+            wrong = pa.ListArray.from_arrays(wrong.offsets, wrong.values.view(pa.string()))
+        elif not pa.types.is_string(field.type):
+            continue
+        pq.write_table(table.set_column(place, field.name, wrong), root / name)
+        exercise("numeric-v3", root)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '{"columns": 3}', "\0" * 40, "[" * 100_000])
+@pytest.mark.parametrize("kind", ["shards", "replay"])
+def test_manifests_of_stores_and_buffers_that_are_none(tmp_path, kind, text):
+    make(kind, tmp_path / kind)
+    for path in [*tmp_path.rglob("meta.json"), *tmp_path.rglob("replay.json")]:
+        path.write_text(text)
+    assert exercise(kind, tmp_path / kind) != "read"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"capacity": 2**62}, {"capacity": -1}, {"features": []}, {"fps": "x"}]
+)
+def test_layouts_of_replay_buffers_that_cannot_be(tmp_path, changes):
+    make("replay", tmp_path / "replay")
+    path = tmp_path / "replay/replay.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    assert exercise("replay", tmp_path / "replay") != "read"
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 100, b"\0\0\0\x08moof" * 20, b"\0\0\0\x01mdat" + b"\xff" * 8]
+)
+def test_files_of_which_nothing_can_be_salvaged(tmp_path, data):
+    (tmp_path / "cut.mp4").write_bytes(data)
+    assert whole_fragments(tmp_path / "cut.mp4", tmp_path / "whole.mp4") == 0
+
+
+@pytest.mark.parametrize("rows", [float("inf"), float("nan"), 2**70, -1, "x", None])
+@pytest.mark.parametrize("key", ["num_rows", "part_rows"])
+def test_manifests_of_caches_with_impossible_numbers(tmp_path, key, rows):
+    make("cache", tmp_path / "both")
+    path = tmp_path / "both/cache/cache.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: rows}))
+    exercise("cache", tmp_path / "both")
+
+
+def read_buffer(root: Path) -> None:
+    reel.ReplayBuffer(root).close()
+
+
+def read_store(root: Path) -> None:
+    store = reel.open_shards(root)
+    assert len([store[row] for row in range(len(store))]) == 40
+
+
+@pytest.mark.parametrize(("kind", "read"), [("shards", read_store), ("replay", read_buffer)])
+def test_files_that_were_cut_are_found_before_they_are_touched(tmp_path, kind, read):
+    root = tmp_path / kind
+    make(kind, root)
+    read(root)
+    mapped = [path for path in root.rglob("*") if path.suffix in (".arrow", ".bin")]
+    for path in mapped:
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DatasetError, match=path.name):
+            read(root)
+        path.write_bytes(whole)
+    assert mapped
+
+
+def test_a_report_of_texts_that_cannot_be_encoded(root, tmp_path):
+    table = pa.table({"task_index": np.arange(2), "task": ["lift", "\x1b]0;x\x07 \x9b"]})
+    pq.write_table(table, root / "meta/tasks.parquet")
+    edit_info(root, robot_type="half \ud800")
+    assert exercise("numeric-v3", root) == "read"
