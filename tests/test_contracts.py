@@ -44,6 +44,7 @@ SINGLE = {
     "Readers": "the worker processes of a loader, which test_loader_workers tests",
     "ReadableDataset": "roboreel.Dataset",
     "ReadableEpisode": "roboreel.Episode",
+    "ReadsBatches": "roboreel.Dataset, whose batches test_read_batches compares",
 }
 
 
