@@ -172,16 +172,27 @@ def test_a_clip_behind_a_deleted_one_is_cut_out_for_v2(tmp_path):
     check_edited(clean, tmp_path / "out", [WHOLE[e] for e in (1, 3, 4, 5)])
 
 
-def test_a_clip_between_keyframes_is_refused_or_encoded(tmp_path):
-    root = clean_dataset(tmp_path / "d")
+def test_an_edit_list_hides_what_is_before_a_clip_that_starts_between_keyframes(tmp_path):
+    root, clean = clean_dataset(tmp_path / "d"), clean_dataset(tmp_path / "clean")
     edit_dataset(root).trim(1, start=3).apply()
-    with pytest.raises(EditError, match="a lossless cut can start at the frames 1, 3, 5"):
-        plan_conversion(root, "2.1", tmp_path / "out")
-    plan = plan_conversion(root, "2.1", tmp_path / "out", reencode=True)
-    encoded = [one.pieces for one in plan.files if one.rung == "re-encoded"]
-    assert encoded == [(1,), (1,)]
+    plan = plan_conversion(root, "2.1", tmp_path / "out")
     plan.apply()
     verify_copy(plan)
+    check_edited(clean, tmp_path / "out", [WHOLE[0], Expected(1, 3, 12), *WHOLE[2:]])
+
+
+def test_hidden_images_are_not_scrubbed_images(tmp_path):
+    root = clean_dataset(tmp_path / "d", "v2.1")
+    edit = edit_dataset(root).trim(1, start=3).scrub()
+    with pytest.raises(EditError, match="a lossless cut can start at the frames 0, 2, 4"):
+        edit.plan()
+    plan = edit.allow_reencoding().plan()
+    assert [one.pieces for one in plan.files if one.rung == "re-encoded"] == [(1,), (1,)]
+    plan.apply()
+    table = reel.open_dataset(root).frame_reader.videos.table(
+        root / f"videos/chunk-000/{FRONT}/episode_000001.mp4"
+    )
+    assert len(table.size) == LENGTHS[1] - 3
 
 
 def test_a_split_shares_out_all_episodes(tmp_path):

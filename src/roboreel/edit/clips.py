@@ -157,7 +157,8 @@ def _splice(context: EditContext, target: FileTarget, out: Path) -> Times:
         piece = context.recipe.pieces[number]
         name = context.old_name(piece, str(target.camera))
         spans.append(context.source(piece).span(name, piece.episode, piece.start, piece.stop))
-    shown = splice_videos(spans, out)
+    alone = is_per_episode(context.layout.video_files[str(target.camera)])
+    shown = splice_videos(spans, out, hide=alone and not spans[0].is_exact)
     clock = spans[0].table.time_base
     return {
         number: (float(int(ticks[0]) * clock), float((int(ticks[-1]) + span.step) * clock))

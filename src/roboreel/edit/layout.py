@@ -210,8 +210,9 @@ class _Planner:
                 return self._whole(target)
             if self._has_all(unit, file_of[source]) and not self._shows_more(target, pieces[0]):
                 return self._whole(target)
-        if grouped and not recipe.scrub:
-            return target  # a clip may begin between keyframes, and what is before it stays
+        # A clip may begin between keyframes: in v2.x an edit list hides what is before it.
+        if not recipe.scrub and (grouped or self._key(unit, target.camera) is not None):
+            return target
         exact = [self._is_exact(piece, str(target.camera), grouped) for piece in pieces]
         return target if all(exact) else replace(target, rung="re-encoded")
 

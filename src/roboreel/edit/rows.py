@@ -81,7 +81,7 @@ def data_layout(context: EditContext) -> Layout:
             layout = layout.joined(_old_layout(context, one).only(missing))
     if context.layout.version[:2] != source.manifest.version[:2]:
         layout = layout.added({n: f.dtype.replace("float32", "float") for n, f in COUNTERS.items()})
-    return layout
+    return layout if context.layout.version.startswith("v3") else layout.with_sequences()
 
 
 def _old_layout(context: EditContext, piece: Piece) -> Layout:

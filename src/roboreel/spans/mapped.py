@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.handles import open_to_read
+from roboreel.spans.handles import open_to_read, too_many_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +55,8 @@ class MappedFile:
         except (OSError, ValueError) as error:
             if isinstance(error, CorruptFileError):
                 raise
+            if isinstance(error, OSError) and error.errno == errno.EMFILE:  # A map has a handle.
+                raise too_many_files(path) from error
             raise CorruptFileError(f"Cannot map {str(path)!r}: {error}.") from error
         finally:
             os.close(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -130,6 +131,17 @@ class Layout:
             elif pa.types.is_null(schema.field(place).type):
                 schema = schema.set(place, column)
         return Layout(schema, self.plain)
+
+    def with_sequences(self) -> Layout:
+        """Return the layout in the words of ``datasets`` before 4, which later ones read too.
+
+        These call a list of values ``Sequence``; ``List`` is unknown to them.
+        """
+        metadata = dict(self.schema.metadata or {})
+        if b"huggingface" in metadata:
+            words = metadata[b"huggingface"]
+            metadata[b"huggingface"] = re.sub(rb'("_type":\s*)"List"', rb'\1"Sequence"', words)
+        return Layout(self.schema.with_metadata(metadata), self.plain)
 
     def only(self, names: Collection[str]) -> Layout:
         """Return the layout with some of its columns."""
