@@ -52,7 +52,6 @@ SINGLE = {
     "ReadableDataset": "roboreel.Dataset",
     "ReadsBatches": "roboreel.Dataset; test_loader_contract reads from it",
     "ReadableEpisode": "roboreel.Episode",
-    "ReadsBatches": "roboreel.Dataset, whose batches test_read_batches compares",
 }
 
 
