@@ -63,6 +63,12 @@ RUNS = {
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],
     "cache prune": ["cache", "prune", "--keep-bytes", "1GB", "--home", "caches"],
     "cache remove": ["cache", "remove", "caches/arm"],
+    "job run": ["job", "run", "jobs/work", "--shard", "0/2", "--workers", "1"],
+    "job status": ["job", "status", "jobs/work"],
+    "job list": ["job", "list", "--home", "jobs"],
+    "job commit": ["job", "commit", "jobs/work"],
+    "job resume": ["job", "resume", "jobs/work", "--workers", "1", "--verify"],
+    "job remove": ["job", "remove", "jobs/work"],
 }
 NEED_A_CACHE = ("cache list", "cache verify", "cache prune", "cache remove")
 
@@ -154,6 +160,11 @@ def prepare(name, monkeypatch):
             "operations": [{"do": "delete", "episodes": [0]}, {"do": "cut", "episode": 2, "at": 1}]
         }
         Path("recipe.json").write_text(json.dumps(said))
+    if name.startswith("job"):
+        made = roboreel_("stats", "arm", "--on", "slurm", "--shards", "2", "--job", "jobs/work")
+        assert (made.code, made.err) == (0, "")
+    if name == "job commit":
+        assert roboreel_("job", "run", "jobs/work", "--workers", "1").code == 0
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 
@@ -218,7 +229,7 @@ def test_a_wrong_option_is_wrong_usage(name, folder):
 
 
 @pytest.mark.parametrize("wanted", ["-h", "--help"])
-@pytest.mark.parametrize("name", ["", "cache", "edit", *COMMANDS])
+@pytest.mark.parametrize("name", ["", "cache", "edit", "job", *COMMANDS])
 def test_every_command_has_help(name, wanted, folder):
     done = roboreel_(*name.split(), wanted)
     assert (done.code, done.err) == (0, "")

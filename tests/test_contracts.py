@@ -13,6 +13,7 @@ import pytest
 import roboreel
 import roboreel as reel
 from roboreel.image import decode_image
+from roboreel.jobs import InProcess, Processes
 from roboreel.order.order import Local, LocalOrder, Sequential, Uniform, Weighted
 from roboreel.record.cameras import PictureFile, VideoFile
 from roboreel.record.journal import read_records
@@ -28,21 +29,28 @@ from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
 from tests.contracts_files import ImageFileContract, PacketReaderContract, SlotsContract
 from tests.contracts_format import FormatContract, RecordedImagesContract, write_versions
+from tests.contracts_jobs import ExecutorContract
 from tests.contracts_order import PermutationContract, ShuffleContract
 from tests.contracts_shards import FEW, TABLE, BatchReaderContract, OriginContract
 from tests.contracts_source import FEATURES, LENGTHS, SourceContract, write
 from tests.factory import image_of
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
 
-TESTED = {"Source", "Order", "PacketReader", "Slots", "ImageFile", "BatchReader", "Origin"}
+TESTED = {
+    "Source", "Order", "PacketReader", "Slots", "ImageFile", "BatchReader", "Origin", "Executor",
+}  # fmt: skip
 # Protocols with one implementation, or none of ours.
 SINGLE = {
     "ByteSource": "roboreel.storage.bounded: a file by offset; MappedFile is tested in test_spans",
+    "Facts": "what an edit asks of a source: roboreel.edit.sources.Source",
+    "Gathered": "what the tasks of a check have read: roboreel.check.check_job",
     "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
     "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
+    "Session": "an open Executor, which passes ExecutorContract",
     "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
     "Readers": "the worker processes of a loader, which test_loader_workers tests",
     "ReadableDataset": "roboreel.Dataset",
+    "ReadsBatches": "roboreel.Dataset; test_loader_contract reads from it",
     "ReadableEpisode": "roboreel.Episode",
 }
 
@@ -312,3 +320,16 @@ class TestTableOrigin(OriginContract):
     @pytest.fixture
     def origin(self):
         return TableOrigin(TABLE, features_of_schema(TABLE.schema))
+
+
+# --- Executor
+
+
+class TestTasksInThisProcess(ExecutorContract):
+    def executor(self):
+        return InProcess()
+
+
+class TestTasksInProcesses(ExecutorContract):
+    def executor(self):
+        return Processes(2)

@@ -51,9 +51,14 @@ def drop(root: Path) -> None:
 
 
 def edit(root: Path) -> None:
+<<<<<<< HEAD
     """Delete, cut, relabel and rename at once: files come, change, get other names and go."""
     made = edit_dataset(root).delete([1]).cut(0, at=1).set_task([2], "pour")
     made.rename(CAMERAS[0], "observation.images.top").set([0], {"success": True}).apply()
+=======
+    """Cut the end of an episode off, and delete another."""
+    reel.edit_dataset(root).trim(0, stop_s=0.2).delete([1]).apply()
+>>>>>>> main
 
 
 def prepare(folder: Path, act: Act, store: str, *, undo: bool) -> None:

@@ -55,7 +55,10 @@ def run(
     workers: WorkersOption = None,
     retries: RetriesOption = 2,
 ) -> None:
-    """Run the tasks of a job that are not done, or a share of them. Exits with 1 if some failed."""
+    """Run the tasks that are not done, or a share of them.
+
+    Exit codes: 0 all are done; 1 some failed.
+    """
     share = _shard(shard)
     opened = open_job(path)
     with showing_tasks() as show:
@@ -66,7 +69,7 @@ def run(
 
 @job.command()
 def commit(path: JobArgument, as_json: JsonOption = False) -> None:
-    """Join what the tasks of a job have made, publish it, and remove the job."""
+    """Join what the tasks have made, and publish it. The job is then gone."""
     operation = _operation(path)
     print_result(operation, commit_job(path), as_json=as_json)
 
@@ -144,7 +147,7 @@ def remove(path: JobArgument) -> None:
     """Remove a job and what its tasks have made."""
     opened = open_job(path)
     remove_job(opened.path)
-    print_line(f"Removed {opened.path}.")
+    print_line(f"Removed {path}.")
 
 
 def _operation(path: Path) -> str:

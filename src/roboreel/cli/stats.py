@@ -65,8 +65,9 @@ def stats(
     job: JobOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the stored statistics, or compute them: with --check, --images, --workers or --on.
+    """Show the stored statistics, or check them against the values.
 
+    They are computed with --check, --images, --workers, --on or --job.
     `roboreel check --only RR5` says the same of them, with codes and places.
     """
     dataset = open_dataset(path)
