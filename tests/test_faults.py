@@ -33,16 +33,10 @@ def run_rig(*arguments: object) -> subprocess.CompletedProcess[str]:
 TWINS = {
     "resume, image",
     "new shards",
-<<<<<<< HEAD
-    "compact, video",
-    "undo of drop, video",
-    "undo of edit, video",
-=======
     "undo of edit, video",
     "convert, image",
     "compact, video",
     "undo of drop, video",
->>>>>>> main
 }
 """Of these, the scenario with the other store, or of another change, is enough here."""
 

@@ -1,4 +1,4 @@
-"""Repair, edits, undo and the removal of episodes: the dataset is what it was before, or after, and never between."""
+"""Repair, undo and the removal of episodes: the dataset is what it was before, or after, and never between."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import pyarrow.parquet as pq
 
 import roboreel as reel
 from roboreel.commit import STORE, WORKSHOP, Workshop, finish_commit, list_changes, undo_change
-from roboreel.edit import edit_dataset
 from roboreel.repair import repair_dataset
 from roboreel.repair.drop import plan_drop
 from tests.faults.recording import record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
-from tests.recordings import CAMERAS
 from tests.same_dataset import differing_files, files_of
 
 if TYPE_CHECKING:
@@ -51,14 +49,8 @@ def drop(root: Path) -> None:
 
 
 def edit(root: Path) -> None:
-<<<<<<< HEAD
-    """Delete, cut, relabel and rename at once: files come, change, get other names and go."""
-    made = edit_dataset(root).delete([1]).cut(0, at=1).set_task([2], "pour")
-    made.rename(CAMERAS[0], "observation.images.top").set([0], {"success": True}).apply()
-=======
     """Cut the end of an episode off, and delete another."""
     reel.edit_dataset(root).trim(0, stop_s=0.2).delete([1]).apply()
->>>>>>> main
 
 
 def prepare(folder: Path, act: Act, store: str, *, undo: bool) -> None:
