@@ -391,7 +391,7 @@ class TestTheRecipe:
             except EditError:
                 continue
             frames[episode] = left
-        runs = []
+        runs: list[list[int]] = []
         for episode, kept in frames.items():
             for frame in sorted(kept):
                 if (
