@@ -82,6 +82,19 @@ class MappedFile:
             raise self._outside(offset, length)
         return self._view[offset : offset + length]
 
+    def find(self, needle: bytes, start: int, stop: int) -> int:
+        """Return where bytes occur first in ``[start, stop)``; -1 if they do not."""
+        return self._map.find(needle, start, stop)
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``[start, stop)``, which the caller has found to lie inside the file."""
+        return self._map[start:stop]
+
+    def pieces(self, starts: Sequence[int], stops: Sequence[int]) -> list[bytes]:
+        """Return the bytes of many spans, which the caller has found to lie inside the file."""
+        whole = self._map
+        return [whole[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
     def join(self, pieces: Sequence[tuple[int, int]]) -> bytes:
         """Return the bytes of ``(offset, length)`` pieces, one after another."""
         return b"".join([self._view[offset : offset + length] for offset, length in pieces])
