@@ -90,7 +90,8 @@ class Edit:
             found = Dataset(Opened(self.source.manifest, None, None)).where(where)
             wanted &= set(self._positions(found.episodes.numbers.tolist()))
         gone = [position for position in range(len(table)) if position not in wanted]
-        said = f"keep the episodes where {where}" if where else f"keep {_episodes(numbers)}"
+        said = "keep the episodes" if episodes is None else f"keep {_episodes(numbers)}"
+        said += "" if where is None else f" where {where}"
         return self._with(self.recipe.without(gone), said)
 
     def trim(
@@ -191,7 +192,7 @@ class Edit:
         """
         table = self.source.manifest.episodes
         numbers = table.number.tolist() if episodes is None else list(episodes)
-        checked = check_columns(self.source.manifest, columns)
+        checked = check_columns(self.source.manifest, columns, self.recipe.columns)
         recipe = self.recipe.with_columns(self._positions(numbers), checked)
         said = ", ".join(f"{name} = {value!r}" for name, value in checked.items())
         return self._with(recipe, f"{said} for {_episodes(numbers)}")
@@ -306,9 +307,14 @@ class Edit:
             raise EditError(f"Give a time or a frame, not both: {time_s} s and frame {frame}.")
         if time_s is None and frame is None:
             return default
+        said = frame if time_s is None else time_s
+        if isinstance(said, str) or said is None or not 0 <= said < math.inf:
+            raise EditError(f"{said!r} is no moment of an episode: they are counted from 0.")
         if frame is None:
-            frame = math.ceil(float(time_s or 0.0) * self.source.manifest.fps - 1e-6)
-        return max(0, min(int(frame), length))
+            return min(math.ceil(said * self.source.manifest.fps - 1e-6), length)
+        if frame != int(frame):
+            raise EditError(f"Frame {frame!r} does not exist: frames are whole numbers.")
+        return min(int(frame), length)
 
 
 def _episodes(numbers: Sequence[int]) -> str:

@@ -96,6 +96,12 @@ class Recipe:
     scrub: bool = False
     """Whether nothing may remain of the images that leave."""
 
+    @property
+    def columns(self) -> dict[str, Value | None]:
+        """A value of each column of the metadata that changes; None if it only loses values."""
+        given = [pair for piece in self.pieces for pair in piece.columns]
+        return dict(given) | {name: value for name, value in given if value is not None}
+
     def without(self, episodes: Collection[int]) -> Recipe:
         """Return it without some episodes of the first source."""
         gone = set(episodes)
@@ -121,7 +127,12 @@ class Recipe:
                 return [piece]
             return [replace(piece, stop=frame), replace(piece, start=frame)]
 
-        return self._exchanged(episode, cut)
+        made = self._exchanged(episode, cut)
+        if len(made.pieces) == len(self.pieces):
+            raise EditError(
+                f"Frame {frame} cannot begin an episode: it does already, or this edit trims it off."
+            )
+        return made
 
     def told(self, episodes: Collection[int], task: str) -> Recipe:
         """Return it with another task of all frames of some episodes."""
@@ -169,6 +180,8 @@ class Recipe:
 
     def _exchanged(self, episode: int, exchange: Callable[[Piece], Sequence[Piece]]) -> Recipe:
         """Return it with other pieces of an episode, at least one of which stays."""
+        if not any(not p.source and p.episode == episode for p in self.pieces):
+            raise EditError("The episode is not there any more: this edit deletes it.")
         pieces: list[Piece] = []
         for piece in self.pieces:
             mine = not piece.source and piece.episode == episode
