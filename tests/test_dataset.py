@@ -429,7 +429,9 @@ def test_what_is_not_asked_for_is_not_read(tmp_path):
     write_dataset(tmp_path, LENGTHS, features=IMAGES)
     dataset = reel.open_dataset(tmp_path)
     dataset.read(range(18), ["mode"])
-    assert dataset.memory.held_by == {"dense columns": 18 * 8}
+    held_by = dict(dataset.memory.held_by)
+    held_by.pop("open files")  # The footer of the data file.
+    assert held_by == {"dense columns": 18 * 8}
 
 
 @pytest.mark.parametrize("limit", [0, 40, 200, 700])

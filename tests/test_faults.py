@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.changing import SCENARIOS as CHANGING
+from tests.faults.copying import SCENARIOS as COPYING
 from tests.faults.library import Call, Operation, can_build
 from tests.faults.powercut import MODELS, Disk, snapshot
 from tests.faults.products import SCENARIOS as PRODUCTS
@@ -29,13 +30,22 @@ def run_rig(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-TWINS = {"resume, image", "new shards", "compact, video", "undo of drop, video"}
+TWINS = {
+    "resume, image",
+    "new shards",
+    "undo of edit, video",
+    "convert, image",
+    "compact, video",
+    "undo of drop, video",
+}
 """Of these, the scenario with the other store, or of another change, is enough here."""
 
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "scenarios", [RECORDING, [*CHANGING, *PRODUCTS, *WORKING]], ids=["recorders", "other writers"]
+    "scenarios",
+    [RECORDING, [*CHANGING, *COPYING, *PRODUCTS, *WORKING]],
+    ids=["recorders", "other writers"],
 )
 def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):
     """The log is checked first: replayed, it gives the folder that the writer left.

@@ -10,7 +10,7 @@ import pytest
 import roboreel as reel
 from roboreel.dataset.cache import build
 from roboreel.errors import CacheError
-from roboreel.frames import pieces
+from roboreel.frames import page_numbers, pieces
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.memory.budget import Budget
 from tests.factory import write_dataset
@@ -85,6 +85,7 @@ def read_often(columns):
 
 def test_reading_row_groups_again_and_again_warns_once_and_says_what_helps(root, monkeypatch):
     monkeypatch.setattr(pieces, "_MANY_READS", 4)
+    monkeypatch.setattr(page_numbers, "_MANY_READS", 4)
     columns = FrameReader(reel.open_dataset(root).manifest, Budget(500)).columns
     with pytest.warns(UserWarning, match=r"raise `memory=` to .* numbers='mapped'") as warned:
         read_often(columns)
@@ -94,6 +95,7 @@ def test_reading_row_groups_again_and_again_warns_once_and_says_what_helps(root,
 
 def test_a_single_pass_does_not_warn(root, monkeypatch):
     monkeypatch.setattr(pieces, "_MANY_READS", 0)
+    monkeypatch.setattr(page_numbers, "_MANY_READS", 0)
     columns = FrameReader(reel.open_dataset(root).manifest, Budget(500)).columns
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.datasets import Shape, write_v30
 from roboreel.storage.bounded import BoundedFile
 from tests.bombs import BOMBS
 from tests.memory_of import peak_of
@@ -16,6 +17,8 @@ pytestmark = pytest.mark.skipif(
 
 _BUDGET_BYTES = 64_000_000
 _SLOW = ("constants",)
+# A batch of windows that a thread holds: its values, rows and masks.
+_BATCH_BYTES = 2_000_000
 _PRINTED = {
     "texts": "read note",
     "constants": "read observation.state",
@@ -74,3 +77,40 @@ def test_the_measurement_sees_memory_that_is_taken():
     taken = "print('ready')\ninput()\nheld = bytearray(50_000_000)\nimport time; time.sleep(2)"
     peak, _ = peak_of(taken, seconds=60)
     assert 45_000_000 < peak < 60_000_000
+
+
+_WINDOWS = """
+import sys, warnings
+from concurrent.futures import ThreadPoolExecutor
+import av, imagecodecs, numpy as np, pyarrow.parquet
+import roboreel as reel
+import roboreel.dataset.reader
+warnings.simplefilter("ignore")
+print("ready")
+sys.stdin.readline()
+dataset = reel.open_dataset(sys.argv[1], memory="64MB")
+rng = np.random.default_rng(0)
+
+def read(rows):
+    dataset.read(rows, windows={"observation.state": range(20), "action": range(20)})
+
+with ThreadPoolExecutor(int(sys.argv[2])) as pool:
+    for epoch in range(3):
+        list(pool.map(read, rng.integers(0, len(dataset), (20, 32))))
+print("counted", dataset.memory.held_bytes)
+"""
+
+
+@pytest.fixture(scope="module")
+def many_row_groups(tmp_path_factory):
+    """40 files of 20 row groups each: footers that take 9 MB, and 115 MB of numbers."""
+    root = tmp_path_factory.mktemp("many") / "dataset"
+    shape = Shape(800, mean_length=60, width=300, cameras=0, episodes_per_data_file=20)
+    return write_v30(root, shape)
+
+
+@pytest.mark.slow
+def test_numbers_beyond_the_budget_stay_within_it(many_row_groups):
+    peak, printed = peak_of(_WINDOWS, str(many_row_groups), "1", seconds=300)
+    assert "Traceback" not in printed, printed
+    assert peak < 1.25 * _BUDGET_BYTES + _BATCH_BYTES, (peak, printed)

@@ -8,14 +8,16 @@ import pytest
 from roboreel.errors import DatasetError
 from roboreel.storage import bounded, narrow
 from roboreel.storage.extents.chunks import spelled_path
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
+from roboreel.storage.small_groups import table as small_groups
 
 WANTED = {"number", "maybe", "time", "tasks", "a.b"}
 
 
-@pytest.fixture(autouse=True)
-def _narrow_all(monkeypatch):
-    monkeypatch.setattr(narrow, "_LEAST_BYTES", 0)
+@pytest.fixture(autouse=True, params=["pyarrow", "side by side"])
+def _narrow_all(monkeypatch, request):
+    monkeypatch.setattr(small_groups, "_LEAST_GROUPS", 1 if request.param != "pyarrow" else 10**9)
+    monkeypatch.setattr(narrow, "LARGE_FOOTER_BYTES", 0)
     monkeypatch.setattr(bounded, "_MANY_GROUPS", 1)
 
 
@@ -83,7 +85,7 @@ def test_columns_that_are_not_wanted_are_not_parsed(tmp_path):
 
 
 def test_a_small_footer_is_left_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(narrow, "_LEAST_BYTES", 10**6)
+    monkeypatch.setattr(narrow, "LARGE_FOOTER_BYTES", 10**6)
     path = tmp_path / "a.parquet"
     pq.write_table(table(), path, row_group_size=10)
     with open_parquet(path, WANTED.__contains__) as opened:
@@ -119,7 +121,7 @@ def test_pages_that_claim_more_than_fits_are_refused(tmp_path, monkeypatch):
     rows = pa.table({"number": np.zeros(200_000, np.int64), "words": ["x" * 40] * 200_000})
     pq.write_table(rows, path, row_group_size=2000)
     with open_parquet(path, {"number", "words"}.__contains__) as opened:
-        monkeypatch.setattr("roboreel.storage.parquet._LEAST_LIMIT_BYTES", 0)
-        monkeypatch.setattr("roboreel.storage.parquet._PYTHON_SHARE", 2**9)
+        monkeypatch.setattr("roboreel.storage.parquet_table._LEAST_LIMIT_BYTES", 0)
+        monkeypatch.setattr("roboreel.storage.parquet_table._PYTHON_SHARE", 2**9)
         with pytest.raises(DatasetError, match="memory"):
             opened.arrays(["words"])

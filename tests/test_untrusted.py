@@ -17,6 +17,7 @@ from roboreel.memory.kept_open import KeptOpen
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.report import write_report
 from roboreel.spans.handles import open_to_read
+from roboreel.spans.mapped import MappedFile
 from roboreel.spans.reading import read_file
 from tests.factory import TASKS, write_dataset, write_dataset_v2
 from tests.mutation import make
@@ -113,6 +114,26 @@ def test_all_that_a_process_keeps_open_has_one_limit(monkeypatch):
     for number in range(10, 13):
         one.get(number, object)
     assert len(one.items()) == 5
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_too_many_open_files_are_named_where_a_file_is_mapped(tmp_path, left):
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        with pytest.raises(OSError, match="Too many open files"):
+            taken.extend(os.open(path, os.O_RDONLY) for _ in range(100))
+        for _ in range(left):
+            os.close(taken.pop())
+        with pytest.raises(TooManyFilesError, match="ulimit -n"):
+            MappedFile(path)
+    finally:
+        for handle in taken:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_too_many_open_files_are_named(tmp_path):

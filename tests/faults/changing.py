@@ -48,6 +48,11 @@ def drop(root: Path) -> None:
     plan_drop(root, [1]).apply()
 
 
+def edit(root: Path) -> None:
+    """Cut the end of an episode off, and delete another."""
+    reel.edit_dataset(root).trim(0, stop_s=0.2).delete([1]).apply()
+
+
 def prepare(folder: Path, act: Act, store: str, *, undo: bool) -> None:
     """Make a dataset to change, and two beside it: as it is before, and as it is afterwards."""
     root = folder / "dataset"
@@ -153,4 +158,8 @@ def _scenarios(name: str, act: Act, store: str) -> list[Scenario]:
     ]
 
 
-SCENARIOS = [*_scenarios("repair", repair, "image"), *_scenarios("drop", drop, "video")]
+SCENARIOS = [
+    *_scenarios("repair", repair, "image"),
+    *_scenarios("drop", drop, "video"),
+    *_scenarios("edit", edit, "video"),
+]

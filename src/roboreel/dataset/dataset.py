@@ -14,6 +14,7 @@ from roboreel.dataset.memory import Memory
 from roboreel.dataset.notebook import to_html
 from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.statistics import compute_stats, number_features
+from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import process_budget
 from roboreel.numbers import positions, whole_numbers
@@ -219,7 +220,7 @@ class Dataset(Described):
         """
         chosen = self._selection.positions
         if episodes is not None:
-            chosen = np.unique(self.manifest.episodes.positions_of(episodes))
+            chosen = distinct(self.manifest.episodes.positions_of(episodes))
             self._check_inside(chosen)
         if tasks is not None:
             listed = [tasks] if isinstance(tasks, str) else list(tasks)

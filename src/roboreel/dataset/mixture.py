@@ -12,6 +12,7 @@ from roboreel.dataset.members import source_of
 from roboreel.dataset.mixing import blend_features
 from roboreel.dataset.normalize import affines_of
 from roboreel.dataset.sharing import check_normalize_by, share_stats
+from roboreel.distinct import distinct
 from roboreel.errors import FeatureNotFoundError
 from roboreel.image import image_shape
 from roboreel.numbers import inside, positions, whole_numbers
@@ -160,7 +161,7 @@ class Mixture:
         self._check_names([*(name for name in names if name not in texts), *spec.windows])
         dataset_index = np.searchsorted(self._bounds, wanted, side="right") - 1
         parts = {}
-        for place in np.unique(dataset_index).tolist():
+        for place in distinct(dataset_index).tolist():
             slots = np.flatnonzero(dataset_index == place)
             dataset = self.datasets[place]
             own = {n: o for n in names if n not in texts and (o := self._blends[n].owns[place])}

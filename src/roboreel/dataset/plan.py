@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import distinct
 from roboreel.numbers import inside, whole_numbers
 from roboreel.window import window_rows
 
@@ -66,7 +67,7 @@ def select_episodes(episodes: EpisodeTable, positions: NDArray[np.int64] | None)
         chosen = np.arange(len(episodes), dtype=np.int64)
         order = episodes.row_order
     else:
-        chosen = np.unique(positions)
+        chosen = distinct(positions)
         filled = chosen[episodes.length[chosen] > 0]
         order = filled[np.argsort(episodes.start[filled], kind="stable")]
     bounds = np.concatenate([[0], np.cumsum(episodes.length[order])]).astype(np.int64)

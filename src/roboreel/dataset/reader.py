@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -88,15 +88,18 @@ class Reader:
         plan = plan_read(
             rows, self._files.episodes_of(rows), self._manifest.episodes, names, places
         )
+        self._load(names, rows)
         return self._carry_out(plan, spec, sizes)
 
     def read_episode(self, episode: int, spec: SampleSpec) -> dict[str, Any]:
         """Return the features of the episode at a position; see `read`."""
-        rows = self.rows_of(episode)
+        return self.read(self.rows_of(episode), spec)
+
+    def _load(self, names: Sequence[str], rows: NDArray[np.int64]) -> None:
+        """Read the row groups of several features together, if they are missing."""
         cached = () if self._cache is None else self._cache.manifest.numbers
-        stored = [self._texts.get(name, name) for name in self._names(spec)]
+        stored = [self._texts.get(name, name) for name in names]
         self._columns.load([name for name in stored if name not in cached], rows)
-        return self.read(rows, spec)
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -195,9 +198,7 @@ class Reader:
 
     def _names(self, spec: SampleSpec) -> list[str]:
         known = self._manifest.features
-        absent = self._manifest.absent_cameras
-        default = (*(name for name in known if name not in absent), *self.text_names)
-        asked = default if spec.features is None else spec.features
+        asked = self._default_names if spec.features is None else spec.features
         names = list(dict.fromkeys((*asked, *spec.windows)))
         unknown = [name for name in names if name not in known and name not in self._texts]
         unknown += [name for name in spec.windows if name not in known]
@@ -207,6 +208,11 @@ class Reader:
                 f"{str(self._manifest.root)!r}."
             )
         return names
+
+    @cached_property
+    def _default_names(self) -> tuple[str, ...]:
+        absent = self._manifest.absent_cameras
+        return (*(n for n in self._manifest.features if n not in absent), *self.text_names)
 
     def _text(self, name: str, plan: Plan) -> list[str]:
         """Return each anchor's task or subtask in words."""

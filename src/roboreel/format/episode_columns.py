@@ -8,7 +8,7 @@ from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import EPISODE_LINES_PATH
 from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

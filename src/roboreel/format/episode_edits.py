@@ -15,7 +15,7 @@ from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH
 from roboreel.format.statistics import stats_to_json
 from roboreel.format.write_v3 import located_columns
 from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 from roboreel.storage.rewrite import rewrite_rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import EPISODE_STATS_PATH
 from roboreel.format.statistics import stats_from_columns, stats_from_json
 from roboreel.storage.jsonl import index_lines, open_lines
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from pathlib import Path

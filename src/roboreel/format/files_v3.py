@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import distinct, numbered
 from roboreel.errors import MetadataError
 from roboreel.findings import finding
 from roboreel.format.paths import EPISODES_FOLDER
 from roboreel.format.templates import check_template, file_set, template_fields
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +127,7 @@ def _listed(
     if number is None:
         return None
     chunk = columns.get(f"{prefix}/chunk_index", np.full_like(number, -1))
-    lacking = np.unique(number[(chunk < 0) & (number >= 0)])
+    lacking = distinct(number[(chunk < 0) & (number >= 0)])
     if not len(lacking):
         return chunk, number
     chunk = chunk.copy()
@@ -154,10 +155,10 @@ def _grouped(
         )
     # One number per file sorts ten times faster than a pair.
     step = int(number.max(initial=0)) + 2
-    unique, file = np.unique((chunk + 1) * step + (number + 1), return_inverse=True)
+    unique, file = numbered((chunk + 1) * step + (number + 1))
     fields = {"chunk_index": unique // step - 1, "file_index": unique % step - 1}
     files = file_set(template, fields, constants, info_path=info.path)
-    return files, file.reshape(-1).astype(np.int64)
+    return files, file
 
 
 def _by_rows(

@@ -15,7 +15,7 @@ from roboreel.format.json_files import whole
 from roboreel.format.paths import EPISODES_FOLDER, SUBTASKS_PATH, TASKS_PATH
 from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.schema import ClipTable, Manifest
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _read_episodes(files: Sequence[Path], cameras: Sequence[str]) -> _Listed:
             tasks.append(_tasks_of(table))
     names = [name for name in wanted if all(name in part for part in parts)] if parts else _REQUIRED
     numbers = {name: _joined([part[name] for part in parts], name) for name in names}
-    return _Listed(numbers, _join_tasks(tasks))
+    return _Listed(numbers, TextLists.joined(tasks))
 
 
 def _joined(parts: Sequence[NDArray[Any]], name: str) -> NDArray[Any]:
@@ -184,23 +184,6 @@ def _tasks_of(table: Any) -> TextLists:  # noqa: ANN401  # a ParquetTable
         lists: TextLists = table.text_lists("tasks")
         return lists
     return TextLists.from_lists([[]] * table.num_rows)
-
-
-def _join_tasks(parts: Sequence[TextLists]) -> TextLists:
-    if len(parts) == 1:
-        return parts[0]
-    texts: dict[str, int] = {}
-    codes, lengths = [], []
-    for part in parts:
-        renumbered = [texts.setdefault(text, len(texts)) for text in part.texts]
-        codes.append(np.asarray(renumbered, dtype=np.int64)[part.codes])
-        lengths.append(np.diff(part.bounds))
-    joined = np.concatenate([[0], *lengths]).astype(np.int64)
-    return TextLists(
-        bounds=np.cumsum(joined),
-        codes=np.concatenate(codes) if codes else np.empty(0, np.int64),
-        texts=tuple(texts),
-    )
 
 
 def _clips(

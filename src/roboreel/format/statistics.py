@@ -12,7 +12,7 @@ from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import STATS_PATH
 from roboreel.stats import QUANTILES, FeatureStats, merge_stats
 from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

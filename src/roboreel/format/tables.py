@@ -35,9 +35,9 @@ def sorted_once(
         numbers: The episode numbers, in the order in which they are listed.
         file: What lists them, below the dataset's folder, for the finding.
     """
-    unique, from_the_end = np.unique(numbers[::-1], return_index=True)
-    last = len(numbers) - 1 - from_the_end
-    if len(unique) == len(numbers):
+    order = np.argsort(numbers, kind="stable")
+    last = order[np.append(np.diff(numbers[order]) != 0, True)[: len(order)]]
+    if len(last) == len(numbers):
         return last.astype(np.int64), ()
     twice = np.setdiff1d(np.arange(len(numbers)), last)
     number = int(numbers[twice[0]])

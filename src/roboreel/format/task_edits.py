@@ -11,7 +11,7 @@ from roboreel.format.json_files import write_json_lines
 from roboreel.format.paths import tasks_path
 from roboreel.format.write_v3 import write_tasks
 from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet import open_parquet
+from roboreel.storage.parquet_table import open_parquet
 from roboreel.storage.rewrite import append_rows
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import numbered
 from roboreel.video.clip import Clip
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def arrange_clips(manifest: Manifest, camera: str) -> ClipSpans:
     first = np.maximum.accumulate(np.where(first_of_file, np.arange(len(order)), 0))
     begins = ends - its_length
     before[order] = begins - begins[first]
-    _, group = np.unique(file, return_inverse=True)
+    _, group = numbered(file)
     total[order] = np.bincount(group, its_length).astype(np.int64)[group]
     return ClipSpans(manifest, camera, limit_s, before, total)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError, MissingValueError
+from roboreel.frames.page_numbers import PageNumbers
 from roboreel.frames.pieces import Pieces
 from roboreel.storage.nulls import PartlyNull
 from roboreel.storage.parquet_errors import parquet_errors
@@ -46,6 +47,8 @@ class _Dense:
     """Rows of each episode that have not been read."""
     lock: threading.Lock
     """Guards all but ``values``; never held while reading."""
+    num_missing: int
+    """Rows of all episodes that have not been read."""
     nulls: NDArray[np.bool_] | None = None
     """Which rows are null, as far as they have been read; None if none is."""
 
@@ -90,6 +93,7 @@ class Columns:
         self._features = features
         self._budget = budget
         self._pieces = Pieces(files, features, budget, derived)
+        self._pages = PageNumbers(files, budget)
         self._run: _Run | None = None
         self._warned = False
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
@@ -113,7 +117,7 @@ class Columns:
             return self._gather_groups(name, feature, flat).reshape(
                 *rows.shape, *feature.value_shape
             )
-        if dense.missing[self._files.episodes_of(flat)].any():
+        if dense.num_missing and dense.missing[self._files.episodes_of(flat)].any():
             self._fill({name: dense}, flat)
         if dense.nulls is not None:
             self._check_nulls(name, dense.nulls, flat)
@@ -138,13 +142,18 @@ class Columns:
 
     def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
         """Read some rows of several features ahead, together: faster than one by one."""
-        episodes = self._files.episodes_of(rows)
         lacking = {}
         for name in names:
-            feature = self._features[name]
-            dense = self._dense(name, feature) if feature.kind == "number" else None
-            if dense is not None and dense.missing[episodes].any():
+            feature = self._features.get(name)
+            if feature is None or feature.kind != "number":
+                continue
+            dense = self._dense(name, feature)
+            if dense is not None and dense.num_missing:
                 lacking[name] = dense
+        if len(lacking) < 2:
+            return
+        episodes = self._files.episodes_of(rows)
+        lacking = {n: dense for n, dense in lacking.items() if dense.missing[episodes].any()}
         if len(lacking) > 1:
             self._fill(lacking, rows)
 
@@ -185,7 +194,7 @@ class Columns:
 
     def _warn_once(self) -> None:
         """Warn when most row groups that are needed were read before and have left the budget."""
-        if self._warned or not self._pieces.rereads_much:
+        if self._warned or not (self._pieces.rereads_much or self._pages.rereads_much):
             return
         self._warned = True
         limit = self._budget.limit_bytes / 1e6
@@ -259,7 +268,8 @@ class Columns:
             shape = (self._files.num_rows, *feature.value_shape)
             # Not zeroed: pages that no row group fills are never touched and cost nothing.
             values = np.empty(shape, feature.numpy_dtype)
-            held = _Dense(values, set(), self._files.lengths.copy(), threading.Lock())
+            missing = self._files.lengths.copy()
+            held = _Dense(values, set(), missing, threading.Lock(), int(missing.sum()))
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
@@ -297,6 +307,7 @@ class Columns:
                 if (file, group) not in dense.filled:
                     dense.filled.add((file, group))
                     dense.missing[episodes] -= counts
+                    dense.num_missing -= int(counts.sum())
 
     def _portions(self, names: list[str], count: int) -> list[list[str]]:
         """Return which features to read together from a row group of ``count`` rows."""
@@ -308,8 +319,19 @@ class Columns:
         return sum(self._row_bytes(self._features[name]) for name in names) * count
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
-        out: NDArray[Any] | None = None
         self._warn_once()
+        found = self._pages.gather(name, feature, rows)
+        if found is None:
+            return self._gather_pieces(name, feature, rows)
+        out, done = found
+        if not done.all():
+            left = np.flatnonzero(~done)
+            out[left] = self._gather_pieces(name, feature, rows[left])
+        return out
+
+    def _gather_pieces(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return a feature from row groups that pyarrow reads, whole or in parts."""
+        out: NDArray[Any] | None = None
         for file, group, places in self._groups(rows):
             for chosen, values in self._pieces.held(name, file, group, places.rows):
                 if out is None:  # Not before a value is seen: a declared shape may be anything.

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError
 from roboreel.format.counters import EPISODE_NUMBER
+from roboreel.memory.budget import process_budget
 from roboreel.memory.kept_open import KeptOpen
+from roboreel.spans.mapped import MappedFile
+from roboreel.storage.open_files import OpenFiles
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
 
@@ -19,11 +23,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.memory.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
 __all__ = ["FrameFiles"]
 
 _MAX_OPEN_FILES = 64
+_MAX_MAPS = 256
 # Episode numbers are compared this much at a time.
 _AT_ONCE_BYTES = 2**20
 _tokens = count()
@@ -36,14 +42,20 @@ class FrameFiles:
         root: The dataset's folder.
         files: Names of the files.
         episodes: Which rows lie where.
+        budget: Holds what pyarrow makes of their footers. Default: the process's budget.
     """
 
-    def __init__(self, root: Path, files: FileSet, episodes: EpisodeTable) -> None:
+    def __init__(
+        self, root: Path, files: FileSet, episodes: EpisodeTable, budget: Budget | None = None
+    ) -> None:
         self.root = root
         self._files = files
         self._episodes = episodes
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
+        self._arrow_files = OpenFiles(budget or process_budget())
+        self._maps: KeptOpen[int, MappedFile] = KeptOpen(limit=_MAX_MAPS, survives_fork=True)
         self._bounds: dict[int, NDArray[np.int64]] = {}
+        self.num_files = len(files)
         self.num_rows = episodes.num_rows
         """Rows of all files together."""
         self.lengths = episodes.length
@@ -77,10 +89,10 @@ class FrameFiles:
         positions = self.episodes_of(rows)
         files = self._episodes.data_file[positions]
         if not self._checked[files].all():
-            for file in np.unique(files[~self._checked[files]]).tolist():
+            for file in distinct(files[~self._checked[files]]).tolist():
                 self._check(file)
         if self._wrong:
-            for position in np.unique(positions).tolist():
+            for position in distinct(positions).tolist():
                 self._refuse_wrong(position)
         return files, self._data_row[positions] + (rows - self._episodes.start[positions])
 
@@ -134,6 +146,14 @@ class FrameFiles:
             bounds = self._bounds[file] = self.open(file).bounds
         return bounds
 
+    def tidy(self) -> None:
+        """Return the memory of closed files to the system, if it is much."""
+        self._arrow_files.tidy()
+
+    def map(self, file: int) -> MappedFile:
+        """Return a file, mapped."""
+        return self._maps.get(file, lambda: MappedFile(self.path(file)))
+
     def path(self, file: int) -> Path:
         """Return where a file lies."""
         return self.root / self._files[file]
@@ -153,7 +173,7 @@ class FrameFiles:
     def _open_file(self, file: int) -> RowGroups:
         path = self.path(file)
         with parquet_errors(path, episodes=self._describe_episodes(file)):
-            return RowGroups(path)
+            return RowGroups(path, self._arrow_files)
 
     def _describe_episodes(self, file: int) -> str:
         numbers = self._episodes.number[self._positions(file)]

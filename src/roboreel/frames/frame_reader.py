@@ -39,7 +39,7 @@ class FrameReader:
     ) -> None:
         budget = budget or process_budget()
         self.manifest = manifest
-        self.files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes)
+        self.files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes, budget)
         """Which rows lie in which data file."""
         derived = DerivedCounters(manifest, self.files)
         self.columns = Columns(self.files, manifest.features, budget, derived)

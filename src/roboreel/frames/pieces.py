@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.distinct import distinct
 from roboreel.errors import MissingValueError
 from roboreel.storage.dense import dense_numbers
 from roboreel.storage.nulls import PartlyNull, read_around_nulls
@@ -114,7 +115,7 @@ class Pieces:
         step = self._step(file, group, name)
         parts = rows // step
         missing = set()
-        for part in np.unique(parts).tolist():
+        for part in distinct(parts).tolist():
             values = self._budget.get(self._key(name, file, group, part, nulls))
             if values is None:
                 missing.add(part)

@@ -76,8 +76,8 @@ class Loader(Epochs):
             Memory holds that many batches and one more. With a local shuffle, half of them are
             read at a time, so that an image that several of them need is decoded once: the more,
             the less decoding. Batches without images and transforms are read that way too, since
-            reading them costs less than handing them over. They share memory until the last of
-            them is released, which takes half as much again.
+            reading them costs less than handing them over; these share memory until the last of
+            them is released.
 
             ``rank`` and ``world_size``: this process's share of each step. By default what a
             launcher has set as ``RANK`` and ``WORLD_SIZE``, otherwise 0 and 1. For JAX, give

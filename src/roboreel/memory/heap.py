@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-__all__ = ["keep_freed_memory"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["keep_freed_memory", "return_freed_memory"]
 
 # When glibc frees a block of up to 32 MiB, it keeps twice that size from then on.
 _BLOCK_BYTES = 32 * 1024**2 - 64 * 1024
@@ -23,3 +28,18 @@ def keep_freed_memory() -> None:
     """
     block = np.empty(_BLOCK_BYTES, np.uint8)
     del block
+
+
+def return_freed_memory() -> None:
+    """Make the C library return freed memory to the system, of all threads; only glibc can."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Callable[[int], int] | None:
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # Another C library; on Windows there is no None.
+        return None

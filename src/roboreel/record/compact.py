@@ -17,7 +17,8 @@ from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
 from roboreel.format.write_v3 import place_columns
 from roboreel.schema import ClipTable
-from roboreel.storage.parquet import column_key, join_parquet, join_tables, open_parquet
+from roboreel.storage.parquet import column_key, join_parquet, join_tables
+from roboreel.storage.parquet_table import open_parquet
 from roboreel.video.remux import coding_key, join_videos
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.handles import open_to_read
+from roboreel.spans.handles import open_to_read, too_many_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,6 +55,8 @@ class MappedFile:
         except (OSError, ValueError) as error:
             if isinstance(error, CorruptFileError):
                 raise
+            if isinstance(error, OSError) and error.errno == errno.EMFILE:  # A map has a handle.
+                raise too_many_files(path) from error
             raise CorruptFileError(f"Cannot map {str(path)!r}: {error}.") from error
         finally:
             os.close(handle)
@@ -78,6 +81,19 @@ class MappedFile:
         if offset < 0 or length < 0 or offset + length > self.size_bytes:
             raise self._outside(offset, length)
         return self._view[offset : offset + length]
+
+    def find(self, needle: bytes, start: int, stop: int) -> int:
+        """Return where bytes occur first in ``[start, stop)``; -1 if they do not."""
+        return self._map.find(needle, start, stop)
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``[start, stop)``, which the caller has found to lie inside the file."""
+        return self._map[start:stop]
+
+    def pieces(self, starts: Sequence[int], stops: Sequence[int]) -> list[bytes]:
+        """Return the bytes of many spans, which the caller has found to lie inside the file."""
+        whole = self._map
+        return [whole[start:stop] for start, stop in zip(starts, stops, strict=True)]
 
     def join(self, pieces: Sequence[tuple[int, int]]) -> bytes:
         """Return the bytes of ``(offset, length)`` pieces, one after another."""

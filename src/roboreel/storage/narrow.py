@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import ge
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,44 +16,24 @@ import pyarrow.parquet as pq
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.chunks import spelled_path
 from roboreel.storage.extents.side_by_side import read_spans
-from roboreel.storage.extents.thrift import (
-    BINARY,
-    INT,
-    LIST,
-    STRUCT,
-    Field,
-    list_items,
-    read_struct,
-    struct_fields,
-)
+from roboreel.storage.extents.thrift import BINARY, LIST, STRUCT
+from roboreel.storage.footer_head import leaves_of, read_head, trees_of
 from roboreel.storage.rescue.thrift_writer import i32, i64, list_of, struct
-from roboreel.varint import decode_varint, encode_varint
+from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from roboreel.storage.extents.side_by_side import ChunkSpans
 
-__all__ = ["NarrowFooter", "narrow_footer", "parse_footer"]
+__all__ = ["LARGE_FOOTER_BYTES", "NarrowFooter", "narrow_footer", "parse_footer"]
 
-# Smaller footers are parsed as they are.
-_LEAST_BYTES = 2**20
+LARGE_FOOTER_BYTES = 2**17
+"""Smaller footers are parsed as they are."""
 # Fields of Parquet's FileMetaData and SchemaElement.
 _VERSION, _SCHEMA, _NUM_ROWS, _ROW_GROUPS = 1, 2, 3, 4
-_TYPE, _REPETITION, _NAME, _NUM_CHILDREN = 1, 3, 4, 5
-_REPEATED, _PLAIN = 2, 0
-
-
-class _Element(NamedTuple):
-    """A node of the schema."""
-
-    name: str
-    physical_type: int | None
-    """None for a group."""
-    is_repeated: bool
-    num_children: int
-    data: bytes
-    """As the footer has it."""
+_NAME, _NUM_CHILDREN = 4, 5
+_PLAIN = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +60,7 @@ def narrow_footer(
     Returns:
         None if the footer is small, or has a form that only pyarrow can judge.
     """
-    if len(footer) < _LEAST_BYTES:
+    if len(footer) < LARGE_FOOTER_BYTES:
         return None
     try:
         return _narrow(footer, wanted, file_bytes)
@@ -95,20 +75,21 @@ def parse_footer(footer: bytes) -> Any:  # noqa: ANN401  # pyarrow is untyped
 
 
 def _narrow(footer: bytes, wanted: Callable[[str], bool], file_bytes: int) -> NarrowFooter | None:
-    elements, num_rows, count = _head(footer)
-    kept = [tree for tree in _trees(elements) if wanted(tree[0].name)]
+    head = read_head(footer)
+    num_rows, count = head.num_rows, head.num_groups
+    kept = [tree for tree in trees_of(head.elements) if wanted(tree[0].name)]
     columns: list[list[bytes]] = []
     all_spans: dict[str, ChunkSpans] = {}
     rows, places = None, [0] * count
-    for path, physical_type, is_flat in (leaf for tree in kept for leaf in _leaves(tree)):
-        places = _places(footer, spelled_path(path), places)
+    for leaf in (leaf for tree in kept for leaf in leaves_of(tree)):
+        places = _places(footer, spelled_path(leaf.path), places)
         spans = read_spans(footer, places, file_bytes)
         if spans is None:
             return None
-        if is_flat:
+        if leaf.is_flat:
             rows = spans.num_values.tolist()
-        all_spans[".".join(path)] = spans
-        columns.append(_chunks(footer, path, physical_type, places, spans))
+        all_spans[".".join(leaf.path)] = spans
+        columns.append(_chunks(footer, leaf.path, leaf.physical_type, places, spans))
     if rows is None or sum(rows) != num_rows:
         return None
     root = struct({_NAME: (BINARY, b"\x06schema"), _NUM_CHILDREN: i32(len(kept))})
@@ -157,65 +138,3 @@ def _row_groups(columns: Sequence[Sequence[bytes]], rows: Sequence[int]) -> Iter
     ends = {num: b"\x16\x00\x16" + i64(num)[1] + b"\0" for num in set(rows)}
     for chunks, num_rows in zip(zip(*columns, strict=True), rows, strict=True):
         yield header + b"".join(chunks) + ends[num_rows]
-
-
-def _head(footer: bytes) -> tuple[list[_Element], int, int]:
-    """Return the schema, the number of rows and that of row groups; the latter are not walked."""
-    if footer[:1] != b"\x15":
-        raise CorruptFileError("The footer does not begin with a version.")
-    _, position = decode_varint(footer, 1)
-    if footer[position : position + 1] != b"\x19":
-        raise CorruptFileError("The footer has no schema.")
-    items = list_items(footer, Field(LIST, position + 1, len(footer)))
-    elements = [_element(footer[item.start : item.stop]) for item in items]
-    position = items[-1].stop if items else position
-    if footer[position : position + 1] != b"\x16":
-        raise CorruptFileError("The footer does not count its rows.")
-    num_rows, position = decode_varint(footer, position + 1)
-    if footer[position : position + 1] != b"\x19":
-        raise CorruptFileError("The footer has no row groups.")
-    count, position = footer[position + 1] >> 4, position + 2
-    if count == 15:
-        count, _ = decode_varint(footer, position)
-    return elements, num_rows >> 1, count
-
-
-def _element(data: bytes) -> _Element:
-    fields = struct_fields(data, 0)
-    numbers, _ = read_struct(data, 0, dict.fromkeys((_TYPE, _REPETITION, _NUM_CHILDREN), INT))
-    name = fields[_NAME]
-    length, start = decode_varint(data, name.start)
-    return _Element(
-        data[start : start + length].decode(),
-        numbers.get(_TYPE),
-        numbers.get(_REPETITION, 0) == _REPEATED,
-        numbers.get(_NUM_CHILDREN, 0),
-        data,
-    )
-
-
-def _trees(elements: Sequence[_Element]) -> Iterator[list[_Element]]:
-    """Yield the columns, each with all that is below it, in the order of the schema."""
-    position = 1
-    while position < len(elements):
-        start, open_nodes = position, 1
-        while open_nodes and position < len(elements):
-            open_nodes += elements[position].num_children - 1
-            position += 1
-        yield list(elements[start:position])
-
-
-def _leaves(tree: Sequence[_Element]) -> Iterator[tuple[list[str], int, bool]]:
-    """Yield the path, the physical type, and whether there is one value per row, of each leaf."""
-    above: list[tuple[_Element, int]] = []
-    for element in tree:
-        while above and above[-1][1] == 0:
-            above.pop()
-        if above:
-            above[-1] = (above[-1][0], above[-1][1] - 1)
-        path = [*(node for node, _ in above), element]
-        if element.physical_type is not None:
-            is_flat = not any(node.is_repeated for node in path)
-            yield [node.name for node in path], element.physical_type, is_flat
-        else:
-            above.append((element, element.num_children))

@@ -46,6 +46,19 @@ class TextLists:
         """Return Python lists as arrays."""
         return cls.from_arrow(pa.array([list(row) for row in lists], pa.list_(pa.string())))
 
+    @classmethod
+    def joined(cls, parts: Sequence[TextLists]) -> TextLists:
+        """Return the rows of several parts, one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        texts: dict[str, int] = {}
+        lengths, codes = [np.zeros(1, np.int64)], [np.empty(0, np.int64)]
+        for part in parts:
+            renumbered = [texts.setdefault(text, len(texts)) for text in part.texts]
+            codes.append(np.asarray(renumbered, dtype=np.int64)[part.codes])
+            lengths.append(np.diff(part.bounds))
+        return cls(np.cumsum(np.concatenate(lengths)), np.concatenate(codes), tuple(texts))
+
     def to_arrow(self) -> Any:  # noqa: ANN401  # an Arrow list column
         """Return an Arrow column of lists of strings."""
         flat = pa.array(self.texts, pa.string()).take(pa.array(self.codes))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.whole import arrow_file
+from roboreel.memory.budget import process_budget
 from roboreel.storage.arrow_types import plain_numbers
-from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.dense import dense_numbers, plain_array
+from roboreel.storage.open_files import OpenFiles
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
@@ -23,34 +24,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Feature
+    from roboreel.storage.bounded import BoundedFile
 
 __all__ = ["RowGroups"]
 
+_tokens = count()
+
 
 class RowGroups:
-    """An open Parquet file whose row groups are read when asked for. Thread-safe.
+    """A Parquet file whose row groups are read when asked for. Thread-safe.
+
+    Args:
+        path: The file.
+        files: Opens it, and opens it again when it did not stay in the budget.
 
     Raises:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a readable Parquet file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: OpenFiles | None = None) -> None:
         self.path = path
+        self._files = files or OpenFiles(process_budget())
+        self._key = (f"open file {next(_tokens)}",)
+        weakref.finalize(self, self._files.drop, self._key).atexit = False
         self._lock = threading.Lock()  # pyarrow's reader serves one thread at a time.
         with parquet_errors(path):
-            source = arrow_file(path)
-            self._file = pq.ParquetFile(source)
-            self._bounded = BoundedFile(path, self._file, source)
-            self.metadata: Any = self._file.metadata
-            """The footer as pyarrow parsed it."""
-            groups = range(self.metadata.num_row_groups)
-            sizes = [self.metadata.row_group(group).num_rows for group in groups]
-            _check_sizes(sizes, self.metadata.num_rows, path)
+            metadata = self.metadata
+            groups = range(metadata.num_row_groups)
+            sizes = [metadata.row_group(group).num_rows for group in groups]
+            _check_sizes(sizes, metadata.num_rows, path)
         self._leaves = self._bounded.leaves
         self._names = self._bounded.names
         self.bounds: NDArray[np.int64] = np.cumsum([0, *sizes], dtype=np.int64)
         """Row group ``g`` holds the rows ``[bounds[g], bounds[g + 1])`` of the file."""
+
+    @property
+    def metadata(self) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        """The footer as pyarrow parsed it."""
+        return self._files.get(self._key, self.path).metadata
+
+    @property
+    def _bounded(self) -> BoundedFile:
+        return self._files.get(self._key, self.path).bounded
 
     def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> dict[str, Any]:
         """Return several columns of some row groups as Arrow arrays, in one go.

@@ -26,7 +26,7 @@ __all__ = ["DirectScaler", "is_available"]
 _ALIGNMENT = 64
 _LINE_ALIGNMENT = 32
 # PyAV's versions that convert by `sws_scale_frame`, and whose objects were seen to begin as here.
-_KNOWN = range(17, 19)
+_KNOWN = range(17, 20)
 # Right after Python's header and Cython's table of methods.
 _POINTER = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
 

@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.manifest import CacheManifest, differences
 from roboreel.dataset.cache.pictures import Raw
+from roboreel.distinct import distinct
 from roboreel.errors import CacheError, CorruptFileError
 from roboreel.image import decode_images, image_shape, image_size
 from roboreel.memory.kept_open import KeptOpen
@@ -110,7 +111,7 @@ class Cache:
         """Yield the rows that each part holds, after the slots of the result they belong to."""
         size = self.manifest.part_rows
         parts = rows // size
-        for part in np.unique(parts).tolist():
+        for part in distinct(parts).tolist():
             slots = np.flatnonzero(parts == part)
             yield slots, self._part(part).take(rows[slots] - part * size, features=[camera])
 

@@ -7,11 +7,13 @@ other form are left to `read_struct`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import distinct
+from roboreel.storage.extents.cursor import NEXT_I32, NEXT_I64, SECOND_NEXT_I64, Cursor, one_of
 from roboreel.storage.extents.pages import HIGHEST_RATIO
 
 if TYPE_CHECKING:
@@ -21,10 +23,8 @@ if TYPE_CHECKING:
 
     from roboreel.spans.mapped import MappedFile
 
-__all__ = ["ChunkSpans", "measure_numbers", "measure_pages", "read_spans"]
+__all__ = ["ChunkSpans", "measure_numbers", "measure_pages", "read_spans", "skip_dictionary"]
 
-# Headers of fields: the distance from the field before, and the type.
-_NEXT_I32, _NEXT_I64, _SECOND_NEXT_I64 = 0x15, 0x16, 0x26
 # What may follow the last field that is read: the end, statistics, encodings, a Bloom filter.
 _AFTER_DATA_PAGE = (0x00, 0x3C, 0x49, 0x56)
 _AFTER_DICTIONARY = (0x00, 0x1C, 0x29, 0x36)
@@ -36,8 +36,6 @@ _SORTED = (0x11, 0x12)
 _LEVEL_BYTES = 8
 """Beside each value of a list: levels and an offset."""
 _LITTLE_BYTES = 2**16
-_MOST_BYTES = 9
-"""Of a number: 63 bits hold every offset and count."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,29 +49,35 @@ class ChunkSpans:
     end: NDArray[np.int64]
     """Where the fields that were read end in the footer."""
 
+    def take(self, places: NDArray[np.int64]) -> ChunkSpans:
+        """Return some of them."""
+        return ChunkSpans(*(getattr(self, field.name)[places] for field in fields(self)))
 
-def read_spans(footer: bytes, places: Sequence[int], file_bytes: int) -> ChunkSpans | None:
-    """Return where a column's parts of some row groups lie, from their descriptions in a footer.
+
+def read_spans(
+    footer: bytes | memoryview, places: Sequence[int] | NDArray[np.int64], file_bytes: int
+) -> ChunkSpans | None:
+    """Return where columns' parts of some row groups lie, from their descriptions in a footer.
 
     Args:
-        footer: The footer, as it is in the file.
+        footer: The footer as it is in the file, or all of the file.
         places: Where the path of the column ends in each description.
         file_bytes: How large the file is.
 
     Returns:
         None if a description has another form, or says what cannot be.
     """
-    cursor = _Cursor(np.frombuffer(footer, np.uint8), np.asarray(places, np.int64))
-    codec = cursor.number(_NEXT_I32)
-    num_values = cursor.number(_NEXT_I64)
-    cursor.number(_NEXT_I64)
-    packed = cursor.number(_NEXT_I64)
-    data_page = cursor.number(_SECOND_NEXT_I64)
-    has_dictionary = cursor.headers() == _SECOND_NEXT_I64
-    dictionary = cursor.number(_SECOND_NEXT_I64, where=has_dictionary)
+    cursor = Cursor(np.frombuffer(footer, np.uint8), np.asarray(places, np.int64))
+    codec = cursor.number(NEXT_I32)
+    num_values = cursor.number(NEXT_I64)
+    cursor.number(NEXT_I64)
+    packed = cursor.number(NEXT_I64)
+    data_page = cursor.number(SECOND_NEXT_I64)
+    has_dictionary = cursor.headers() == SECOND_NEXT_I64
+    dictionary = cursor.number(SECOND_NEXT_I64, where=has_dictionary)
     follows = cursor.headers()
     known = np.where(
-        has_dictionary, np.isin(follows, _AFTER_DICTIONARY), np.isin(follows, _AFTER_DATA_PAGE)
+        has_dictionary, one_of(follows, *_AFTER_DICTIONARY), one_of(follows, *_AFTER_DATA_PAGE)
     )
     start = np.where(
         has_dictionary & (dictionary > 0), np.minimum(dictionary, data_page), data_page
@@ -100,7 +104,7 @@ def measure_numbers(spans: ChunkSpans, num_rows: int, width: int) -> int | None:
         Bytes; None if pages may be large.
     """
     packed = spans.stop - spans.start
-    ratios = {int(codec): HIGHEST_RATIO.get(int(codec)) for codec in np.unique(spans.codec)}
+    ratios = {int(codec): HIGHEST_RATIO.get(int(codec)) for codec in distinct(spans.codec)}
     known = {codec: ratio for codec, ratio in ratios.items() if ratio is not None}
     if len(known) < len(ratios):
         return None
@@ -123,14 +127,14 @@ def measure_pages(file: MappedFile, spans: ChunkSpans) -> int | None:
         dictionary.
     """
     data = np.frombuffer(file.view(0, file.size_bytes), np.uint8)
-    cursor = _Cursor(data, spans.start)
-    kind, dictionary_bytes, packed = (cursor.number(_NEXT_I32) for _ in range(3))
+    cursor = Cursor(data, spans.start)
+    kind, dictionary_bytes, packed = (cursor.number(NEXT_I32) for _ in range(3))
     has_dictionary = kind == _DICTIONARY
-    cursor.skip_dictionary(has_dictionary)
+    skip_dictionary(cursor, has_dictionary)
     cursor.at = np.where(has_dictionary, cursor.at + packed, spans.start)
-    kind, page_bytes, _ = (cursor.number(_NEXT_I32) for _ in range(3))
+    kind, page_bytes, _ = (cursor.number(NEXT_I32) for _ in range(3))
     cursor.expect(_DATA_HEADER)
-    num_values = cursor.number(_NEXT_I32)
+    num_values = cursor.number(NEXT_I32)
     sound = (kind == _DATA) & (num_values == spans.num_values) & (cursor.at <= spans.stop)
     sound &= (page_bytes >= 0) & (dictionary_bytes >= 0) & (packed >= 0)
     if not (cursor.sound & sound).all():
@@ -141,46 +145,17 @@ def measure_pages(file: MappedFile, spans: ChunkSpans) -> int | None:
     return int(values.sum()) + int((spans.stop - spans.start).sum()) + 4 * int(longest.max())
 
 
-class _Cursor:
-    """Positions in bytes that move together."""
+def skip_dictionary(
+    cursor: Cursor, where: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Step over the rest of a dictionary's header, after its sizes.
 
-    def __init__(self, data: NDArray[np.uint8], at: NDArray[np.int64]) -> None:
-        self._data = data
-        self._last = len(data) - 1
-        self.at = at.copy()
-        self.sound = np.ones(len(at), np.bool_)
-        """Where all headers were as expected."""
-
-    def headers(self) -> NDArray[np.uint8]:
-        """Return the byte at each position."""
-        return self._data[np.minimum(self.at, self._last)]
-
-    def expect(self, header: int, where: NDArray[np.bool_] | None = None) -> None:
-        """Step over a header."""
-        active = np.ones(len(self.at), np.bool_) if where is None else where
-        self.sound &= ~active | (self.headers() == header)
-        self.at += active
-
-    def skip_dictionary(self, where: NDArray[np.bool_]) -> None:
-        """Step over the rest of a dictionary's header, after its sizes."""
-        self.expect(_DICTIONARY_HEADER, where)
-        self.number(_NEXT_I32, where)
-        self.number(_NEXT_I32, where)
-        self.at += where & np.isin(self.headers(), _SORTED)
-        self.expect(0, where)
-        self.expect(0, where)
-
-    def number(self, header: int, where: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """Read a field of whole numbers that has this header; 0 where there is none."""
-        self.expect(header, where)
-        active = np.ones(len(self.at), np.bool_) if where is None else where.copy()
-        value = np.zeros(len(self.at), np.int64)
-        for place in range(_MOST_BYTES):
-            byte = self.headers().astype(np.int64)
-            value |= np.where(active, (byte & 127) << (7 * place), 0)
-            self.at += active
-            active &= byte > 127
-            if not active.any():
-                break
-        self.sound &= ~active & (self.at <= self._last)
-        return (value >> 1) ^ -(value & 1)
+    Returns:
+        How many values the dictionary has, and Parquet's number of their encoding.
+    """
+    cursor.expect(_DICTIONARY_HEADER, where)
+    count, encoding = cursor.number(NEXT_I32, where), cursor.number(NEXT_I32, where)
+    cursor.at += where & one_of(cursor.headers(), *_SORTED)
+    cursor.expect(0, where)
+    cursor.expect(0, where)
+    return count, encoding

@@ -1,0 +1,294 @@
+"""Numbers of any rows, decoded from their pages alone: for features that the budget cannot hold."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.distinct import numbered
+from roboreel.errors import CorruptFileError
+from roboreel.frames.page_table import PageTable
+from roboreel.storage.open_files import OPEN_FILES
+from roboreel.storage.small_groups.blocks import Blocks, join_blocks
+from roboreel.storage.small_groups.number_pages import UNFAMILIAR, UNKNOWN
+from roboreel.storage.small_groups.number_rows import decode_rows, find_values
+from roboreel.storage.small_groups.runs import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from roboreel.frames.frame_files import FrameFiles
+    from roboreel.memory.budget import Budget
+    from roboreel.schema import Feature
+    from roboreel.spans.mapped import MappedFile
+    from roboreel.storage.small_groups.number_pages import Form
+
+__all__ = ["PageNumbers"]
+
+_OWNER = "row groups"
+# Pages are unpacked together up to this share of the budget, and this size.
+_SHARE, _LEAST_BYTES, _MOST_BYTES = 64, 2**17, 2**19
+# Row groups that take more than this share of the budget are read in parts, by others.
+_LARGEST_SHARE, _LEAST_LARGEST_BYTES = 16, 2**16
+# Whole row groups are held as long as this share of the budget stays free.
+_FREE_SHARE = 4
+# Pages are there packed, joined and unpacked, and positions as 64 bits.
+_COPIES = 6
+_MOST_RECENT = 64
+_HELD_AT_ONCE = 8
+_MANY_READS = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Spans:
+    """Adjacent rows that are asked for one after another, all ``(S,)``."""
+
+    entry: NDArray[np.int64]
+    """Number of the row group in the page table."""
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    """Rows ``[first, last)`` of the row group."""
+    slot: NDArray[np.int64]
+    """Where the first of them goes in the result."""
+
+    def of(self, chosen: NDArray[Any]) -> _Spans:
+        return _Spans(self.entry[chosen], self.first[chosen], self.last[chosen], self.slot[chosen])
+
+    @property
+    def slots(self) -> NDArray[np.int64]:
+        """Where all rows go."""
+        return ranges(self.slot, self.last - self.first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unpacked:
+    """Some row groups, unpacked, all ``(E,)``."""
+
+    entries: NDArray[np.int64]
+    pages: Blocks
+    dictionaries: Blocks
+    values_at: NDArray[np.int64]
+
+    def decode(
+        self, form: Form, place: NDArray[np.int64], span: tuple[NDArray[Any], NDArray[Any]]
+    ) -> NDArray[Any] | None:
+        """Return spans of rows, each of one of the row groups; None if one is damaged."""
+        pages, dictionaries = self.pages.part(place), self.dictionaries.part(place)
+        return decode_rows(form, pages, dictionaries, self.values_at[place], span)
+
+
+class PageNumbers:
+    """Numbers by row, for row groups that have one page of a feature.
+
+    Row groups are held whole under the budget while there is room, or when they are asked for
+    again soon. Of all others only the rows that are asked for are decoded.
+    """
+
+    def __init__(self, files: FrameFiles, budget: Budget) -> None:
+        self._files = files
+        self._budget = budget
+        self._recent: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._num_reads = self._num_first_reads = 0
+
+    @property
+    def rereads_much(self) -> bool:
+        """Whether most row groups that are read had been read before."""
+        return self._num_reads > _MANY_READS + 2 * self._num_first_reads
+
+    def gather(
+        self, name: str, feature: Feature, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+        """Return a feature at some rows, ``(N, …)``, and which of them were read.
+
+        Args:
+            name: A feature of numbers.
+            feature: The feature as the metadata declares it.
+            rows: Rows of the dataset, ``(N,)``, in any order.
+
+        Returns:
+            None if none was: the files have another form.
+        """
+        table = self._table(name, feature)
+        # Windows repeat the first and the last row of an episode.
+        is_new = np.ones(len(rows), np.bool_)
+        np.not_equal(rows[1:], rows[:-1], out=is_new[1:])
+        entry, row, known = table.locate(rows[is_new])
+        form = table.form
+        if form is None or not known.any():
+            return None
+        spans = self._familiar(table, _spans_of(entry, row, known))
+        if not len(spans.entry):  # A declared shape may be anything, until a page has it.
+            self._count(name, table)
+            return None
+        values = np.empty((len(entry), form.items), form.dtype)
+        done = np.zeros(len(entry), np.bool_)
+        spans = self._copy_held(table, spans, values, done)
+        for some in self._portions(table, spans):
+            self._read(table, form, some, values, done)
+        self._count(name, table)
+        if len(values) < len(rows):
+            place = np.cumsum(is_new) - 1
+            values, done = values[place], done[place]
+        return values.reshape(len(rows), *feature.value_shape), done
+
+    def _table(self, name: str, feature: Feature) -> PageTable:
+        table: PageTable | None = self._budget.get((self._files.token, name, "pages"))
+        return PageTable(self._files, name, feature) if table is None else table
+
+    def _count(self, name: str, table: PageTable) -> None:
+        """Hold the table, counted with the files that it describes by now."""
+        self._files.tidy()
+        key = (self._files.token, name, "pages")
+        # What was lent meanwhile may have taken its place.
+        if table.counted_bytes != table.size_bytes or self._budget.get(key) is not table:
+            table.counted_bytes = table.size_bytes
+            self._budget.put(key, table, table.size_bytes, owner="page tables")
+
+    def _familiar(self, table: PageTable, spans: _Spans) -> _Spans:
+        pages = table.pages[spans.entry]
+        size = pages["unpacked_bytes"] + pages["dictionary_bytes"]
+        largest = max(self._budget.limit_bytes // _LARGEST_SHARE, _LEAST_LARGEST_BYTES)
+        return spans.of((pages["values_at"] != UNFAMILIAR) & (size <= largest))
+
+    def _copy_held(
+        self, table: PageTable, spans: _Spans, values: NDArray[Any], done: NDArray[np.bool_]
+    ) -> _Spans:
+        """Copy the rows of row groups that are held; return the others."""
+        get, token, entries = self._budget.get, self._files.token, spans.entry.tolist()
+        held = {entry: get((token, table.token, entry)) for entry in set(entries)}
+        left = np.ones(len(entries), np.bool_)
+        spelled = zip(entries, spans.first.tolist(), spans.last.tolist(), strict=True)
+        for place, (entry, first, last) in enumerate(spelled):
+            whole = held[entry]
+            if whole is not None:
+                slot = int(spans.slot[place])
+                values[slot : slot + last - first] = whole[first:last]
+                done[slot : slot + last - first] = True
+                left[place] = False
+        return spans.of(left)
+
+    def _portions(self, table: PageTable, spans: _Spans) -> Iterator[_Spans]:
+        """Yield the spans of some row groups at a time, which are unpacked together."""
+        entries, place = numbered(spans.entry)
+        pages = table.pages[entries]
+        size = pages["unpacked_bytes"] + pages["dictionary_bytes"]
+        limit = min(max(self._budget.limit_bytes // _SHARE, _LEAST_BYTES), _MOST_BYTES)
+        portion = (np.cumsum(size) // limit)[place]
+        for number in range(int(portion.max(initial=-1)) + 1):
+            chosen = np.flatnonzero(portion == number)
+            if len(chosen):
+                yield spans.of(chosen)
+
+    def _read(
+        self,
+        table: PageTable,
+        form: Form,
+        spans: _Spans,
+        values: NDArray[Any],
+        done: NDArray[np.bool_],
+    ) -> None:
+        entries, place = numbered(spans.entry)
+        pages = table.pages[entries]
+        size = int(pages["unpacked_bytes"].sum() + pages["dictionary_bytes"].sum())
+        with self._budget.lent(_COPIES * size, owner=_OWNER):
+            unpacked = self._unpack(table, form, entries, pages)
+            if unpacked is None:
+                return
+            sound = unpacked.values_at[place] >= 0
+            spans, place = spans.of(sound), place[sound]
+            if not len(place):
+                return
+            decoded = unpacked.decode(form, place, (spans.first, spans.last))
+            if decoded is None:  # pyarrow says what is wrong with it.
+                table.set_values_at(entries, UNFAMILIAR)
+                return
+            slots = spans.slots
+            values[slots], done[slots] = decoded, True
+            self._hold(table, form, unpacked)
+
+    def _unpack(
+        self, table: PageTable, form: Form, entries: NDArray[np.int64], pages: NDArray[np.void]
+    ) -> _Unpacked | None:
+        """Return row groups, unpacked; None if one is damaged."""
+        has = np.flatnonzero(pages["dictionary_bytes"])
+        files = self._maps(table, entries)
+        start = np.concatenate([pages["dictionary_start"][has], pages["start"]]).tolist()
+        stop = np.concatenate([pages["dictionary_stop"][has], pages["stop"]]).tolist()
+        listed = zip([*has.tolist(), *range(len(entries))], start, stop, strict=True)
+        pieces = [files[place].bytes_at(first, last) for place, first, last in listed]
+        sizes = np.concatenate([pages["dictionary_bytes"][has], pages["unpacked_bytes"]])
+        blocks = join_blocks(pieces, sizes, form.codec)
+        if blocks is None:
+            table.set_values_at(entries, UNFAMILIAR)
+            return None
+        dictionaries = np.zeros((2, len(entries)), np.int64)
+        dictionaries[:, has] = blocks.start[: len(has)], blocks.stop[: len(has)]
+        data = blocks.part(slice(len(has), None))
+        at = pages["values_at"].copy()
+        first_reads = np.flatnonzero(at == UNKNOWN).tolist()
+        self._num_reads += len(at)
+        self._num_first_reads += len(first_reads)
+        for place in first_reads:
+            page = data.data[data.start[place] : data.stop[place]].tobytes()
+            at[place] = find_values(page, form, int(pages["num_rows"][place]))
+            table.set_values_at(entries[place : place + 1], at[place])
+        return _Unpacked(entries, data, Blocks(blocks.data, *dictionaries), at)
+
+    def _maps(self, table: PageTable, entries: NDArray[np.int64]) -> list[MappedFile]:
+        """Return the file of each row group, mapped."""
+        listed = table.file[entries].tolist()
+        maps = {file: self._files.map(file) for file in set(listed)}
+        for file, mapped in maps.items():
+            mapped.check_size()
+            if mapped.identity != table.identities[file]:
+                raise CorruptFileError(
+                    f"The file has changed since it was read first. Open the dataset again: "
+                    f"{str(mapped.path)!r}."
+                )
+        return [maps[file] for file in listed]
+
+    def _hold(self, table: PageTable, form: Form, unpacked: _Unpacked) -> None:
+        """Hold row groups whole if there is room, or if they were asked for not long ago."""
+        chosen = [
+            place
+            for place, entry in enumerate(unpacked.entries.tolist())
+            if unpacked.values_at[place] >= 0 and self._is_worth_it(table, entry)
+        ]
+        # A few at a time: positions take many times the memory of the values.
+        for first in range(0, len(chosen), _HELD_AT_ONCE):
+            place = np.array(chosen[first : first + _HELD_AT_ONCE], np.int64)
+            num_rows = table.pages["num_rows"][unpacked.entries[place]]
+            values = unpacked.decode(form, place, (0 * num_rows, num_rows))
+            if values is None:
+                return
+            parts = np.split(values, np.cumsum(num_rows)[:-1])
+            for entry, part in zip(unpacked.entries[place].tolist(), parts, strict=True):
+                key = (self._files.token, table.token, entry)
+                self._budget.put(key, part.copy(), part.nbytes, owner=_OWNER)
+
+    def _is_worth_it(self, table: PageTable, entry: int) -> bool:
+        limit = self._budget.limit_bytes
+        # Open files make room: they are opened again if need be.
+        held = self._budget.held_bytes - self._budget.held_by(OPEN_FILES)
+        if held <= limit - limit // _FREE_SHARE:
+            return True
+        key = (table.token, entry)
+        is_recent = self._recent.pop(key, True) is None
+        self._recent[key] = None
+        while len(self._recent) > _MOST_RECENT:
+            self._recent.popitem(last=False)
+        return is_recent
+
+
+def _spans_of(entry: NDArray[np.int64], row: NDArray[np.int64], known: NDArray[np.bool_]) -> _Spans:
+    """Return adjacent rows of one row group together; those of unknown files are left out."""
+    breaks = (np.diff(entry) != 0) | (np.diff(row) != 1) | (known[1:] != known[:-1])
+    slot = np.append(0, np.flatnonzero(breaks) + 1)
+    count = np.diff(slot, append=len(entry))
+    spans = _Spans(entry[slot], row[slot], row[slot] + count, slot)
+    return spans.of(known[slot])

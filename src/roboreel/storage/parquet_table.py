@@ -1,0 +1,202 @@
+"""A Parquet file read by columns: tables of metadata."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roboreel.errors import CorruptFileError
+from roboreel.memory.budget import process_budget
+from roboreel.spans.mapped import MappedFile
+from roboreel.spans.whole import arrow_file
+from roboreel.storage import narrow
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
+from roboreel.storage.bounded import BoundedFile
+from roboreel.storage.narrow import narrow_footer, parse_footer
+from roboreel.storage.parquet_errors import parquet_errors
+from roboreel.storage.ragged import TextLists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.storage.small_groups.table import SmallGroups
+
+__all__ = ["ParquetTable", "open_parquet"]
+
+# Metadata may take this part of the budget as Arrow values, and as Python's, which are larger.
+_ARROW_SHARE, _PYTHON_SHARE = 4, 32
+_LEAST_LIMIT_BYTES = 2**21
+
+
+@contextmanager
+def open_parquet(path: Path, only: Callable[[str], bool] | None = None) -> Iterator[ParquetTable]:
+    """Yield a Parquet file, open for reading whole columns.
+
+    Args:
+        path: The file.
+        only: Whether a column of this name may be read. Others may be missing from the table, which
+            makes files with thousands of row groups faster to open.
+
+    Raises:
+        MissingFileError: There is no such file.
+        CorruptFileError: It is not a readable Parquet file.
+    """
+    with parquet_errors(path):
+        table = ParquetTable(path, only)
+    try:
+        yield table
+    finally:
+        table.close()
+
+
+class _ArrowFile:
+    """A file as pyarrow opened it, with a footer of the wanted columns if the whole is large."""
+
+    def __init__(self, path: Path, only: Callable[[str], bool] | None) -> None:
+        with parquet_errors(path):
+            source = arrow_file(path)
+            footer = None if only is None else narrow_footer(_footer(source), only, source.size())
+            metadata = None if footer is None else parse_footer(footer.data)
+            self.file = pq.ParquetFile(source, metadata=metadata)
+            self.bounded = BoundedFile(path, self.file, source, footer)
+
+
+class ParquetTable:
+    """An open Parquet file, whose columns are read on demand."""
+
+    def __init__(self, path: Path, only: Callable[[str], bool] | None = None) -> None:
+        self._path = path
+        self._only = only
+        self._held: dict[str, Any] = {}
+        self._small = None if only is None else _small_groups(path, only)
+        if self._small is None:
+            self.column_names: list[str] = self._arrow.bounded.names
+            self.num_rows: int = self._arrow.file.metadata.num_rows
+        else:
+            self.column_names, self.num_rows = self._small.names, self._small.num_rows
+
+    @cached_property
+    def _arrow(self) -> _ArrowFile:
+        return _ArrowFile(self._path, self._only)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if "_arrow" in self.__dict__:
+            self._arrow.file.close(force=True)
+
+    def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
+        """Return columns of numbers; nulls become ``null`` among integers and NaN among floats."""
+        decoded = {} if self._small is None else self._small.numbers
+        names = list(names)
+        table = self._read([name for name in names if name not in decoded])
+        for field in table.schema:
+            if not is_numeric(field.type):
+                raise CorruptFileError(
+                    f"Column {field.name!r} holds {field.type}, not numbers: {str(self._path)!r}."
+                )
+        read = {name: _numbers(table.column(name), null) for name in table.column_names}
+        return {name: decoded[name] if name in decoded else read[name] for name in names}
+
+    def texts(self, name: str) -> list[str]:
+        """Return a column of strings; nulls become empty strings."""
+        column = self._read([name]).column(name)
+        with parquet_errors(self._path):
+            return ["" if text is None else str(text) for text in column.to_pylist()]
+
+    def text_lists(self, name: str) -> TextLists:
+        """Return a column of lists of strings."""
+        if self._small is not None and name in self._small.lists:
+            return self._small.lists[name]
+        column = self._read([name]).column(name)
+        with parquet_errors(self._path):
+            return TextLists.from_arrow(column)
+
+    def arrays(self, names: Iterable[str]) -> dict[str, list[Any]]:
+        """Return columns of lists as nested Python lists; slow, for metadata only."""
+        table = self._read(list(names), _PYTHON_SHARE)
+        with parquet_errors(self._path):
+            return {name: table.column(name).to_pylist() for name in table.column_names}
+
+    def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
+        """Return columns of one row as plain Python values; only its row group is read."""
+        metadata, group = self._arrow.file.metadata, 0
+        while place >= (rows := metadata.row_group(group).num_rows):
+            place, group = place - rows, group + 1
+        table = self._read(list(names), _PYTHON_SHARE, groups=[group])
+        with parquet_errors(self._path):
+            return {name: table.column(name)[place].as_py() for name in table.column_names}
+
+    def prefetch(self, names: Iterable[str]) -> None:
+        """Read columns together, before they are asked for one by one: one visit per row group."""
+        there = set(self.column_names) - (set() if self._small is None else self._small.decoded)
+        wanted = [name for name in names if name in there]
+        table = self._read(wanted)
+        self._held = {name: table.select([name]) for name in wanted}
+
+    def _read(
+        self, names: list[str], share: int = _ARROW_SHARE, *, groups: Sequence[int] | None = None
+    ) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        if all(name in self._held for name in names):
+            columns = [self._held[name].column(0) for name in names]
+            return pa.table(columns, names=names)
+        missing = sorted(set(names) - set(self.column_names))
+        if missing:
+            raise CorruptFileError(
+                f"Column {missing[0]!r} does not exist: there are {len(self.column_names)} "
+                f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
+            )
+        twice = [name for name in names if self.column_names.count(name) > 1]
+        if twice:
+            raise CorruptFileError(f"There are two columns {twice[0]!r}: {str(self._path)!r}.")
+        every = range(self._arrow.file.metadata.num_row_groups)
+        read = self._arrow.bounded.read
+        return read(every if groups is None else groups, names, _limit_bytes(share))
+
+
+def _limit_bytes(share: int) -> int:
+    return max(process_budget().limit_bytes // share, _LEAST_LIMIT_BYTES)
+
+
+def _small_groups(path: Path, only: Callable[[str], bool]) -> SmallGroups | None:
+    """Return columns that can be decoded without pyarrow, if the footer is large."""
+    source = arrow_file(path)
+    if _footer_bytes(source) < narrow.LARGE_FOOTER_BYTES:
+        return None
+    # Imported here: most tables are small.
+    from roboreel.storage.small_groups.table import read_small_groups
+
+    return read_small_groups(MappedFile(path), only, _limit_bytes(_ARROW_SHARE))
+
+
+def _footer(source: Any) -> bytes:  # noqa: ANN401  # pyarrow is untyped
+    length = _footer_bytes(source)
+    footer: bytes = source.read_at(length, source.size() - 8 - length)
+    return footer
+
+
+def _footer_bytes(source: Any) -> int:  # noqa: ANN401
+    """Return how long the footer is; 0 if there is none."""
+    size = source.size()
+    tail = source.read_at(8, max(0, size - 8))
+    length = int.from_bytes(tail[:4], "little")
+    return length if tail[4:] == b"PAR1" and length <= size - 12 else 0
+
+
+def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
+    parts = [_chunk_numbers(chunk, null) for chunk in column.chunks]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _chunk_numbers(chunk: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped
+    if chunk.null_count:
+        missing = np.nan if pa.types.is_floating(chunk.type) else null
+        return np.array([missing if value is None else value for value in chunk.to_pylist()])
+    return plain_numbers(chunk)

@@ -1,0 +1,1 @@
+"""Columns of thousands of small row groups, decoded side by side."""
