@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.edit.checks import check_camera, check_columns, check_rename, check_text
@@ -307,11 +309,11 @@ class Edit:
             raise EditError(f"Give a time or a frame, not both: {time_s} s and frame {frame}.")
         if time_s is None and frame is None:
             return default
-        said = frame if time_s is None else time_s
-        if isinstance(said, str) or said is None or not 0 <= said < math.inf:
+        said: object = frame if time_s is None else time_s  # a recipe may hold anything
+        if not isinstance(said, float | int | np.number) or not 0 <= said < math.inf:
             raise EditError(f"{said!r} is no moment of an episode: they are counted from 0.")
         if frame is None:
-            return min(math.ceil(said * self.source.manifest.fps - 1e-6), length)
+            return min(math.ceil(float(said) * self.source.manifest.fps - 1e-6), length)
         if frame != int(frame):
             raise EditError(f"Frame {frame!r} does not exist: frames are whole numbers.")
         return min(int(frame), length)
