@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import roboreel as reel
 from roboreel.commit import list_changes, undo_change
 from roboreel.edit import edit_dataset
+from roboreel.edit.recipe import Recipe, whole_episodes
 from roboreel.errors import (
     DatasetInUseError,
     EditError,
@@ -338,3 +339,74 @@ def test_a_table_that_stores_numbers_where_others_store_lists_of_one_is_edited(t
     edit_dataset(root).delete([0]).apply()
     assert pq.read_table(table)[name].to_pylist()[0] == 0.0
     assert reel.open_dataset(root).episodes[0].length == LENGTHS[1]
+
+
+def test_idle_starts_and_ends_are_cut_off(tmp_path):
+    features = {
+        "action": reel.Feature("float32", (1,)),
+        "next.reward": reel.Feature("float32", (1,)),
+    }
+    moves = [[0.0] * 8 + [1, 2, 3, 4] + [4.0] * 9, [0.0] * 6, list(map(float, range(7)))]
+    with reel.create_dataset(tmp_path / "d", fps=10, features=features) as recorder:
+        for values in moves:
+            for i, value in enumerate(values):
+                recorder.add_frame({"action": value, "next.reward": float(i)}, task="wait")
+            recorder.save_episode()
+    edit = edit_dataset(tmp_path / "d").trim_idle()
+    assert edit.said == ("trim episode 0 to frames 5 to 14",)
+    edit.apply()
+    assert reel.open_dataset(tmp_path / "d").episodes.lengths.tolist() == [9, 6, 7]
+
+
+class TestTheRecipe:
+    """Operations on pieces, against a slow version that marks every frame."""
+
+    LENGTHS = (5, 3, 4)
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(
+            st.one_of(
+                st.tuples(st.just("delete"), st.integers(0, 2)),
+                st.tuples(st.just("trim"), st.integers(0, 2), st.integers(0, 4), st.integers(1, 5)),
+                st.tuples(st.just("cut"), st.integers(0, 2), st.integers(0, 5)),
+            ),
+            max_size=6,
+        )
+    )
+    def test_pieces_are_the_runs_of_frames_that_stay(self, operations):
+        recipe = Recipe(whole_episodes(self.LENGTHS))
+        frames = {e: set(range(n)) for e, n in enumerate(self.LENGTHS)}
+        cuts: dict[int, set[int]] = {e: set() for e in frames}
+        for name, episode, *at in operations:
+            try:
+                if name == "delete":
+                    recipe, left = recipe.without([episode]), set()
+                elif name == "trim":
+                    recipe = recipe.trimmed({episode: (at[0], at[1])})
+                    left = frames[episode] & set(range(*at))
+                else:
+                    recipe, left = recipe.cut(episode, at[0]), frames[episode]
+                    cuts[episode].add(at[0])
+            except EditError:
+                continue
+            frames[episode] = left
+        runs: list[list[int]] = []
+        for episode, kept in frames.items():
+            for frame in sorted(kept):
+                if (
+                    runs
+                    and runs[-1][0] == episode
+                    and runs[-1][2] == frame
+                    and frame not in cuts[episode]
+                ):
+                    runs[-1][2] = frame + 1
+                else:
+                    runs.append([episode, frame, frame + 1])
+        assert [[p.episode, p.start, p.stop] for p in recipe.pieces] == runs
+
+    def test_features_are_renamed_through_each_other(self):
+        recipe = Recipe(whole_episodes([3])).renamed({"a": "b"}).renamed({"b": "c"})
+        assert recipe.names == ({"a": "c"},)
+        assert recipe.renamed({"c": "a"}).names == ({},)
+        assert recipe.renamed({"c": None}).names == ({"a": None},)

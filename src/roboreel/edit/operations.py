@@ -122,7 +122,7 @@ class Edit:
         length = int(self.source.manifest.episodes.length[position])
         first = self._frame(start_s, start, 0, length)
         last = self._frame(stop_s, stop, length, length)
-        recipe = self.recipe.trimmed(position, first, last)
+        recipe = self.recipe.trimmed({position: (first, last)})
         return self._with(recipe, f"trim episode {episode} to frames {first} to {last}")
 
     def trim_idle(self, episodes: Sequence[int] | None = None) -> Edit:
@@ -131,14 +131,17 @@ class Edit:
         A frame is still if no number that is recorded of the robot changes by more than 1/500 of
         the range that it has in the dataset. Two frames before and after the movement stay.
         """
-        edit = self
         table = self.source.manifest.episodes
+        there = {piece.episode for piece in self.recipe.pieces}
         numbers = table.number.tolist() if episodes is None else list(episodes)
+        spans, said = {}, []
         for number, position in zip(numbers, self._positions(numbers), strict=True):
-            first, last = moving_span(self.source, position)
-            if (first, last) != (0, int(table.length[position])):
-                edit = edit.trim(number, start=first, stop=last)
-        return edit
+            span = moving_span(self.source, position)
+            if span != (0, int(table.length[position])) and position in there:
+                spans[position] = span
+                said.append(f"trim episode {number} to frames {span[0]} to {span[1]}")
+        recipe = self.recipe.trimmed(spans) if spans else self.recipe
+        return replace(self, recipe=recipe, said=(*self.said, *said))
 
     def cut(self, episode: int, *, at_s: float | None = None, at: int | None = None) -> Edit:
         """Return the edit with an episode in two. Those behind it get higher numbers.

@@ -110,14 +110,15 @@ class Recipe:
             raise EditError("No episode would stay: name fewer to delete, or more to keep.")
         return replace(self, pieces=kept)
 
-    def trimmed(self, episode: int, start: int, stop: int) -> Recipe:
-        """Return it with the frames ``[start, stop)`` of an episode, counted in the old one."""
+    def trimmed(self, spans: Mapping[int, tuple[int, int]]) -> Recipe:
+        """Return it with the frames ``[start, stop)`` of some episodes, counted in the old ones."""
 
         def trim(piece: Piece) -> list[Piece]:
+            start, stop = spans[piece.episode]
             first, last = max(piece.start, start), min(piece.stop, stop)
             return [replace(piece, start=first, stop=last)] if first < last else []
 
-        return self._exchanged(episode, trim)
+        return self._exchanged(spans, trim)
 
     def cut(self, episode: int, frame: int) -> Recipe:
         """Return it with an episode in two, of which the second begins with a frame."""
@@ -127,7 +128,7 @@ class Recipe:
                 return [piece]
             return [replace(piece, stop=frame), replace(piece, start=frame)]
 
-        made = self._exchanged(episode, cut)
+        made = self._exchanged([episode], cut)
         if len(made.pieces) == len(self.pieces):
             raise EditError(
                 f"Frame {frame} cannot begin an episode: it does already, or this edit trims it off."
@@ -178,15 +179,20 @@ class Recipe:
         pieces = (change(p) if not p.source and p.episode in wanted else p for p in self.pieces)
         return replace(self, pieces=tuple(pieces))
 
-    def _exchanged(self, episode: int, exchange: Callable[[Piece], Sequence[Piece]]) -> Recipe:
-        """Return it with other pieces of an episode, at least one of which stays."""
-        if not any(not p.source and p.episode == episode for p in self.pieces):
-            raise EditError("The episode is not there any more: this edit deletes it.")
+    def _exchanged(
+        self, episodes: Collection[int], exchange: Callable[[Piece], Sequence[Piece]]
+    ) -> Recipe:
+        """Return it with other pieces of some episodes; of each that is there, one must stay."""
         pieces: list[Piece] = []
+        before: set[int] = set()
         for piece in self.pieces:
-            mine = not piece.source and piece.episode == episode
+            mine = not piece.source and piece.episode in episodes
+            before |= {piece.episode} if mine else set()
             pieces += exchange(piece) if mine else [piece]
-        if not any(not p.source and p.episode == episode for p in pieces):
+        after = {piece.episode for piece in pieces if not piece.source}
+        if not before:
+            raise EditError("The episode is not there any more: this edit deletes it.")
+        if before - after:
             raise EditError("No frame of the episode would stay: delete the episode instead.")
         return replace(self, pieces=tuple(pieces))
 

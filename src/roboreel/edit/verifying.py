@@ -10,7 +10,7 @@ from roboreel.edit.sources import Source
 from roboreel.errors import EditError
 from roboreel.format.counters import COUNTERS
 from roboreel.spans.reading import SpanReader
-from roboreel.storage.row_stream import open_rows
+from roboreel.storage.row_stream import RowReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.plan import EditPlan
-    from roboreel.edit.recipe import Piece
     from roboreel.video.packet_table import PacketTable
 
 __all__ = ["verify_copy"]
@@ -53,19 +52,21 @@ def verify_copy(
         if one.rung == "re-encoded"
     }
     pieces = context.recipe.pieces
-    for number, piece in enumerate(pieces):
-        on_progress("Compared", number, len(pieces))
-        if len(context.frames(number)) == piece.stop - piece.start:
-            _compare_rows(plan, new, number, piece)
-        for camera in new.manifest.video_files:
-            if (camera, number) not in encoded:
-                _compare_packets(plan, new, number, camera)
+    with RowReader() as before, RowReader() as after:
+        for number, piece in enumerate(pieces):
+            on_progress("Compared", number, len(pieces))
+            if len(context.frames(number)) == piece.stop - piece.start:
+                was = _rows(before, context.source(piece), piece.episode, piece.start, piece.stop)
+                now = _rows(after, new, number, 0, piece.stop - piece.start)
+                _compare_rows(plan, number, was, now)
+            for camera in new.manifest.video_files:
+                if (camera, number) not in encoded:
+                    _compare_packets(plan, new, number, camera)
 
 
-def _compare_rows(plan: EditPlan, new: Source, number: int, piece: Piece) -> None:
-    old, names = plan.context.source(piece), plan.context.names(piece)
-    was = _rows(old, piece.episode, piece.start, piece.stop)
-    now = _rows(new, number, 0, piece.stop - piece.start)
+def _compare_rows(plan: EditPlan, number: int, was: Any, now: Any) -> None:  # noqa: ANN401  # Arrow tables
+    piece = plan.context.recipe.pieces[number]
+    names = plan.context.names(piece)
     for column in was.column_names:
         name = names.get(column, column)
         feature = plan.context.features.get(str(name))
@@ -77,12 +78,11 @@ def _compare_rows(plan: EditPlan, new: Source, number: int, piece: Piece) -> Non
             raise _differs(plan, number, str(name))
 
 
-def _rows(source: Source, episode: int, start: int, stop: int) -> Any:  # noqa: ANN401  # an Arrow table
+def _rows(reader: RowReader, source: Source, episode: int, start: int, stop: int) -> Any:  # noqa: ANN401
     episodes = source.manifest.episodes
     path = source.root / source.manifest.data_files[int(episodes.data_file[episode])]
     first = source.first_row(episode)
-    with open_rows(path) as rows:
-        return rows.take(first + start, first + stop)
+    return reader.take(path, first + start, first + stop)
 
 
 def _compare_packets(plan: EditPlan, new: Source, number: int, camera: str) -> None:

@@ -77,7 +77,7 @@ def edited_info(
         "fps": manifest.fps if manifest.fps != info.get("fps") else info["fps"],
         "splits": dict(splits),
         "data_path": manifest.data_files.template,
-        "video_path": videos if videos or not _had_videos(raw) else None,
+        "video_path": videos or (raw.get("video_path") if _has_videos(manifest) else None),
         "features": _features(raw.get("features") or {}, manifest, names, coded),
     }
     if not _is_v3(version):
@@ -147,9 +147,9 @@ def _is_v3(version: str) -> bool:
     return version.startswith("v3")
 
 
-def _had_videos(raw: Raw) -> bool:
-    entries = (raw.get("features") or {}).values()
-    return any(isinstance(entry, dict) and entry.get("dtype") == "video" for entry in entries)
+def _has_videos(manifest: Manifest) -> bool:
+    """Whether cameras are declared as video, also those that have no files."""
+    return any(feature.dtype == "video" for feature in manifest.features.values())
 
 
 def _features(raw: Raw, manifest: Manifest, names: Names, coded: Collection[str]) -> Raw:

@@ -74,5 +74,7 @@ class FeatureStats:
 
 def _broadcast(values: ArrayLike, shape: tuple[int, ...], dtype: type) -> NDArray[np.generic]:
     array: NDArray[np.generic] = np.asarray(values, dtype=dtype)
+    if array.shape == shape:
+        return array.copy()
     # A single number, in any shape, serves all elements.
     return np.broadcast_to(array.reshape(()) if array.size == 1 else array, shape).copy()

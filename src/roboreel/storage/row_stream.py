@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Layout", "RowStream", "TablePart", "open_rows", "read_layout", "write_parts"]
+__all__ = [
+    "Layout",
+    "RowReader",
+    "RowStream",
+    "TablePart",
+    "open_rows",
+    "read_layout",
+    "write_parts",
+]
 
 _BATCH_BYTES = 32 * 1024**2
 
@@ -76,6 +84,35 @@ class RowStream:
     def _forget(self, start: int) -> None:
         while self._held and self._first + len(self._held[0]) <= start:
             self._first += len(self._held.pop(0))
+
+
+class RowReader:
+    """Rows of one file after another; a file is opened again only where rows are behind.
+
+    A context manager. Columns are those that ``names`` lists, all by default.
+    """
+
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self._names = names
+        self._stack = ExitStack()
+        self._path: Path | None = None
+        self._rows: RowStream | None = None
+        self._row = 0
+
+    def take(self, path: Path, start: int, stop: int) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        """Return the rows ``[start, stop)`` of a file as a table."""
+        if path != self._path or self._rows is None or start < self._row:
+            self._stack.close()
+            self._rows = self._stack.enter_context(open_rows(path, self._names))
+            self._path = path
+        self._row = start
+        return self._rows.take(start, stop)
+
+    def __enter__(self) -> RowReader:  # noqa: PYI034  # Self is in Python 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
 
 @contextmanager
