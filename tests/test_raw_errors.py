@@ -1,6 +1,7 @@
 """Damage that once ended in an error of Python, pyarrow or NumPy: it is read, or refused by an error of ours."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import roboreel as reel
 from roboreel.errors import DatasetError
 from roboreel.schema import Feature
 from roboreel.video.salvage import whole_fragments
-from tests.factory import edit_info, write_dataset
+from tests.factory import edit_info, write_dataset, write_dataset_v2
 from tests.mutation import exercise, make
 
 
@@ -73,6 +74,23 @@ def test_numbers_of_episodes_that_are_something_else(root, kind):
     table = table.set_column(place, "episode_index", numbers)
     pq.write_table(table, data_file(root), row_group_size=6)  # one episode each
     exercise("numeric-v3", root)
+
+
+def test_an_episode_of_two_thousand_million_frames(tmp_path):
+    write_dataset_v2(tmp_path / "arm", [6, 4])
+    path = tmp_path / "arm/meta/episodes.jsonl"
+    path.write_text(path.read_text().replace('"length": 4', f'"length": {2**31}'))
+    tracemalloc.start()
+    try:
+        exercise("numeric-v2", tmp_path / "arm")
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_dtype_of_a_replay_buffer_that_is_a_list():
+    with pytest.raises(DatasetError, match="No dtype"):
+        Feature(",image", (2,))
 
 
 def test_actions_that_are_true_or_false(tmp_path):

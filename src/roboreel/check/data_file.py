@@ -122,8 +122,13 @@ class DataFile:
         return values if column.nulls is None else np.where(column.nulls, -1, values)
 
     @cached_property
+    def expected_rows(self) -> int:
+        """How many rows the metadata says the file has, which may be any number."""
+        return int(self.context.manifest.episodes.length[self.positions].sum())
+
+    @cached_property
     def expected_numbers(self) -> NDArray[np.int64]:
-        """The number of the episode of each row, as the metadata counts them."""
+        """The number of the episode of each row, as the metadata counts them; if `expected_rows` are there."""
         episodes = self.context.manifest.episodes
         return np.repeat(episodes.number[self.positions], episodes.length[self.positions])
 
@@ -193,7 +198,7 @@ class DataFile:
         """Return the rows of an episode: those that name it, or those that the metadata names."""
         episodes = self.context.manifest.episodes
         start, length = int(episodes.data_row[position]), int(episodes.length[position])
-        agrees = self.num_rows == len(self.expected_numbers)
+        agrees = self.num_rows == self.expected_rows
         runs = self.runs.get(number, [])
         if len(runs) == 1 and (not agrees or runs[0][1] - runs[0][0] == length):
             return runs[0]

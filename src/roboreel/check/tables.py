@@ -34,7 +34,7 @@ class EpisodeRows(Scan):
 
     def file(self, file: DataFile) -> Iterator[Finding]:
         """Compare the rows that name an episode with those that the metadata gives to it."""
-        if file.num_rows == len(file.expected_numbers):
+        if file.num_rows == file.expected_rows:
             yield from self._other_owners(file)
             return
         if file.numbers is None:
@@ -105,7 +105,7 @@ class EpisodeRows(Scan):
         numbers = self.context.manifest.episodes.number[file.positions]
         return finding(
             "RR202",
-            f"{name_episodes(numbers).capitalize()} have {len(file.expected_numbers):,} frames in "
+            f"{name_episodes(numbers).capitalize()} have {file.expected_rows:,} frames in "
             f"the metadata, the file has {counted(file.num_rows, 'row')}.",
             file=file.path,
             episode=int(numbers[0]) if len(numbers) == 1 else None,
