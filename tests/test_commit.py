@@ -51,6 +51,28 @@ def test_new_folders_are_on_the_disk_before_a_file_moves_there(tmp_path, monkeyp
     assert {tmp_path, tmp_path / "data"} <= set(seen[:moved])
 
 
+def test_an_old_index_is_gone_from_the_disk_before_what_it_describes_leaves(tmp_path, monkeypatch):
+    """A power cut between the two would bring a table back that names files that are gone."""
+    seen: list[str | Path] = []
+    real_remove = RealFolder.remove
+
+    def remove(self: RealFolder, path: str) -> None:
+        seen.append(path)
+        real_remove(self, path)
+
+    index, data = "meta/episodes/chunk-000/file-001.parquet", "data/chunk-000/file-001.parquet"
+    for path in (index, data):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("old")
+    monkeypatch.setattr(carry_out, "sync_directory", seen.append)
+    monkeypatch.setattr(RealFolder, "remove", remove)
+    commit = Commit(Workshop(tmp_path))
+    commit.remove(index)
+    commit.remove(data)
+    commit.run()
+    assert (tmp_path / index).parent in seen[seen.index(index) : seen.index(data)]
+
+
 def test_nothing_changes_before_the_decision(tmp_path):
     commit = Commit(Workshop(tmp_path))
     commit.add("meta/info.json").write_text("new")

@@ -63,6 +63,25 @@ def test_a_small_file_cannot_take_much_memory(name, tmp_path):
     assert peak < 1.25 * _BUDGET_BYTES, printed
 
 
+_CHECK = """
+import sys
+import av, imagecodecs, numpy, pyarrow.parquet
+from roboreel.check import check_dataset
+from roboreel.memory.budget import process_budget
+process_budget().limit_bytes = 64_000_000
+print("ready")
+sys.stdin.readline()
+print([found.message for found in check_dataset(sys.argv[1])])
+"""
+
+
+def test_a_check_keeps_to_the_budget_and_says_what_it_could_not_read(tmp_path):
+    BOMBS["packed"](tmp_path)
+    peak, printed = peak_of(_CHECK, str(tmp_path), seconds=300)
+    assert "The values of 'observation.state' may take 15" in printed, printed
+    assert peak < 1.25 * _BUDGET_BYTES, printed
+
+
 def test_the_packed_values_lie_in_one_page_that_is_larger_than_the_budget(tmp_path):
     BOMBS["packed"](tmp_path)
     (path,) = tmp_path.glob("data/*/*.parquet")

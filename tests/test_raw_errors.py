@@ -61,10 +61,15 @@ def test_types_of_numpy_that_no_dataset_has(root, dtype):
     exercise("numeric-v3", root, report=False)
 
 
-def test_numbers_of_episodes_that_are_decimals(root):
+@pytest.mark.parametrize("kind", ["decimals", "bytes that are no text", "dates"])
+def test_numbers_of_episodes_that_are_something_else(root, kind):
     table = pq.read_table(data_file(root))
     place = table.schema.get_field_index("episode_index")
-    numbers = table["episode_index"].cast(pa.decimal128(20))
+    numbers = {
+        "decimals": table["episode_index"].cast(pa.decimal128(20)),
+        "bytes that are no text": pa.array([b"\xff\xfe"] * len(table)).view(pa.string()),
+        "dates": pa.array([2**62] * len(table), pa.timestamp("us")),
+    }[kind]
     table = table.set_column(place, "episode_index", numbers)
     pq.write_table(table, data_file(root), row_group_size=6)  # one episode each
     exercise("numeric-v3", root)

@@ -41,6 +41,8 @@ COMMANDS = [
     ["check", "--format", "github"],
     ["check", "--format", "json"],
     ["check", "--format", "sarif"],
+    ["repair", "--dry-run"],
+    ["history"],
 ]
 MARK = "=== the next command ==="
 # One process for all: its start takes longer than a command.

@@ -291,6 +291,9 @@ class DataFile:
     ) -> Iterator[tuple[int, int, dict[str, ScannedColumn]]]:
         bounds = self.scanned.group_bounds
         start = int(bounds[group])
+        names = [name for name in names if self._fits_in_parts(group, name)]
+        if not names:
+            return
         try:
             for columns in self.scanned.read_large(group, names, limit):
                 stop = start + next(iter(columns.values())).num_rows
@@ -299,6 +302,14 @@ class DataFile:
         except DatasetError as error:
             for name in names:
                 self.losses[group, name] = str(error)
+
+    def _fits_in_parts(self, group: int, name: str) -> bool:
+        try:
+            self.scanned.check_size(group, name)
+        except DatasetError as error:
+            self.losses[group, name] = str(error)
+            return False
+        return True
 
     def _read_one_by_one(self, group: int, names: Sequence[str]) -> dict[str, ScannedColumn]:
         """Return the columns of a row group that can be read, and take note of the others."""

@@ -112,13 +112,15 @@ class _Carrying:
         # Before anything moves: a file in a folder whose name a power cut takes would be lost.
         self._make_room()
         self._sync()
-        leaving = False
+        leaving = was_index = False
         for step in self._decision.steps:
-            if step.target.startswith(f"{self._workshop.index}/") or leaving != step.leaves:
+            is_index = step.target.startswith(f"{self._workshop.index}/")
+            if is_index or was_index or leaving != step.leaves:
                 # The index describes files whose names must be on the disk before it is. What it
-                # no longer describes leaves only once the new index is on the disk.
+                # no longer describes leaves only once the new index is on the disk, and the old one
+                # is gone from there.
                 self._sync()
-            leaving = step.leaves
+            leaving, was_index = step.leaves, is_index
             self._do(step)
         self._sync()
         for step in self._decision.steps:

@@ -14,7 +14,7 @@ from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import METADATA_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from roboreel.edit.context import EditContext
@@ -62,12 +62,22 @@ def edit_in_place(
         commit.run()
 
 
-def write_new(context: EditContext, out: Path, *, on_progress: Progress) -> None:
+def write_new(
+    context: EditContext, out: Path, states: Sequence[State], *, on_progress: Progress
+) -> None:
     """Write the new dataset to a folder, which appears whole.
+
+    Args:
+        context: What to make.
+        out: The folder.
+        states: The files of each source that the edit was planned for.
+        on_progress: Called with what is written, and how far it is.
 
     Raises:
         FolderTakenError: The folder exists and is not empty.
+        StaleDatasetError: A source has changed since the plan was made, or meanwhile.
     """
+    _check_states(context, states)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
     with atomic_folder(out) as folder:
@@ -78,12 +88,18 @@ def write_new(context: EditContext, out: Path, *, on_progress: Progress) -> None
             return path
 
         renamed = dict(_renamed_files(context))
-        for file in _other_files(context.sources[0].root):
+        for file in _other_files(context):
             if file in renamed:
                 stage(file).write_bytes(renamed[file])
             else:
                 copy_file(context.sources[0].root / file, stage(file))
         make_dataset(context, stage, on_progress=on_progress)
+        _check_states(context, states)
+
+
+def _check_states(context: EditContext, states: Sequence[State]) -> None:
+    for source, state in zip(context.sources, states, strict=True):
+        state.check(source.root)
 
 
 def check_space(folder: Path, needed_bytes: int) -> None:
@@ -133,8 +149,9 @@ def _renamed_files(context: EditContext) -> Iterator[tuple[str, bytes]]:
                 yield file, content
 
 
-def _other_files(root: Path) -> Iterator[str]:
+def _other_files(context: EditContext) -> Iterator[str]:
     """Yield what a dataset's folder holds beside the dataset; what begins with a dot is left out."""
+    root, listed = context.sources[0].root, set(_old_files(context))
     for top in sorted(root.iterdir()):
         if top.name in ("data", "videos") or top.name.startswith("."):
             continue
@@ -143,5 +160,5 @@ def _other_files(root: Path) -> Iterator[str]:
             name = file.as_posix()
             known = any(name == one or name.startswith(f"{one}/") for one in KNOWN_METADATA)
             hidden = any(part.startswith(".") for part in file.parts)
-            if path.is_file() and not known and not hidden:
+            if path.is_file() and not known and not hidden and name not in listed:
                 yield name

@@ -70,9 +70,14 @@ def check_camera(manifest: Manifest, names: Mapping[str, str], camera: str) -> N
 
 
 def check_columns(
-    manifest: Manifest, columns: Mapping[str, Any]
+    manifest: Manifest, columns: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, bool | int | float | str | None]:
     """Return what the metadata will say of episodes, in the types that its columns have.
+
+    Args:
+        manifest: The dataset.
+        columns: Values by column.
+        given: Values that columns get by the same edit, so that they have a type already.
 
     Raises:
         EditError: A name is taken, or a value is not of its column's type.
@@ -84,7 +89,8 @@ def check_columns(
             raise EditError(
                 f"{name!r} cannot be set: choose a name that is not one of LeRobot's own, without '/'."
             )
-        held = next((type(old) for old in there.get(name, ()) if old is not None), None)
+        values = [*there.get(name, ()), given.get(name)]
+        held = next((type(old) for old in values if old is not None), None)
         checked[name] = _fitting(name, value, held)
     if not checked:
         raise EditError("There is nothing to set: give values by column, such as success=true.")

@@ -49,28 +49,30 @@ def shifted_messages(messages: Sequence[Message], start_s: float, length_s: floa
     """Return messages with times from the start of a part on.
 
     Of what was said before, the last of each kind still holds when the part starts: it is said at 0.
-    What is said after the end is left out.
+    What was said at the same moment stays together, such as the wordings of a task. What is said
+    after the end is left out.
 
     Examples:
         >>> said = [{"style": "subtask", "content": c, "timestamp": t} for c, t in (("a", 0.0), ("b", 1.0))]
         >>> [(m["content"], m["timestamp"]) for m in shifted_messages(said, 2.0, 5.0)]
         [('b', 0.0)]
     """
-    kept: list[Message] = []
-    last: dict[tuple[Any, ...], int] = {}
+    latest: dict[tuple[Any, ...], float] = {}
     for message in messages:
-        if message.get("timestamp") is None:
+        time_s = message.get("timestamp")
+        if time_s is not None and time_s - start_s <= _ROUNDING_S:
+            latest[_kind(message)] = max(time_s, latest.get(_kind(message), time_s))
+    kept: list[Message] = []
+    for message in messages:
+        time_s = message.get("timestamp")
+        if time_s is None:
             kept.append(message)
             continue
-        time_s = message["timestamp"] - start_s
-        if time_s >= length_s:
-            continue
-        shifted = {**message, "timestamp": max(0.0, time_s)}
-        kind = tuple(message.get(key) for key in ("style", "role", "camera"))
-        if time_s <= _ROUNDING_S and kind in last:
-            kept[last[kind]] = shifted
-            continue
-        if time_s <= _ROUNDING_S:
-            last[kind] = len(kept)
-        kept.append(shifted)
+        over = time_s - start_s <= _ROUNDING_S and time_s < latest[_kind(message)] - _ROUNDING_S
+        if not over and time_s - start_s < length_s:
+            kept.append({**message, "timestamp": max(0.0, time_s - start_s)})
     return kept
+
+
+def _kind(message: Message) -> tuple[Any, ...]:
+    return tuple(message.get(key) for key in ("style", "role", "camera"))

@@ -226,7 +226,7 @@ class _Planner:
     def _is_exact(self, piece: Piece, camera: str, grouped: bool) -> bool:
         """Whether the packets of a piece can be cut out; raise if they cannot and must be."""
         source, old = self._sources[piece.source], self._old(piece, camera)
-        cut = source.cut(old, piece.episode, piece.start, piece.stop)
+        cut = source.cut(old, piece.episode, piece.start, piece.stop, joined=grouped)
         if cut.is_exact or (self._recipe.reencode and not grouped):
             return cut.is_exact
         number = int(source.manifest.episodes.number[piece.episode])

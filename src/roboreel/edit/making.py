@@ -157,10 +157,8 @@ def _task_lists(context: EditContext, made: Made) -> Iterator[list[str]]:
 
 def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage: Stage) -> None:
     first = context.sources[0]
-    if not context.in_place or dict(manifest.tasks) != dict(first.manifest.tasks):
-        _write_tasks(manifest, stage)
-    if manifest.subtasks and not context.in_place and manifest.version.startswith("v3"):
-        write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
+    _write_tasks(context, manifest, stage)
+    _write_subtasks(context, manifest, stage)
     names = context.recipe.names[0]
     if stores_total(context):
         new = total_statistics(context, made.rows)
@@ -186,8 +184,26 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
     write_json(stage(INFO_PATH), _info(context, manifest, origins), sync=False)
 
 
-def _write_tasks(manifest: Manifest, stage: Stage) -> None:
-    path = stage(tasks_path(manifest.version))
+def _write_subtasks(context: EditContext, manifest: Manifest, stage: Stage) -> None:
+    """Write the table of subtasks. That of a single source is copied, even if the version has none."""
+    old = context.sources[0].root / SUBTASKS_PATH
+    if context.in_place:
+        return
+    if len(context.sources) == 1 and old.exists():
+        copy_file(old, stage(SUBTASKS_PATH))
+    elif manifest.subtasks and manifest.version.startswith("v3"):
+        write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
+
+
+def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None:
+    """Write the table of tasks. One that stays as it is keeps columns that are unknown to us."""
+    first, place = context.sources[0].manifest, tasks_path(manifest.version)
+    old = first.root / place
+    if dict(manifest.tasks) == dict(first.tasks) and (context.in_place or old.exists()):
+        if not context.in_place:
+            copy_file(old, stage(place))
+        return
+    path = stage(place)
     if manifest.version.startswith("v3"):
         write_tasks(path, manifest.tasks, sync=False)
         return
@@ -200,6 +216,10 @@ def _info(context: EditContext, manifest: Manifest, origins: list[Origin]) -> di
     if len(context.sources) > 1:
         splits = {"train": f"0:{len(origins)}"}
     else:
-        splits = moved_splits(raw.get("splits"), [origin.number for origin in origins])
+        splits = moved_splits(
+            raw.get("splits"),
+            [origin.number for origin in origins],
+            len(context.sources[0].manifest.episodes),
+        )
     coded = {*context.recipe.codings, *context.recipe.padded}
     return edited_info(raw, manifest, context.recipe.names[0], coded=coded, splits=splits)

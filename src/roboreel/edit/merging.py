@@ -112,6 +112,7 @@ def _check_features(
                     f"{feature.dtype} {list(feature.shape)} in {str(source.root)!r}: rename one of "
                     "them, or drop it."
                 )
+            _check_order(name, first, feature, (where, source))
     for name, (feature, where) in known.items():
         lacking = [s for s, here in zip(sources, has, strict=True) if name not in here]
         if not lacking:
@@ -129,6 +130,17 @@ def _check_features(
     unknown = [name for name in pad if name not in known]
     if unknown:
         raise EditError(f"No dataset has a feature {unknown[0]!r} to pad.")
+
+
+def _check_order(name: str, one: Feature, other: Feature, where: tuple[Source, Source]) -> None:
+    """Raise if two datasets store the same elements of a feature in another order."""
+    mine, theirs = one.names or (), other.names or ()
+    if mine != theirs and sorted(mine) == sorted(theirs):
+        raise EditError(
+            f"The elements of {name!r} are in another order: {', '.join(mine)} in "
+            f"{str(where[0].root)!r}, and {', '.join(theirs)} in {str(where[1].root)!r}. Rename one of "
+            "them, or drop it."
+        )
 
 
 def _kind(feature: Feature) -> tuple[object, ...]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.edit.checks import check_camera, check_columns, check_rename, check_text
@@ -90,7 +92,8 @@ class Edit:
             found = Dataset(Opened(self.source.manifest, None, None)).where(where)
             wanted &= set(self._positions(found.episodes.numbers.tolist()))
         gone = [position for position in range(len(table)) if position not in wanted]
-        said = f"keep the episodes where {where}" if where else f"keep {_episodes(numbers)}"
+        said = "keep the episodes" if episodes is None else f"keep {_episodes(numbers)}"
+        said += "" if where is None else f" where {where}"
         return self._with(self.recipe.without(gone), said)
 
     def trim(
@@ -194,7 +197,7 @@ class Edit:
         """
         table = self.source.manifest.episodes
         numbers = table.number.tolist() if episodes is None else list(episodes)
-        checked = check_columns(self.source.manifest, columns)
+        checked = check_columns(self.source.manifest, columns, self.recipe.columns)
         recipe = self.recipe.with_columns(self._positions(numbers), checked)
         said = ", ".join(f"{name} = {value!r}" for name, value in checked.items())
         return self._with(recipe, f"{said} for {_episodes(numbers)}")
@@ -309,9 +312,14 @@ class Edit:
             raise EditError(f"Give a time or a frame, not both: {time_s} s and frame {frame}.")
         if time_s is None and frame is None:
             return default
+        said: object = frame if time_s is None else time_s  # a recipe may hold anything
+        if not isinstance(said, float | int | np.number) or not 0 <= said < math.inf:
+            raise EditError(f"{said!r} is no moment of an episode: they are counted from 0.")
         if frame is None:
-            frame = math.ceil(float(time_s or 0.0) * self.source.manifest.fps - 1e-6)
-        return max(0, min(int(frame), length))
+            return min(math.ceil(float(said) * self.source.manifest.fps - 1e-6), length)
+        if frame != int(frame):
+            raise EditError(f"Frame {frame!r} does not exist: frames are whole numbers.")
+        return min(int(frame), length)
 
 
 def _episodes(numbers: Sequence[int]) -> str:

@@ -135,9 +135,7 @@ class EditPlan:
         """
         check_space(self.out or self.root, self.written_bytes)
         if self.out is not None:
-            for source, state in zip(self.context.sources, self.states, strict=True):
-                state.check(source.root)
-            write_new(self.context, self.out, on_progress=on_progress)
+            write_new(self.context, self.out, self.states, on_progress=on_progress)
         elif self:
             state = self.states[0]
             edit_in_place(self.context, state, summary=self.summary, on_progress=on_progress)

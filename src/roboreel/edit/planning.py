@@ -8,6 +8,7 @@ from roboreel.edit.context import EditContext
 from roboreel.edit.layout import lay_out
 from roboreel.edit.plan import EditPlan
 from roboreel.edit.tasks import plan_subtasks, plan_tasks
+from roboreel.errors import EditError
 from roboreel.repair.state import state_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def plan_edit(
     Raises:
         EditError: It cannot be done as asked.
     """
+    if out is not None:
+        _check_place(out, sources)
     manifests = [source.manifest for source in sources]
     tasks = plan_tasks(recipe, manifests)
     layout = lay_out(recipe, sources, tasks, in_place=out is None, link=link)
@@ -52,3 +55,14 @@ def plan_edit(
             used[source].add(path)
     states = tuple(state_of(s.root, files) for s, files in zip(sources, used, strict=True))
     return EditPlan(sources[0].root, out, tuple(said), states, context)
+
+
+def _check_place(out: Path, sources: Sequence[Source]) -> None:
+    """Raise if a new dataset would lie inside an old one, and so become a part of it."""
+    place = out.resolve()
+    for source in sources:
+        if source.root.resolve() in place.parents:
+            raise EditError(
+                f"The new dataset would lie inside the old one: choose a folder outside "
+                f"{str(source.root)!r}, not {str(out)!r}."
+            )

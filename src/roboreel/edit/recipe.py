@@ -96,6 +96,12 @@ class Recipe:
     scrub: bool = False
     """Whether nothing may remain of the images that leave."""
 
+    @property
+    def columns(self) -> dict[str, Value | None]:
+        """A value of each column of the metadata that changes; None if it only loses values."""
+        given = [pair for piece in self.pieces for pair in piece.columns]
+        return dict(given) | {name: value for name, value in given if value is not None}
+
     def without(self, episodes: Collection[int]) -> Recipe:
         """Return it without some episodes of the first source."""
         gone = set(episodes)
@@ -122,7 +128,12 @@ class Recipe:
                 return [piece]
             return [replace(piece, stop=frame), replace(piece, start=frame)]
 
-        return self._exchanged([episode], cut)
+        made = self._exchanged([episode], cut)
+        if len(made.pieces) == len(self.pieces):
+            raise EditError(
+                f"Frame {frame} cannot begin an episode: it does already, or this edit trims it off."
+            )
+        return made
 
     def told(self, episodes: Collection[int], task: str) -> Recipe:
         """Return it with another task of all frames of some episodes."""
@@ -179,7 +190,9 @@ class Recipe:
             before |= {piece.episode} if mine else set()
             pieces += exchange(piece) if mine else [piece]
         after = {piece.episode for piece in pieces if not piece.source}
-        if not before or before - after:
+        if not before:
+            raise EditError("The episode is not there any more: this edit deletes it.")
+        if before - after:
             raise EditError("No frame of the episode would stay: delete the episode instead.")
         return replace(self, pieces=tuple(pieces))
 

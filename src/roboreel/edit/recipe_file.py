@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import EditError
+from roboreel.errors import DatasetError, EditError
 from roboreel.video.encoding import Encoding
 
 if TYPE_CHECKING:
@@ -65,7 +65,12 @@ def _replayed(edit: Edit, operation: object, place: int) -> Edit:
         inspect.signature(method).bind(**given)
     except TypeError as error:
         raise EditError(f"Operation {place} of the recipe, {name!r}: {error}.") from None
-    made: Edit = method(**given)
+    try:
+        made: Edit = method(**given)
+    except DatasetError:
+        raise
+    except (AttributeError, TypeError, ValueError) as error:  # a value of another type
+        raise EditError(f"Operation {place} of the recipe, {name!r}: {error}.") from error
     return made
 
 

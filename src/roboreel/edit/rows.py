@@ -10,7 +10,7 @@ import numpy as np
 
 from roboreel.edit.context import RENUMBERED
 from roboreel.edit.language import shift_language
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError, DatasetError, EditError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.stats import Accumulator
 from roboreel.storage.dense import dense_numbers
@@ -70,25 +70,42 @@ class RowsResult:
 
 
 def data_layout(context: EditContext) -> Layout:
-    """Return the columns of the new data files: those of the first old one, with their new names."""
+    """Return the columns of the new data files: all that an old one has, with their new names."""
     pieces = context.recipe.pieces
     first = next((piece for piece in pieces if piece.source == 0), pieces[0])
     source = context.source(first)
     layout = _old_layout(context, first)
-    for one in context.recipe.pieces:
-        missing = set(context.recipe.padded) - {*layout.names, *context.lacking(one)}
-        if missing:
-            layout = layout.joined(_old_layout(context, one).only(missing))
+    for one in _rewritten(context):
+        layout = layout.joined(_old_layout(context, one))
     if context.layout.version[:2] != source.manifest.version[:2]:
         layout = layout.added({n: f.dtype.replace("float32", "float") for n, f in COUNTERS.items()})
     return layout if context.layout.version.startswith("v3") else layout.with_sequences()
+
+
+def _rewritten(context: EditContext) -> Iterator[Piece]:
+    """Yield a piece of each old data file whose rows are written anew."""
+    seen: set[tuple[int, int]] = set()
+    for target in context.layout.data:
+        for number in target.pieces if target.rung == "rewritten" else ():
+            piece = context.recipe.pieces[number]
+            file = int(context.source(piece).manifest.episodes.data_file[piece.episode])
+            if (piece.source, file) not in seen:
+                seen.add((piece.source, file))
+                yield piece
 
 
 def _old_layout(context: EditContext, piece: Piece) -> Layout:
     """Return the columns of the data file of a piece, with their new names."""
     manifest = context.source(piece).manifest
     path = manifest.root / manifest.data_files[int(manifest.episodes.data_file[piece.episode])]
-    return read_layout(path).renamed(context.names(piece))
+    layout = read_layout(path).renamed(context.names(piece))
+    twice = {name for name in layout.names if layout.names.count(name) > 1}
+    if twice:
+        raise EditError(
+            f"Two columns would be called {min(twice)!r}: info.json does not list the one that has "
+            f"this name already. Choose another name: {str(path)!r}."
+        )
+    return layout
 
 
 def write_rows(

@@ -15,7 +15,7 @@ from roboreel.format.info_edits import read_raw_info
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.video.clip import images_of
-from roboreel.video.splice import ImageSpan, splice_key
+from roboreel.video.splice import ImageSpan, restarts_at, splice_key
 
 if TYPE_CHECKING:
     import os
@@ -146,7 +146,10 @@ class Source:
 
     def coding(self, camera: str, episode: int) -> Hashable:
         """Return a key that is equal for videos whose packets can share a file; None if none can."""
-        return splice_key(self._table_of(str(self.root / self.video_file(camera, episode))))
+        path = self.root / self.video_file(camera, episode)
+        table = self._table_of(str(path))
+        key = splice_key(table)
+        return key if key and len(table.size) and restarts_at(path, table, 0) else None
 
     def has_unused(self, camera: str, episode: int) -> bool:
         """Return whether the video of an episode has images that belong to no episode."""
@@ -156,17 +159,28 @@ class Source:
         table = self._table_of(str(self.root / self.video_file(camera, episode)))
         return len(table.size) > frames
 
-    def cut(self, camera: str, episode: int, start: int, stop: int) -> Cut:
-        """Return whether some frames of an episode can be a file of their own."""
+    def cut(self, camera: str, episode: int, start: int, stop: int, *, joined: bool) -> Cut:
+        """Return whether some frames of an episode can be a file of their own, or part of one.
+
+        Args:
+            camera: The camera.
+            episode: Position of the episode.
+            start: Its first frame that is wanted.
+            stop: The frame after the last.
+            joined: Whether they come behind others in the file.
+        """
         span = self.span(camera, episode, start, stop)
         if splice_key(span.table) is None:
             return Cut(is_exact=False)
-        if span.is_exact:
+
+        def fits(packet: int) -> bool:
+            return not joined or restarts_at(span.path, span.table, packet)
+
+        if span.is_exact and fits(int(span.needed[0])):
             return Cut(is_exact=True)
         packets = span.table.shown[self.images(camera, episode)]
-        return Cut(
-            is_exact=False, starts=tuple(np.flatnonzero(span.table.keyframe[packets]).tolist())
-        )
+        keyframes = np.flatnonzero(span.table.keyframe[packets]).tolist()
+        return Cut(is_exact=False, starts=tuple(f for f in keyframes if fits(int(packets[f]))))
 
     def _read_table(self, path: str) -> Any:  # noqa: ANN401  # a PacketTable
         return self.frames.videos.table(self.root.__class__(path))

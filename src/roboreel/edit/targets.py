@@ -38,8 +38,8 @@ class Facts(Protocol):
         """Return whether the video of an episode has images that belong to no episode."""
         ...
 
-    def cut(self, camera: str, episode: int, start: int, stop: int) -> Cut:
-        """Return whether some frames of an episode can be a file of their own."""
+    def cut(self, camera: str, episode: int, start: int, stop: int, *, joined: bool) -> Cut:
+        """Return whether some frames of an episode can be a file of their own, or part of one."""
         ...
 
 

@@ -86,20 +86,21 @@ def edited_info(
     return info
 
 
-def moved_splits(splits: object, origins: Sequence[int]) -> dict[str, Any]:
+def moved_splits(splits: object, origins: Sequence[int], old_count: int) -> dict[str, Any]:
     """Return the splits of info.json after episodes came, went or were cut.
 
     Args:
         splits: What info.json says: spans of episode numbers, such as ``"0:40"``.
         origins: The old number of each new episode, ascending.
+        old_count: How many episodes there were.
 
     Examples:
-        >>> moved_splits({"train": "0:3", "val": "3:5"}, [0, 2, 3, 4, 4])
+        >>> moved_splits({"train": "0:3", "val": "3:5"}, [0, 2, 3, 4, 4], 5)
         {'train': '0:2', 'val': '2:5'}
     """
     if not isinstance(splits, dict) or not splits:
         return {"train": f"0:{len(origins)}"}
-    if len(splits) == 1:
+    if list(splits.values()) == [f"0:{old_count}"]:  # all, even if their numbers have gaps
         return dict.fromkeys(splits, f"0:{len(origins)}")
     return {name: _moved(spelled, origins) for name, spelled in splits.items()}
 

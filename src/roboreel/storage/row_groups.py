@@ -178,7 +178,10 @@ class RowGroups:
         statistics = self.metadata.row_group(group).column(leaf).statistics
         if statistics is None or not statistics.has_min_max:
             return None
-        return statistics.min, statistics.max
+        try:
+            return statistics.min, statistics.max
+        except (ValueError, OverflowError):  # no text, or no date that Python knows
+            return None
 
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""

@@ -100,10 +100,17 @@ class ScannedFile:
                     f"There are {self.column_names.count(name)} columns {name!r}, where one is "
                     f"needed: {str(self.path)!r}."
                 )
-        limit_bytes = max(process_budget().limit_bytes // _SHARE, _LEAST_LIMIT_BYTES)
-        table = self._bounded.read(groups, names, limit_bytes)
+        table = self._bounded.read(groups, names, _limit_bytes())
         with parquet_errors(self.path):
             return {name: _scan(table.column(name)) for name in names}
+
+    def check_size(self, group: int, name: str) -> None:
+        """Raise if a column of a row group cannot be read in parts either.
+
+        Raises:
+            TooLargeError: A page of it does not fit in the memory budget.
+        """
+        self._bounded.piece_rows(group, name, _limit_bytes())
 
     def read_large(
         self, group: int, names: Sequence[str], num_rows: int
@@ -114,10 +121,12 @@ class ScannedFile:
             CorruptFileError: They cannot be read.
         """
         with parquet_errors(self.path):
-            for batch in self._file.iter_batches(
-                num_rows, row_groups=[group], columns=list(names), use_threads=False
-            ):
+            for batch in self._bounded.batches([group], names, num_rows):
                 yield {name: _scan(batch.column(name)) for name in names}
+
+
+def _limit_bytes() -> int:
+    return max(process_budget().limit_bytes // _SHARE, _LEAST_LIMIT_BYTES)
 
 
 def join_columns(first: ScannedColumn, second: ScannedColumn) -> ScannedColumn:

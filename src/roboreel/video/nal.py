@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import Coding
 
-__all__ = ["disposable_test", "first_bytes", "length_bytes_of", "refreshes_all"]
+__all__ = ["disposable_test", "first_bytes", "length_bytes_of", "refreshes_all", "restarts"]
 
 
 def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
@@ -44,6 +44,23 @@ def refreshes_all(data: memoryview, coding: Coding) -> bool:
     return length_bytes is not None and 5 in (
         first & 31 for first in first_bytes(data, length_bytes)
     )
+
+
+def restarts(data: memoryview, coding: Coding) -> bool:
+    """Return whether a keyframe counts images anew, so that it may follow packets of another video.
+
+    H.264 and HEVC order images by a count that only some keyframes set back. Behind foreign packets,
+    others are shown too early or not at all.
+    """
+    if coding.codec not in ("h264", "hevc"):
+        return True
+    length_bytes = length_bytes_of(coding)
+    if length_bytes is None:
+        return False
+    kinds = list(first_bytes(data, length_bytes))
+    if coding.codec == "h264":
+        return 5 in (first & 31 for first in kinds)
+    return any(16 <= first >> 1 & 63 <= 20 for first in kinds)  # BLA and IDR, but not CRA
 
 
 def length_bytes_of(coding: Coding) -> int | None:

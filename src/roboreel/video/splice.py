@@ -16,6 +16,7 @@ from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.mp4_index import IndexRows, ftyp_box, index_box, mdat_header, read_track_header
+from roboreel.video.nal import restarts
 from roboreel.video.remux import decoding_ticks
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ImageSpan", "packets_shown", "splice_key", "splice_videos"]
+__all__ = ["ImageSpan", "packets_shown", "restarts_at", "splice_key", "splice_videos"]
 
 _BLOCK_BYTES = 4 * 1024**2
 
@@ -67,6 +68,16 @@ class ImageSpan:
         return max(round(self.table.step), 1)
 
 
+def restarts_at(path: Path, table: PacketTable, packet: int) -> bool:
+    """Return whether a keyframe of a file may follow packets of another one."""
+    if table.coding.codec not in ("h264", "hevc"):
+        return True
+    start = int(table.offset[packet])
+    with SpanReader(path, "video file") as file:
+        data = file.read(start, start + int(table.size[packet]))
+        return restarts(memoryview(data), table.coding)
+
+
 def splice_key(table: PacketTable) -> tuple[Any, ...] | None:
     """Return a key that is equal for files whose packets can share one; None if none can."""
     if table.via != "mp4":
@@ -91,7 +102,7 @@ def splice_videos(
         For each span the ticks at which its images are shown in the file, ascending.
 
     Raises:
-        EncodingError: The files differ in codec, size or clock.
+        EncodingError: The files differ in codec, size or clock, or images belong to an open GOP.
         CorruptFileError: A file is damaged.
     """
     keys = {splice_key(span.table) for span in spans}
@@ -101,6 +112,12 @@ def splice_videos(
             f"{', '.join(sorted({str(span.path) for span in spans}))}."
         )
     packets = [span.needed for span in spans]
+    for span, part in list(zip(spans, packets, strict=True))[1:]:
+        if not restarts_at(span.path, span.table, int(part[0])):
+            raise EncodingError(
+                f"Image {span.start} follows a keyframe of an open GOP, which cannot come behind other "
+                f"packets without encoding it again: {str(span.path)!r}."
+            )
     pts, shown = _timeline(spans, packets)
     hidden = _hidden(spans[0], shown[0]) if hide else (0, 0)
     rows = IndexRows(

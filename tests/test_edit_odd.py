@@ -1,0 +1,191 @@
+"""Edits of datasets as laboratories have them: columns, files and wishes that nobody expected."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import roboreel as reel
+from roboreel.edit import edit_dataset, plan_conversion, plan_merge, plan_split
+from roboreel.edit.language import shifted_messages
+from roboreel.edit.recipe_file import replay_operations
+from roboreel.errors import EditError, EncodingError, StaleDatasetError
+from roboreel.video.mp4 import read_packet_table
+from roboreel.video.splice import ImageSpan, restarts_at, splice_videos
+from tests.clean import clean_dataset
+from tests.factory import edit_info, write_dataset
+from tests.test_undo import tree_hash
+from tests.video_factory import decode_all, write_video
+
+
+def add_column(path, name, kind=None):
+    table = pq.read_table(path)
+    values = pa.array(np.arange(len(table)) * 0.5, kind or pa.float32())
+    pq.write_table(table.append_column(name, values), path)
+
+
+def test_a_column_that_only_some_files_have_stays(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5, 6, 7])
+    path = tmp_path / "d/data/chunk-000/file-001.parquet"
+    add_column(path, "torque")
+    edit_dataset(tmp_path / "d").delete([0]).apply()
+    assert pq.read_table(path)["torque"].to_pylist() == [0.5 * i for i in range(13)]
+    write_dataset(tmp_path / "other", [3, 2])
+    plan_merge([tmp_path / "other", tmp_path / "d"], tmp_path / "out").apply()
+    tables = [pq.read_table(p) for p in sorted((tmp_path / "out/data").rglob("*.parquet"))]
+    values = [v for table in tables for v in table["torque"].to_pylist()]
+    assert values == [None] * (5 + 5) + [0.5 * i for i in range(13)]
+
+
+def test_a_feature_does_not_take_the_name_of_a_column_that_nobody_listed(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5])
+    add_column(tmp_path / "d/data/chunk-000/file-000.parquet", "torque")
+    before = tree_hash(tmp_path / "d")
+    with pytest.raises(EditError, match="Two columns would be called 'torque'"):
+        edit_dataset(tmp_path / "d").rename("next.reward", "torque").apply()
+    assert tree_hash(tmp_path / "d") == before
+
+
+def test_a_split_that_is_not_all_stays_what_it_is(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5, 6, 7])
+    edit_info(tmp_path / "d", splits={"train": "0:3"})
+    edit_dataset(tmp_path / "d").delete([0]).apply()
+    assert json.loads((tmp_path / "d/meta/info.json").read_text())["splits"] == {"train": "0:2"}
+
+
+def test_files_of_deleted_episodes_do_not_come_along_under_any_name(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5, 6, 7])
+    shutil.move(tmp_path / "d/data", tmp_path / "d/rows")
+    said = json.loads((tmp_path / "d/meta/info.json").read_text())["data_path"]
+    edit_info(tmp_path / "d", data_path=said.replace("data/", "rows/"))
+    edit_dataset(tmp_path / "d").delete([0, 1]).apply(out=tmp_path / "out")
+    files = [p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").glob("*/*/*")]
+    assert [f for f in files if f.startswith("rows")] == ["rows/chunk-000/file-000.parquet"]
+    assert reel.open_dataset(tmp_path / "out").episodes.lengths.tolist() == [6, 7]
+
+
+def test_a_new_dataset_does_not_lie_inside_the_old_one(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5, 6, 7])
+    with pytest.raises(EditError, match="inside the old one"):
+        plan_split(tmp_path / "d", {"a": 0.5, "b": 0.5}, tmp_path / "d/parts")
+    (tmp_path / "link").symlink_to(tmp_path / "d")
+    with pytest.raises(EditError, match="inside the old one"):
+        edit_dataset(tmp_path / "d").delete([0]).plan(out=tmp_path / "link/new")
+
+
+def test_tables_of_tasks_and_subtasks_keep_what_is_unknown_to_us(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5, 6, 7])
+    tasks = pq.read_table(tmp_path / "d/meta/tasks.parquet")
+    tasks = tasks.append_column("vector", pa.array([[1.0]] * len(tasks)))
+    pq.write_table(tasks, tmp_path / "d/meta/tasks.parquet")
+    subtasks = pa.table({"subtask_index": [0, 1], "subtask": ["reach", "grasp"]})
+    pq.write_table(subtasks, tmp_path / "d/meta/subtasks.parquet")
+    edit_dataset(tmp_path / "d").delete([0]).apply(out=tmp_path / "out")
+    assert pq.read_table(tmp_path / "out/meta/tasks.parquet").equals(tasks)
+    plan_conversion(tmp_path / "d", "2.1", tmp_path / "v2").apply()
+    plan_conversion(tmp_path / "v2", "3.0", tmp_path / "v3").apply()
+    found = reel.open_dataset(tmp_path / "v3").manifest.subtasks
+    assert dict(found) == {0: "reach", 1: "grasp"}
+
+
+def test_elements_in_another_order_are_not_merged(tmp_path):
+    write_dataset(tmp_path / "a", [4])
+    write_dataset(tmp_path / "b", [4])
+    features = json.loads((tmp_path / "b/meta/info.json").read_text())["features"]
+    features["observation.state"]["names"] = ["z", "y", "x"]
+    edit_info(tmp_path / "b", features=features)
+    with pytest.raises(EditError, match="in another order: x, y, z in"):
+        plan_merge([tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+
+
+@pytest.mark.parametrize("moment", [float("nan"), float("inf"), -1, "2"])
+def test_moments_that_no_episode_has_are_refused(moment, tmp_path):
+    write_dataset(tmp_path / "d", [4, 5])
+    edit = edit_dataset(tmp_path / "d")
+    for given in ({"start_s": moment}, {"stop": moment}):
+        with pytest.raises(EditError, match="no moment of an episode"):
+            edit.trim(0, **given)
+    with pytest.raises(EditError, match="whole numbers"):
+        edit.cut(0, at=1.5)  # type: ignore[arg-type]
+
+
+def test_what_an_edit_does_not_do_is_not_said(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5, 6])
+    edit = edit_dataset(tmp_path / "d")
+    assert edit.keep([0, 1], where="length > 4").said == ("keep episodes 0, 1 where length > 4",)
+    with pytest.raises(EditError, match="this edit deletes it"):
+        edit.delete([1]).trim(1, start=2)
+    with pytest.raises(EditError, match="this edit trims it off"):
+        edit.trim(2, start=4).cut(2, at=2)
+
+
+def test_values_of_one_edit_share_a_type(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5])
+    edit = edit_dataset(tmp_path / "d").set([0], {"grade": 1})
+    for value in (2.5, "good", True):
+        with pytest.raises(EditError, match="holds values such as"):
+            edit.set([1], {"grade": value})
+    edit_dataset(tmp_path / "d").set([0], {"grade": 1.5}).set([1], {"grade": 2}).apply()
+    assert list(reel.open_dataset(tmp_path / "d").episodes.metadata["grade"]) == [1.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"do": "delete", "episodes": "3"},
+        {"do": "delete", "episodes": 1},
+        {"do": "trim", "episode": "a", "start": 1},
+        {"do": "set", "episodes": [0], "columns": [1]},
+        {"do": "resample", "fps": "a"},
+        {"do": "keep", "where": 3},
+        {"do": "set_task", "episodes": None, "task": "a"},
+    ],
+)
+def test_values_of_the_wrong_type_in_a_recipe_are_refused(operation, tmp_path):
+    write_dataset(tmp_path / "d", [4, 5])
+    with pytest.raises(EditError, match="Operation 0 of the recipe"):
+        replay_operations(edit_dataset(tmp_path / "d"), {"operations": [operation]})
+
+
+def test_all_wordings_of_a_task_stay_with_every_part():
+    def say(content, time_s, style="task_aug"):
+        return {"content": content, "style": style, "role": "user", "timestamp": time_s}
+
+    said = [say("pick", 0.0), say("grab", 0.0), say("b", 1.5, "subtask"), say("a", 0.0, "subtask")]
+    start = shifted_messages(said, 0.0, 1.0)
+    assert [m["content"] for m in start] == ["pick", "grab", "a"]
+    later = shifted_messages(said, 2.0, 1.0)
+    assert [(m["content"], m["timestamp"]) for m in later] == [("pick", 0), ("grab", 0), ("b", 0)]
+
+
+def test_a_source_that_changes_while_it_is_copied_gives_no_dataset(tmp_path):
+    root = clean_dataset(tmp_path / "d", store="image")
+
+    def change(*_):
+        edit_info(root, robot_type="other")
+
+    with pytest.raises(StaleDatasetError):
+        edit_dataset(root).delete([0]).apply(out=tmp_path / "out", on_progress=change)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_a_keyframe_of_an_open_gop_does_not_follow_other_packets(codec, tmp_path):
+    kind = {"libx264": "x264-params", "libx265": "x265-params"}[codec]
+    path = tmp_path / "a.mp4"
+    write_video(path, range(18), codec, gop=6, bframes=2, options={kind: "open-gop=1"})
+    table = read_packet_table(path)
+    first = ImageSpan(path, table, 0, 18)
+    inside = ImageSpan(path, table, 6, 18)
+    assert inside.is_exact
+    assert [restarts_at(path, table, int(s.needed[0])) for s in (first, inside)] == [True, False]
+    splice_videos([inside, first], tmp_path / "b.mp4")
+    whole = decode_all(path)
+    assert np.array_equal(decode_all(tmp_path / "b.mp4"), np.concatenate([whole[6:], whole]))
+    with pytest.raises(EncodingError, match="open GOP"):
+        splice_videos([first, inside], tmp_path / "c.mp4")
