@@ -123,7 +123,8 @@ def _run_split(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  # a
         print_json({name: {**plan.to_json(), "done": done} for name, plan in plans.items()})
     elif done:
         for name, plan in plans.items():
-            print_line(f"{name}: {plan.num_episodes:,} episodes in {plan.out}")
+            noun = "episode" if plan.num_episodes == 1 else "episodes"
+            print_line(f"{name}: {plan.num_episodes:,} {noun} in {plan.out}")
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:
