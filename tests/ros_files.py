@@ -45,11 +45,12 @@ MSG: lab_msgs/Finger
 string name
 float64 angle
 """
+ROS1.register(
+    get_types_from_msg("geometry_msgs/TransformStamped[] transforms\n", "tf2_msgs/msg/TFMessage")
+)
 for store in (ROS1, ROS2):
     store.register(get_types_from_msg(VIDEO, "foxglove_msgs/msg/CompressedVideo"))
-    store.register(
-        get_types_from_msg(PACKET, "ffmpeg_image_transport_msgs/msg/FFMPEGPacket")
-    )
+    store.register(get_types_from_msg(PACKET, "ffmpeg_image_transport_msgs/msg/FFMPEGPacket"))
     store.register(get_types_from_msg(GRIPPER, "lab_msgs/msg/Gripper"))
 
 
@@ -78,7 +79,9 @@ def time_of(nanoseconds: int) -> dict[str, int]:
 def build(store: Any, kind: str, values: dict[str, Any]) -> Any:
     """Return a message of a type."""
     fields = store.fielddefs[kind][1]
-    return store.types[kind](**{name: _field(store, desc, values.get(name)) for name, desc in fields})
+    return store.types[kind](
+        **{name: _field(store, desc, values.get(name)) for name, desc in fields}
+    )
 
 
 def _field(store: Any, desc: Any, value: Any) -> Any:
@@ -111,9 +114,7 @@ def write_bag1(path: Path, sent: Iterable[Sent], *, compression: str | None = No
         connections: dict[str, Any] = {}
         for item in sent:
             if item.topic not in connections:
-                connections[item.topic] = bag.add_connection(
-                    item.topic, item.kind, typestore=ROS1
-                )
+                connections[item.topic] = bag.add_connection(item.topic, item.kind, typestore=ROS1)
             raw = ROS1.serialize_ros1(build(ROS1, item.kind, item.values), item.kind)
             bag.write(connections[item.topic], item.log_ns, raw)
     return path
@@ -135,9 +136,7 @@ def write_bag2(
         connections: dict[str, Any] = {}
         for item in sent:
             if item.topic not in connections:
-                connections[item.topic] = bag.add_connection(
-                    item.topic, item.kind, typestore=ROS2
-                )
+                connections[item.topic] = bag.add_connection(item.topic, item.kind, typestore=ROS2)
             raw = ROS2.serialize_cdr(build(ROS2, item.kind, item.values), item.kind)
             bag.write(connections[item.topic], item.log_ns, raw)
     return path
@@ -179,4 +178,5 @@ def _add_channel(writer: McapWriter, store: Any, item: Sent, profile: str) -> in
     text, _ = store.generate_msgdef(item.kind, ros_version=version)
     kind = item.kind.replace("/msg/", "/") if version == 1 else item.kind
     schema = writer.register_schema(kind, f"{profile}msg", text.encode())
-    return writer.register_channel(item.topic, "ros1" if version == 1 else "cdr", schema)
+    encoding = "ros1" if version == 1 else "cdr"
+    return int(writer.register_channel(item.topic, encoding, schema))

@@ -61,12 +61,15 @@ class BagFile(Container):
 
     @property
     def chunk_count(self) -> int:
+        """How many blocks are read at once."""
         return len(self._chunks)
 
     def chunk_channels(self, chunk: int) -> frozenset[int] | None:
+        """Return which channels have messages in a chunk; None if that is not known."""
         return self._chunks[chunk].channels
 
     def messages(self, chunk: int) -> Iterator[Message]:
+        """Yield the messages of a chunk, in the order of the file."""
         data = self._cache[chunk]
         at = 0
         while at < len(data):
@@ -83,11 +86,13 @@ class BagFile(Container):
             at = record.stop
 
     def read(self, chunk: int, offset: int) -> memoryview:
+        """Return the message at a place that `messages` told."""
         data = self._cache[chunk]
         record = self._inside(data, offset)
         return data[record.data_start : record.stop]
 
     def close(self) -> None:
+        """Close the file; closing twice does nothing."""
         self._stack.close()
 
     def _open(self) -> None:
@@ -221,9 +226,7 @@ class BagFile(Container):
     def _u32(self, record: _Record, name: bytes) -> int:
         value = record.fields.get(name, b"")
         if len(value) != 4:
-            raise CorruptFileError(
-                f"A record has no number {name.decode()!r}: {str(self.path)!r}."
-            )
+            raise CorruptFileError(f"A record has no number {name.decode()!r}: {str(self.path)!r}.")
         return int.from_bytes(value, "little")
 
     def _time(self, record: _Record) -> int:

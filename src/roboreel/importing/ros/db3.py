@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -37,9 +38,11 @@ class SqliteFile(Container):
 
     @property
     def chunk_count(self) -> int:
+        """How many blocks are read at once."""
         return 1
 
     def messages(self, chunk: int) -> Iterator[Message]:
+        """Yield the messages of a chunk, in the order of the file."""
         query = "SELECT rowid, topic_id, timestamp, data FROM messages ORDER BY rowid"
         with _translated(self.path):
             for row, topic, timestamp, data in self._base.execute(query):
@@ -50,12 +53,14 @@ class SqliteFile(Container):
                 yield Message(topic, log_time(timestamp, self.path), row, self._body(row, data))
 
     def read(self, chunk: int, offset: int) -> memoryview:
+        """Return the message at a place that `messages` told."""
         with _translated(self.path):
             found = self._base.execute("SELECT data FROM messages WHERE rowid = ?", (offset,))
             (data,) = found.fetchone() or (None,)
         return self._body(offset, data)
 
     def close(self) -> None:
+        """Close the file; closing twice does nothing."""
         self._base.close()
 
     def _open(self) -> None:
@@ -88,27 +93,18 @@ def _connect(path: Path) -> sqlite3.Connection:
     # "immutable" promises that nobody writes, and so needs no lock; it would ignore a log.
     mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
     try:
-        return sqlite3.connect(
-            f"file:{quote(str(path))}?{mode}", uri=True, check_same_thread=False
-        )
+        return sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, check_same_thread=False)
     except sqlite3.Error as error:
         raise CorruptFileError(f"SQLite cannot open it ({error}): {str(path)!r}.") from error
 
 
-class _translated:
-    """Errors of SQLite in our words."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (sqlite3.Error, OverflowError)):
-            raise CorruptFileError(
-                f"The SQLite file is damaged ({error}): {str(self._path)!r}."
-            ) from error
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite in our words."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError) as error:
+        raise CorruptFileError(f"The SQLite file is damaged ({error}): {str(path)!r}.") from error
 
 
 def _distro(base: sqlite3.Connection) -> str | None:

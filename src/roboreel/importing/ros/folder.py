@@ -74,15 +74,18 @@ class JoinedFiles(Container):
 
     @property
     def chunk_count(self) -> int:
+        """How many blocks are read at once."""
         return len(self._places)
 
     def chunk_channels(self, chunk: int) -> frozenset[int] | None:
+        """Return which channels have messages in a chunk; None if that is not known."""
         file, inner = self._places[chunk]
         channels = file.chunk_channels(inner)
         numbers = self._numbers[id(file)]
         return None if channels is None else frozenset(numbers[c] for c in channels if c in numbers)
 
     def messages(self, chunk: int) -> Iterator[Message]:
+        """Yield the messages of a chunk, in the order of the file."""
         file, inner = self._places[chunk]
         numbers = self._numbers[id(file)]
         for message in file.messages(inner):
@@ -90,10 +93,12 @@ class JoinedFiles(Container):
             yield Message(numbers[message.channel], message.log_ns, message.offset, data)
 
     def read(self, chunk: int, offset: int) -> memoryview:
+        """Return the message at a place that `messages` told."""
         file, inner = self._places[chunk]
         return self._unpacked(file.read(inner, offset))
 
     def close(self) -> None:
+        """Close the file; closing twice does nothing."""
         self._stack.close()
 
     def _unpacked(self, data: memoryview) -> memoryview:

@@ -46,12 +46,15 @@ class McapFile(Container):
 
     @property
     def chunk_count(self) -> int:
+        """How many blocks are read at once."""
         return len(self._blocks)
 
     def chunk_channels(self, chunk: int) -> frozenset[int] | None:
+        """Return which channels have messages in a chunk; None if that is not known."""
         return self._blocks[chunk].channels
 
     def messages(self, chunk: int) -> Iterator[Message]:
+        """Yield the messages of a chunk, in the order of the file."""
         data = self._cache[chunk]
         at = 0
         while at < len(data):
@@ -67,11 +70,13 @@ class McapFile(Container):
             at = stop
 
     def read(self, chunk: int, offset: int) -> memoryview:
+        """Return the message at a place that `messages` told."""
         data = self._cache[chunk]
         _, stop = self._record(data, offset)
         return self._body(data, offset, stop)
 
     def close(self) -> None:
+        """Close the file; closing twice does nothing."""
         self._stack.close()
 
     def _body(self, data: memoryview, at: int, stop: int) -> memoryview:

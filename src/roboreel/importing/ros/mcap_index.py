@@ -135,7 +135,7 @@ def _read_summary(file: SpanReader, contents: Contents) -> int:
             contents.add(parse(kind, content, path))
     if contents.blocks and not contents.raw_channels:  # An index without what it speaks of.
         contents.blocks = []
-    return start
+    return int(start)
 
 
 def _indexed(index: records.ChunkIndex, summary_start: int, path: Path) -> Block:
