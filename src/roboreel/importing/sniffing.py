@@ -68,7 +68,8 @@ def is_zarr(path: Path) -> bool:
 def is_rlds(path: Path) -> bool:
     """Return whether a path is a folder that TensorFlow Datasets made, or a file of one."""
     if path.is_dir():
-        return (path / "features.json").is_file() and any(path.glob("*.tfrecord*"))
+        places = [path, *(p.parent for p in path.glob("*/features.json"))]
+        return any((p / "features.json").is_file() and any(p.glob("*.tfrecord*")) for p in places)
     return ".tfrecord" in path.name and path.is_file()
 
 
