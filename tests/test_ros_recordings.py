@@ -189,5 +189,3 @@ def test_a_folder_without_metadata_is_read_by_the_names_of_its_files(tmp_path):
     with open_recording(path) as recording:
         assert recording.count(0, "/joints:position") == STEPS
         assert "no metadata.yaml" in recording.remarks[0]
-
-

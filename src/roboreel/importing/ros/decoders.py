@@ -93,8 +93,8 @@ def _generic(decode: Decode, tree: Group) -> Decoder:
 def message_stamp(time: Any) -> int:  # noqa: ANN401  # a time of any encoding
     """Return a message's time in nanoseconds."""
     for seconds, nanoseconds in _STAMPS:
-        if isinstance(time, dict) and seconds in time:
-            return int(time[seconds]) * 10**9 + int(time.get(nanoseconds, 0))
+        if isinstance(time, dict) and seconds in time and nanoseconds in time:
+            return int(time[seconds]) * 10**9 + int(time[nanoseconds])
         if hasattr(time, seconds) and hasattr(time, nanoseconds):
             return int(getattr(time, seconds)) * 10**9 + int(getattr(time, nanoseconds))
     raise ValueError("no time")

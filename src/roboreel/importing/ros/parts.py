@@ -46,7 +46,8 @@ class Part:
 def list_parts(topic: str, tree: Group, probe: Any) -> list[Part]:  # noqa: ANN401  # a message
     """Return the parts that are listed of a topic: each vector, array, number and text once.
 
-    Messages that consist of numbers only, such as a pose, are one vector. Headers are left out.
+    Messages that consist of numbers of one type only, such as a pose, are one vector. Headers are
+    left out.
 
     Args:
         topic: Its name.
@@ -133,11 +134,17 @@ def _array(values: Any, dtype: np.dtype[Any]) -> NDArray[Any]:  # noqa: ANN401
 
 
 def _listed_paths(node: Group, path: Path = ()) -> Iterator[Path]:
-    if numbers_of(node, _is_skipped):
+    counted = {
+        name: inner
+        for name, inner in node.fields.items()
+        if not (isinstance(inner, Group) and _is_skipped(inner))
+    }
+    numbers = numbers_of(node, _is_skipped)
+    if len(counted) > 1 and numbers and len({dtype for _, dtype in numbers}) == 1:
         yield path
         return
-    for name, inner in node.fields.items():
-        if isinstance(inner, Group) and not _is_skipped(inner):
+    for name, inner in counted.items():
+        if isinstance(inner, Group):
             yield from _listed_paths(inner, (*path, name))
         elif isinstance(inner, Number | Text | Array):
             yield (*path, name)

@@ -64,13 +64,13 @@ class MessageRecording(Recording):
     def stream(self, name: str) -> Stream:
         """Return a stream by its name; any path of a topic can be asked for."""
         if name not in self.streams:
-            found = split_name(name, list(self._topics))
-            if found is not None:
-                topic, path = found
-                try:
+            try:
+                found = split_name(name, list(self._topics))
+                if found is not None:
+                    topic, path = found
                     self.streams[name] = self._topics[topic].add(path, name)
-                except SourceError as error:
-                    raise SourceError(f"{error} In {str(self.path)!r}.") from error
+            except SourceError as error:
+                raise SourceError(f"{error} In {str(self.path)!r}.") from error
         return super().stream(name)
 
     def count(self, episode: int, stream: str) -> int:

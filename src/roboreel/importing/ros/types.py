@@ -115,7 +115,9 @@ def _node(store: Any, described: Any) -> Node:  # noqa: ANN401
     return Array(item.dtype) if isinstance(item, Number) else Many(item)
 
 
-@lru_cache(maxsize=256)  # Making one takes some milliseconds, and files of a lab have the same types.
+@lru_cache(
+    maxsize=256
+)  # Making one takes some milliseconds, and files of a lab have the same types.
 def _defined(name: str, form: str, definition: bytes) -> Any:  # noqa: ANN401
     """Return a store with a type and the types inside it."""
     types = _parse(name, form, definition)
