@@ -30,13 +30,17 @@ class Reader:
     module: str
     """Imported at first use. Its function ``open_source(path: Path) -> Recording`` opens one; where a
     library of an extra is missing, importing it raises a ModuleNotFoundError that names the extra."""
+    takes_distro: bool = False
+    """Whether ``open_source`` takes ``distro``, a distribution of ROS."""
 
+
+_ROS = "roboreel.importing.ros.opening"
 
 READERS = (
     Reader("HDF5 file", sniffing.is_hdf5, "roboreel.importing.hdf5_file"),
-    Reader("MCAP file", sniffing.is_mcap, "roboreel.importing.mcap_file"),
-    Reader("ROS 1 bag", sniffing.is_ros1_bag, "roboreel.importing.ros_bag"),
-    Reader("ROS 2 bag", sniffing.is_ros2_bag, "roboreel.importing.ros_bag"),
+    Reader("MCAP file", sniffing.is_mcap, _ROS, takes_distro=True),
+    Reader("ROS 1 bag", sniffing.is_ros1_bag, _ROS, takes_distro=True),
+    Reader("ROS 2 bag", sniffing.is_ros2_bag, _ROS, takes_distro=True),
     Reader("RLDS dataset", sniffing.is_rlds, "roboreel.importing.rlds"),
     Reader("Zarr store", sniffing.is_zarr, "roboreel.importing.zarr_store"),
     Reader(
@@ -46,11 +50,13 @@ READERS = (
 """In the order in which they are asked."""
 
 
-def open_recording(path: str | os.PathLike[str]) -> Recording:
+def open_recording(path: str | os.PathLike[str], *, distro: str | None = None) -> Recording:
     """Open a recording of another format to be read.
 
     Args:
         path: A file, or a folder that is one recording.
+        distro: The distribution of ROS that recorded it, such as ``humble``, for files that do not
+            define the types of their messages.
 
     Returns:
         A context manager; close it.
@@ -64,7 +70,10 @@ def open_recording(path: str | os.PathLike[str]) -> Recording:
     reader = find_reader(place)
     if reader is None:
         raise SourceError(_why_unknown(place))
-    opened: Recording = importlib.import_module(reader.module).open_source(place)
+    options = {} if distro is None else {"distro": distro}
+    if options and not reader.takes_distro:
+        raise SourceError(f"A distribution of ROS says nothing of a {reader.name}: {str(place)!r}.")
+    opened: Recording = importlib.import_module(reader.module).open_source(place, **options)
     return opened
 
 

@@ -148,6 +148,8 @@ class Recording(ABC):
         self.timed = timed
         self.fps = fps
         self.fps_reason = fps_reason
+        self.remarks: tuple[str, ...] = ()
+        """Sentences on what is wrong with the file and was tolerated, such as a missing index."""
 
     @abstractmethod
     def count(self, episode: int, stream: str) -> int:

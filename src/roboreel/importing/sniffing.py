@@ -22,7 +22,7 @@ __all__ = [
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _MCAP = b"\x89MCAP0\r\n"
-_ROS1 = b"#ROSBAG V2.0\n"
+_ROS1 = b"#ROSBAG V"  # 2.0 is read; of an older one, its reader says what to do
 _SQLITE = b"SQLite format 3\0"
 _ZIP = b"PK\x03\x04"
 _ZARR_FILES = (".zgroup", ".zarray", "zarr.json")
@@ -84,9 +84,10 @@ def is_ros1_bag(path: Path) -> bool:
 
 
 def is_ros2_bag(path: Path) -> bool:
-    """Return whether a path is a bag of ROS 2: a folder with its metadata, or one SQLite file."""
+    """Return whether a path is a bag of ROS 2: a folder with its files, or one SQLite file."""
     if path.is_dir():
-        return (path / "metadata.yaml").is_file()
+        names = ("metadata.yaml", "*.db3", "*.db3.zstd", "*.mcap", "*.mcap.zstd")
+        return any(any(path.glob(name)) for name in names)
     return first_bytes(path) == _SQLITE
 
 
