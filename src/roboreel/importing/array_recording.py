@@ -35,6 +35,8 @@ class ArrayEpisode:
     """The path of the array of each stream."""
     start: int = 0
     """The row of its first step, in every array."""
+    is_part: bool = False
+    """Whether the arrays hold other episodes too."""
     task: str | None = None
     metadata: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
 
@@ -163,10 +165,9 @@ def _difference(name: str, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayE
         expected = expected or leaf
         if not leaf.shape:
             return "It is one value, not one for each step."
-        if leaf.rows < episode.start + episode.length or (
-            not episode.start and leaf.rows != episode.length and len(episodes) > 1
-        ):
-            return f"It has {leaf.rows} values where episode {episode.name!r} ends at step {episode.length}."
+        stop = episode.start + episode.length
+        if leaf.rows < stop or (leaf.rows != stop and not episode.is_part):
+            return f"It has {leaf.rows} values, and episode {episode.name!r} ends at {stop}."
         padded = leaf.dtype == "uint8" and len(leaf.shape) == 2
         if (leaf.kind, leaf.dtype) != (expected.kind, expected.dtype) or (
             leaf.shape[1:] != expected.shape[1:] and not padded

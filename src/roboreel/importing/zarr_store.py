@@ -55,7 +55,7 @@ def _open_replay_buffer(tree: ZarrTree, leaves: Mapping[str, Leaf], path: str) -
     starts = np.concatenate([[0], ends[:-1]])
     task = task_of(tree, leaves, "")
     episodes = [
-        ArrayEpisode(str(number), int(end - start), arrays, int(start), task=task)
+        ArrayEpisode(str(number), int(end - start), arrays, int(start), is_part=True, task=task)
         for number, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
     columns = describe_columns(tree, leaves, episodes)
