@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any, ClassVar
 
 import imagecodecs
 import numpy as np
@@ -17,6 +18,8 @@ from tests.contracts_recording import RecordingContract
 from tests.ros_files import START_NS, Sent, header, write_bag1, write_bag2, write_mcap
 
 STEPS = 40
+MADE: dict[type, Path] = {}
+"""The recording of each class."""
 
 
 def picture(number):
@@ -43,24 +46,23 @@ def messages():
 
 
 class TimedContract(RecordingContract):
-    expected = {
+    expected: ClassVar[dict[str, Any]] = {
         "/joints:position": [[[i, i / 10] for i in range(STEPS)]],
         "/camera": [[picture(i) for i in range(0, STEPS, 4)]],
         "/task:data": [["task 0", "task 20"]],
     }
-    times = {
+    times: ClassVar[dict[str, Any]] = {
         "/joints:position": [[START_NS + i * 10**7 for i in range(STEPS)]],
         "/camera": [[START_NS + i * 10**7 + 1 for i in range(0, STEPS, 4)]],
         "/tf": [[START_NS + 3, START_NS + 20 * 10**7 + 3]],
     }
 
-    @pytest.fixture(scope="class")
-    def made(self, tmp_path_factory):
-        return self.write(tmp_path_factory.mktemp("made"))
-
     @pytest.fixture
-    def path(self, made, tmp_path):
+    def path(self, tmp_path, tmp_path_factory):
         """Copy the recording, which is written once for all tests: writing takes longest."""
+        if type(self) not in MADE:
+            MADE[type(self)] = self.write(tmp_path_factory.mktemp("made"))
+        made = MADE[type(self)]
         if made.is_dir():
             return Path(shutil.copytree(made, tmp_path / made.name))
         return Path(shutil.copy(made, tmp_path))
@@ -103,7 +105,7 @@ class TestMcapWithoutSummary(TimedContract):
     layout = "mcap"
 
     def write(self, folder):
-        bare = {
+        bare: dict[str, Any] = {
             "use_statistics": False,
             "use_summary_offsets": False,
             "repeat_channels": False,

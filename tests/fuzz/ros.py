@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import imagecodecs
 import numpy as np
@@ -83,9 +83,9 @@ def _messages() -> Iterator[Sent]:
 def mcap_files(folder: Path) -> Iterator[bytes]:
     """Yield MCAP files with and without compression, checksums, chunks and an end."""
     path = folder / "run.mcap"
-    plain = {"compression": CompressionType.NONE, "enable_crcs": False}
-    yield write_mcap(path, _messages(), **plain).read_bytes()  # type: ignore[arg-type]
-    yield write_mcap(path, _messages(), **plain, finish=False).read_bytes()  # type: ignore[arg-type]
+    plain: dict[str, Any] = {"compression": CompressionType.NONE, "enable_crcs": False}
+    yield write_mcap(path, _messages(), **plain).read_bytes()
+    yield write_mcap(path, _messages(), **plain, finish=False).read_bytes()
     yield write_mcap(path, _messages(), use_chunking=False, enable_crcs=False).read_bytes()
     yield write_mcap(path, _messages(), enable_crcs=False).read_bytes()
     lz4 = CompressionType.LZ4

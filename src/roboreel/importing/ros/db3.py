@@ -104,7 +104,7 @@ def _translated(path: Path) -> Iterator[None]:
     """Raise errors of SQLite in our words."""
     try:
         yield
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         why = readable(str(error))[:100]
         raise CorruptFileError(f"The SQLite file is damaged ({why}): {str(path)!r}.") from error
 
