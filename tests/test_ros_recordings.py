@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from pathlib import Path
 
 import imagecodecs
 import numpy as np
@@ -51,6 +53,17 @@ class TimedContract(RecordingContract):
         "/camera": [[START_NS + i * 10**7 + 1 for i in range(0, STEPS, 4)]],
         "/tf": [[START_NS + 3, START_NS + 20 * 10**7 + 3]],
     }
+
+    @pytest.fixture(scope="class")
+    def made(self, tmp_path_factory):
+        return self.write(tmp_path_factory.mktemp("made"))
+
+    @pytest.fixture
+    def path(self, made, tmp_path):
+        """Copy the recording, which is written once for all tests: writing takes longest."""
+        if made.is_dir():
+            return Path(shutil.copytree(made, tmp_path / made.name))
+        return Path(shutil.copy(made, tmp_path))
 
     def test_headers_are_a_clock_of_their_own(self, recording):
         stamps = recording.times(0, "/joints:position", "header")

@@ -45,7 +45,7 @@ from roboreel.video.nal import disposable_test, refreshes_all
 from roboreel.video.packet_table import Coding
 from roboreel.video.salvage import whole_fragments
 from tests.factory import write_dataset
-from tests.fuzz import seeds
+from tests.fuzz import ros, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -254,6 +254,18 @@ def parse_packet(data: bytes) -> None:
     list(obus(packet))
 
 
+def parse_bag_metadata(data: bytes) -> None:
+    """Read the folder of a ROS 2 bag with such metadata beside its one file."""
+    path = stored(bag_database(), "bag/run.db3")
+    stored(data, "bag/metadata.yaml")
+    ros.read_recording(path.parent)
+
+
+@cache
+def bag_database() -> bytes:
+    return seeds.seeds(ros.databases)[0]
+
+
 def parse_text(data: bytes) -> None:
     text = data.decode(errors="replace")
     path = Path("info.json")
@@ -300,6 +312,14 @@ TARGETS: dict[str, Target] = {
     "Parquet footers": Target(parse_footer, seeds.footers),
     "Parquet without footers": Target(parse_cut, seeds.parquet),
     "baselines": Target(lambda data: read_baseline(stored(data)), seeds.baselines, OURS, 4096),
+    "MCAP files": Target(lambda data: ros.read_recording(stored(data)), ros.mcap_files),
+    "ROS 1 bags": Target(lambda data: ros.read_recording(stored(data)), ros.bags),
+    "ROS 2 databases": Target(
+        lambda data: ros.read_recording(stored(data)), ros.databases, OURS, 65536
+    ),
+    "ROS 2 metadata": Target(parse_bag_metadata, ros.metadata_files),
+    "ROS definitions": Target(ros.parse_definition, ros.definitions, OURS, 2048),
+    "ROS video packets": Target(ros.parse_packets, ros.packets, OURS, 512),
     "typed text": Target(parse_text, seeds.texts, OURS, 128),
 }
 FAST = (
@@ -308,7 +328,8 @@ FAST = (
 )  # fmt: skip
 SLOW = (
     "MP4 fragments, salvage", "Parquet pages", "Parquet footers", "Parquet without footers",
-    "JSON lines", "shards",
+    "JSON lines", "shards", "MCAP files", "ROS 1 bags", "ROS 2 databases", "ROS 2 metadata",
+    "ROS definitions",
 )  # fmt: skip
 SHARES = dict.fromkeys(FAST, 40) | dict.fromkeys(SLOW, 1)
 TARGETS |= {name: replace(TARGETS[name], share=share) for name, share in SHARES.items()}
