@@ -166,11 +166,10 @@ class TestDamage:
         ]
         path = write_bag1(tmp_path / "run.bag", sent)
         path.write_bytes(path.read_bytes().replace(b"topic=/b", b"topic=/a"))
-        with open_recording(path) as recording:
-            with pytest.raises(
-                SourceError, match="two types, 'std_msgs/Bool' and 'std_msgs/String'"
-            ):
-                recording.read(0, {"/a": np.array([0])})
+        with open_recording(path) as recording, pytest.raises(
+            SourceError, match="two types, 'std_msgs/Bool' and 'std_msgs/String'"
+        ):
+            recording.read(0, {"/a": np.array([0])})
 
 
 class TestHostile:
