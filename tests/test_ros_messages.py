@@ -328,7 +328,9 @@ def encoded(codec, count=12, gop=5, **options):
     context.options = {"tune": "zerolatency", "preset": "ultrafast", **options}
     packets = []
     for i in range(count):
-        image = av.VideoFrame.from_ndarray(np.full((48, 64, 3), i * 20, np.uint8), format="rgb24")
+        image = av.VideoFrame.from_ndarray(
+            np.full((48, 64, 3), i * 20 % 256, np.uint8), format="rgb24"
+        )
         image.pts = i
         packets += context.encode(image)
     packets += context.encode(None)
