@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.bringing import SCENARIOS as BRINGING
 from tests.faults.changing import SCENARIOS as CHANGING
 from tests.faults.copying import SCENARIOS as COPYING
 from tests.faults.library import Call, Operation, can_build
@@ -44,7 +45,7 @@ TWINS = {
 @needs_compiler
 @pytest.mark.parametrize(
     "scenarios",
-    [RECORDING, [*CHANGING, *COPYING, *PRODUCTS, *WORKING]],
+    [RECORDING, [*CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING]],
     ids=["recorders", "other writers"],
 )
 def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):
