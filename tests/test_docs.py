@@ -30,6 +30,7 @@ EXTRAS = {
     "roboreel.rerun": "rerun",
     "roboreel export": "rerun",
     "benchmarks": "matplotlib",
+    "import h5py": "h5py",
 }
 # Runs the blocks of a page: Python in one namespace, shell commands in between.
 DRIVER = """
