@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from typing import Any, ClassVar
 from pathlib import Path
 from typing import Any
 
