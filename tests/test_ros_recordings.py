@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from typing import Any, ClassVar
 from pathlib import Path
 from typing import Any
 
 import imagecodecs
 import numpy as np
 import pytest
+
+pytest.importorskip("mcap")
+pytest.importorskip("rosbags")
+
 from mcap.writer import CompressionType
 
 from roboreel.errors import SourceError
