@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from roboreel.errors import EditError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from roboreel.edit.plan import EditPlan
     from roboreel.video.encoding import Encoding
@@ -283,11 +283,10 @@ class Edit:
         out: str | os.PathLike[str] | None = None,
         *,
         link: bool = False,
-        on_progress: Callable[[str, int, int], None] | None = None,
+        **options: Any,  # noqa: ANN401  # of EditPlan.apply
     ) -> None:
-        """Carry out the edit: see `plan` and `EditPlan.apply`."""
-        plan = self.plan(out, link=link)
-        plan.apply(**({} if on_progress is None else {"on_progress": on_progress}))
+        """Carry out the edit: see `plan`, and `EditPlan.apply` for further arguments."""
+        self.plan(out, link=link).apply(**options)
 
     def _with(self, recipe: Recipe, said: str) -> Edit:
         return replace(self, recipe=recipe, said=(*self.said, said))
