@@ -53,6 +53,8 @@ def encode_video(context: EditContext, target: FileTarget, out: Path) -> dict[in
 def encode_span(context: EditContext, target: FileTarget, span: tuple[int, int], out: Path) -> None:
     """Write some episodes of a video file to a file of their own; nothing is synced.
 
+    Each is encoded by itself, so that it begins with a keyframe and can be cut out later.
+
     Args:
         context: The edit.
         target: The video file.
@@ -63,11 +65,17 @@ def encode_span(context: EditContext, target: FileTarget, span: tuple[int, int],
     feature, coding = context.features[camera], context.recipe.codings.get(camera)
     encoding = (coding.encoding if coding else None) or encoding_of(feature)
     size = (feature.shape[0], feature.shape[1])
-    with VideoWriter(out, size=size, fps=context.layout.fps, encoding=encoding) as writer:
+    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+        episodes = []
         for number in target.pieces[slice(*span)]:
-            for images in _decoded(context, camera, number):
-                for image in images:
-                    writer.write(image)
+            episodes.append(Path(scratch, f"{number}{out.suffix}"))
+            with VideoWriter(
+                episodes[-1], size=size, fps=context.layout.fps, encoding=encoding
+            ) as writer:
+                for images in _decoded(context, camera, number):
+                    for image in images:
+                        writer.write(image)
+        _join(episodes, out)
 
 
 def join_encoded(
@@ -84,9 +92,7 @@ def join_encoded(
     if len(parts) == 1:
         link_file(parts[0], out)
     else:
-        tables = [read_packet_table(part) for part in parts]
-        pairs = zip(parts, tables, strict=True)
-        splice_videos([ImageSpan(path, one, 0, len(one.size)) for path, one in pairs], out)
+        _join(parts, out)
     table = read_packet_table(out)
     stops = np.cumsum(context.layout.length[list(target.pieces)]).tolist()
     firsts = [0, *stops[:-1]]
@@ -94,6 +100,13 @@ def join_encoded(
         number: ClipPlace(*times_of(table.ticks, first, stop - 1, table), first)
         for number, first, stop in zip(target.pieces, firsts, stops, strict=True)
     }
+
+
+def _join(parts: Sequence[Path], out: Path) -> None:
+    """Put whole videos behind each other, and their index in front."""
+    tables = [read_packet_table(part) for part in parts]
+    pairs = zip(parts, tables, strict=True)
+    splice_videos([ImageSpan(path, one, 0, len(one.size)) for path, one in pairs], out)
 
 
 def times_of(

@@ -54,8 +54,8 @@ def list_work(context: EditContext, *, looks: bool) -> list[WorkItem]:
 def encoded_spans(context: EditContext, target: FileTarget) -> list[tuple[int, int]]:
     """Return the episodes of a file that are encoded together, as spans of its pieces.
 
-    A file is encoded in parts that take about as long as a task should, wherever that happens, so
-    that its bytes are the same everywhere. A part is whole episodes, and begins with a keyframe.
+    A part takes about as long as a task should, and is whole episodes. It is the same wherever the
+    file is made, so that its bytes are.
     """
     cost = _encoding_s(context, target)
     return list(pairwise(cut(cost, np.arange(len(cost)), TASK_S).tolist()))
