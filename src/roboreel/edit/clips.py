@@ -103,11 +103,9 @@ def _is_untouched(context: EditContext, target: FileTarget) -> bool:
     if target.rung not in ("kept", "linked", "copied"):
         return False
     piece = context.recipe.pieces[target.pieces[0]]
-    source = context.source(piece)
-    clips = source.manifest.episodes.clips[context.old_name(piece, str(target.camera))]
-    there = np.flatnonzero(clips.file == clips.file[piece.episode])
-    there = there[source.manifest.episodes.length[there] > 0]
-    return len(there) == len(target.pieces) and all(context.is_whole(n) for n in target.pieces)
+    camera = context.old_name(piece, str(target.camera))
+    there = context.source(piece).held(camera).episodes_with(piece.episode)
+    return there == len(target.pieces) and all(context.is_whole(n) for n in target.pieces)
 
 
 def _images(context: EditContext, target: FileTarget, number: int) -> NDArray[np.int64]:
