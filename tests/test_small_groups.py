@@ -183,3 +183,29 @@ def test_distinct_numbers_are_those_of_numpy(numbers):
     found, place = np.unique(values, return_inverse=True)
     assert distinct(values).tolist() == found.tolist()
     assert [part.tolist() for part in numbered(values)] == [found.tolist(), place.tolist()]
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=6), st.booleans())
+def test_blocks_unpacked_one_by_one_are_those_that_were_packed(contents, is_packed):
+    codec = blocks.SNAPPY if is_packed else blocks.UNCOMPRESSED
+    packed = [pa.compress(c, "snappy", asbytes=True) if is_packed else c for c in contents]
+    sizes = np.array([len(content) for content in contents])
+    out = np.empty(blocks.room_for(sizes), np.uint8)
+    found = blocks.unpack_each([memoryview(piece) for piece in packed], sizes, codec, out)
+    spans = zip(found.start.tolist(), found.stop.tolist(), strict=True)
+    assert [bytes(found.data[a:b]) for a, b in spans] == contents
+    assert (found.start % 8 == 0).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda b: b[:-1], lambda b: b + b"x", lambda b: b"\xff" + b],
+    ids=["cut off", "longer", "another length"],
+)
+def test_a_damaged_block_is_not_unpacked(change):
+    content = b"what was written" * 9
+    packed = memoryview(change(pa.compress(content, "snappy", asbytes=True)))
+    sizes = np.array([len(content)])
+    out = np.empty(blocks.room_for(sizes), np.uint8)
+    assert blocks.unpack_each([packed], sizes, blocks.SNAPPY, out) is None
+    assert blocks.unpack_each([packed[:5]], sizes, blocks.UNCOMPRESSED, out) is None
