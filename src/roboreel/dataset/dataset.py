@@ -17,6 +17,7 @@ from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import process_budget
+from roboreel.mirror.opening import mirror_of
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import spec_of
 
@@ -352,6 +353,8 @@ class Dataset(Described):
             chosen[self._positions] = True
             bits = np.packbits(chosen)
         settings = {**self._settings, "memory": process_budget().limit_bytes}
+        if mirror_of(self.path) is not None:
+            settings["connection"] = self._opened.connection
         return reopen, (self.path, settings, bits)
 
     def _view(self, positions: NDArray[np.int64] | None) -> Dataset:
