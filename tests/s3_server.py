@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,8 @@ class SharedServer:
                 return
             self._state.unlink()
             os.kill(state["pid"], signal.SIGKILL)
+            for process in _started:
+                process.wait()
             shutil.rmtree(state["folder"], ignore_errors=True)
 
     def _read(self) -> dict[str, Any] | None:
@@ -104,6 +108,10 @@ def free_ports(count: int) -> list[int]:
     for one in taken:
         one.close()
     return ports
+
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Not to be collected while they run."""
 
 
 def _start() -> dict[str, Any]:
@@ -137,6 +145,7 @@ def _start() -> dict[str, Any]:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
         )
+    _started.append(process)
     _wait(port, process)
     return {"port": port, "pid": process.pid, "folder": str(folder), "users": 0}
 
@@ -151,7 +160,7 @@ def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
                 pass
             _make_bucket(port)
             obstore.put(S3Server(port).store(), "ready", b"1")
-        except Exception:
+        except Exception:  # noqa: PERF203
             if time.monotonic() > deadline or process.poll() is not None:
                 raise
             time.sleep(0.2)
@@ -161,16 +170,15 @@ def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
 
 def _make_bucket(port: int) -> None:
     """Make the bucket by a signed request, which obstore cannot make."""
-    from obstore.store import S3Store
-
     import obstore
+    from obstore.store import S3Store
 
     store = S3Store(
         BUCKET,
-        **{**S3Server(port).options},
+        **S3Server(port).options,
         client_options={"allow_http": True},
     )
-    url = obstore.sign(store, "PUT", "", expires_in=__import__("datetime").timedelta(seconds=60))
+    url = obstore.sign(store, "PUT", "", expires_in=timedelta(seconds=60))
     request = urllib.request.Request(url, method="PUT")
     try:
         urllib.request.urlopen(request, timeout=5).close()

@@ -99,9 +99,7 @@ class ThreadPool:
             are left behind: such calls wait for a network, and leave nothing half done.
     """
 
-    def __init__(
-        self, threads: int, name: str = "roboreel", *, waits_at_exit: bool = True
-    ) -> None:
+    def __init__(self, threads: int, name: str = "roboreel", *, waits_at_exit: bool = True) -> None:
         self.threads = threads
         self.name = name
         self._begin_anew()

@@ -31,9 +31,7 @@ _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _TAGS = ("main", "v3.0", "v2.1", "v2.0")
 
 
-def dataset_folder(
-    path: str | os.PathLike[str], connection: Connection = _NOT_SAID
-) -> Path:
+def dataset_folder(path: str | os.PathLike[str], connection: Connection = _NOT_SAID) -> Path:
     """Return the folder of a dataset that is given by its path or by its address.
 
     For a dataset elsewhere that is the folder of its mirror. What was downloaded from the Hub is
@@ -64,7 +62,9 @@ def _downloaded_or_mirrored(address: str, connection: Connection) -> Path:
         return find_dataset(*parse_hub_url(address))
     except NotADatasetError as error:
         if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-            raise NotADatasetError(f"{error} It is not looked for on the Hub: HF_HUB_OFFLINE is set.") from None
+            raise NotADatasetError(
+                f"{error} It is not looked for on the Hub: HF_HUB_OFFLINE is set."
+            ) from None
         try:
             return open_mirror(address, connection)
         except ModuleNotFoundError as missing:

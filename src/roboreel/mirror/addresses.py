@@ -42,7 +42,7 @@ class Address:
 
     def mirror_name(self, endpoint: str, version: str) -> str:
         """Return the name of the folder of its mirror: readable, and one for each version."""
-        key = "\n".join([endpoint, self.plain, version])
+        key = f"{endpoint}\n{self.plain}\n{version}"
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         words = re.sub(r"[^\w.-]+", "-", self.plain.split("://", 1)[1]).strip("-.")
         return f"{words[-60:].strip('-.') or 'dataset'}-{digest}"
@@ -101,4 +101,3 @@ def version_of(files: Sequence[RemoteFile]) -> str | None:
 
 def _is_beside(name: str) -> bool:
     return name.startswith(".") or name.lower() in ("readme.md", "license")
-

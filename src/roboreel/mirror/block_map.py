@@ -68,7 +68,8 @@ class BlockMap:
 
     def held_by_segment(self) -> NDArray[np.int64]:
         """Return how many blocks of each segment take room."""
-        return np.count_nonzero(self.state.reshape(-1, SEGMENT_BLOCKS), axis=1)
+        held: NDArray[np.int64] = np.count_nonzero(self.state.reshape(-1, SEGMENT_BLOCKS), axis=1)
+        return held
 
     def _map(self, name: str, dtype: Any, count: int) -> NDArray[Any]:  # noqa: ANN401
         path, size = self._folder / name, count * np.dtype(dtype).itemsize

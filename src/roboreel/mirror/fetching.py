@@ -56,7 +56,7 @@ class Fetcher:
     def missing(self, entry: FileEntry, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which of a file's blocks are not there."""
         base, state = entry.segment * SEGMENT_BLOCKS, self._folder.blocks.state
-        lacking = blocks[state[base + blocks] != State.PRESENT]
+        lacking: NDArray[np.int64] = blocks[state[base + blocks] != State.PRESENT]
         if len(lacking) and (state[base + lacking] == State.DOUBTED).any():
             self._folder.settle_doubts(entry, lacking)
             lacking = lacking[state[base + lacking] != State.PRESENT]

@@ -49,12 +49,12 @@ def blocks_of(spans: Iterable[tuple[int, int]], size_bytes: int) -> NDArray[np.i
         >>> blocks_of([(40_000, 40_001), (0, 20_000), (5, 5)], 50_000)
         array([0, 1, 2])
     """
-    chosen = [
-        (max(start, 0) // BLOCK_BYTES, -(-min(stop, size_bytes) // BLOCK_BYTES))
-        for start, stop in spans
+    inside = [(max(start, 0), min(stop, size_bytes)) for start, stop in spans]
+    ranges = [
+        np.arange(start // BLOCK_BYTES, -(-stop // BLOCK_BYTES))
+        for start, stop in inside
+        if start < stop
     ]
-    ranges = [np.arange(first, last) for first, last in chosen if first < last]
-    # A span without bytes may still lie in a block.
     if not ranges:
         return np.empty(0, np.int64)
     return np.unique(np.concatenate(ranges))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from roboreel.errors import MissingFileError, MirrorError
+from roboreel.errors import MirrorError, MissingFileError, RemoteError
 from roboreel.forking import after_fork
 from roboreel.mirror.block_map import State
 from roboreel.mirror.counts import Counts
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.mirror.client import Client
@@ -58,6 +57,7 @@ class Mirror:
         self._client = client
         self._is_listed = is_listed
         self._absent: set[str] = set()
+        self._failure: RemoteError | None = None
         self._counts = Counts()
         self._fetcher = Fetcher(home, folder, client, self._counts)
         after_fork(self, Mirror._after_fork)
@@ -76,15 +76,27 @@ class Mirror:
             )
         return MirrorBytes(self, entry)
 
+    @property
+    def failure(self) -> RemoteError | None:
+        """The last error of the network since `forget_failure`, even if somebody caught it."""
+        return self._failure
+
+    def forget_failure(self) -> None:
+        """Begin anew."""
+        self._failure = None
+
     def size_of(self, path: Path) -> int | None:
         """Return how large a file is; None if there is none."""
         entry = self._find(self._name(path))
         return None if entry is None else entry.file.size_bytes
 
-    def fetch(self, wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> None:
+    def fetch(self, wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> int:
         """Have spans of several files at hand, in as few rounds as possible.
 
         What does not fit in half of the limit is left to be fetched when it is read.
+
+        Returns:
+            How many bytes were missing.
         """
         blocks: dict[int, NDArray[np.int64]] = {}
         room = self.home.room_bytes // 2
@@ -97,10 +109,10 @@ class Mirror:
             if room < 0:
                 break
             blocks[entry.number] = some
-        self.bring(blocks)
+        return self.bring(blocks)
 
-    def bring(self, blocks: Mapping[int, NDArray[np.int64]], *, keep: bool = False) -> None:
-        """Have blocks of files, by the files' numbers, at hand."""
+    def bring(self, blocks: Mapping[int, NDArray[np.int64]], *, keep: bool = False) -> int:
+        """Have blocks of files, by the files' numbers, at hand; return how many bytes were missing."""
         missing = {
             number: lacking
             for number, some in blocks.items()
@@ -108,11 +120,16 @@ class Mirror:
         }
         self._counts.add_spans(len(blocks) - len(missing), len(missing))
         if missing:
-            self._fetcher.bring(missing)
+            try:
+                self._fetcher.bring(missing)
+            except RemoteError as error:
+                self._failure = error
+                raise
         if keep:
             for number, some in blocks.items():
                 segments = self.folder.table[number].segment + some // SEGMENT_BLOCKS
                 self.folder.blocks.kept[segments] = 1
+        return BLOCK_BYTES * sum(map(len, missing.values()))
 
     def read(self, entry: FileEntry, file: SparseFile, start: int, stop: int) -> bytes:
         """Return bytes of a file, fetched if they are missing, and checked against eviction."""

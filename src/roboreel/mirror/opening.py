@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MirrorError, NotADatasetError
@@ -21,6 +20,7 @@ from roboreel.spans.sources import add_source, drop_source, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from roboreel.mirror.addresses import Address
     from roboreel.mirror.client import Client

@@ -23,7 +23,9 @@ __all__ = ["is_safe", "make_places"]
 def is_safe(name: str) -> bool:
     """Whether a name stays below the folder, and can be the name of a file here."""
     parts = name.split("/")
-    return all(part not in ("", ".", "..") for part in parts) and "\0" not in name and "\\" not in name
+    return (
+        all(part not in ("", ".", "..") for part in parts) and "\0" not in name and "\\" not in name
+    )
 
 
 def make_places(tree: Path, files: Sequence[RemoteFile]) -> None:

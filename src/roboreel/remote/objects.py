@@ -9,6 +9,7 @@ from roboreel.errors import DatasetChangedError, MissingFileError
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.remote.credentials import with_profile
 from roboreel.remote.failures import translate
+from roboreel.remote.helper import ask_helper
 
 try:
     import obstore
@@ -51,6 +52,7 @@ class ObjectClient:
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         self._address = address
         self._options = with_profile(address, options)
+        self._is_forked = False
         self._store = self._open()
         config: Mapping[str, Any] = getattr(self._store, "config", None) or {}
         self.endpoint = str(config.get("endpoint") or "")
@@ -72,6 +74,9 @@ class ObjectClient:
 
     def find(self, name: str) -> RemoteFile | None:
         """Return what is known of a file; None if there is none."""
+        if self._is_forked:
+            found: RemoteFile | None = self._ask("find", name)
+            return found
         try:
             return _described(obstore.head(self._store, name))
         except Exception as error:  # noqa: BLE001
@@ -82,10 +87,15 @@ class ObjectClient:
 
     def read(self, file: RemoteFile, start: int, stop: int) -> memoryview:
         """Return the bytes ``[start, stop)`` of a file."""
+        if self._is_forked:
+            return memoryview(self._ask("read", file, start, stop))
         return read_span(self._store, file.name, file, (start, stop), self._address.plain)
 
     def read_whole(self, file: RemoteFile) -> Iterator[memoryview]:
         """Yield all bytes of a file, in order."""
+        if self._is_forked:
+            yield from map(memoryview, self._ask("read_whole", file))
+            return
         try:
             result = obstore.get(self._store, file.name)
             check_unchanged(file, result.meta, self._address.plain)
@@ -97,7 +107,11 @@ class ObjectClient:
             raise translate(error, f"{self._address.plain}/{file.name}", "be fetched") from None
 
     def begin_anew(self) -> None:
-        """Forget all connections: this is a forked child."""
+        """Use a process of its own for all connections: this is a forked child."""
+        self._is_forked = True
+
+    def _ask(self, *call: Any) -> Any:  # noqa: ANN401
+        return ask_helper(self._address, self._options, *call)
 
     def _open(self) -> Any:  # noqa: ANN401  # one of obstore's classes
         options = dict(self._options)

@@ -119,7 +119,9 @@ class _SourceReader(SpanReader):
         self._bytes.close()
 
 
-def open_stream(path: Path, noun: str = "file", *, most_bytes: int = MOST_METADATA_BYTES) -> BinaryIO:
+def open_stream(
+    path: Path, noun: str = "file", *, most_bytes: int = MOST_METADATA_BYTES
+) -> BinaryIO:
     """Return a small file, open for reading from its beginning; the caller closes it.
 
     Raises:

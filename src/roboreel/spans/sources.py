@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from roboreel.errors import RemoteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = [
@@ -17,15 +17,22 @@ __all__ = [
     "SpanSource",
     "Stop",
     "add_source",
+    "carry_stop",
     "check_stop",
     "drop_source",
+    "exists",
     "fetch",
+    "has_sources",
     "refuse_source",
     "size_of",
     "source_of",
     "sources",
+    "state_of",
     "stoppable",
 ]
+
+
+Result = TypeVar("Result")
 
 
 class SourceBytes(Protocol):
@@ -67,11 +74,22 @@ class SpanSource(Protocol):
             MissingFileError: There is no such file.
         """
 
+    @property
+    def failure(self) -> RemoteError | None:
+        """The last error of the network since `forget_failure`, even if somebody caught it."""
+
+    def forget_failure(self) -> None:
+        """Begin anew."""
+
     def size_of(self, path: Path) -> int | None:
         """Return how large a file is; None if there is none."""
 
-    def fetch(self, wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> None:
-        """Have spans of several files at hand, in as few rounds as possible."""
+    def fetch(self, wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> int:
+        """Have spans of several files at hand, in as few rounds as possible.
+
+        Returns:
+            How many bytes were missing.
+        """
 
 
 _sources: dict[str, SpanSource] = {}
@@ -103,8 +121,16 @@ def source_of(path: Path) -> SpanSource | None:
     return None
 
 
-def fetch(wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> None:
+def has_sources() -> bool:
+    """Whether any file of this process has its bytes elsewhere."""
+    return bool(_sources)
+
+
+def fetch(wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> int:
     """Have spans of several files at hand, in as few rounds as possible; plain files are at hand.
+
+    Returns:
+        How many bytes were missing.
 
     Raises:
         RemoteError: They cannot be fetched.
@@ -114,8 +140,7 @@ def fetch(wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> None:
         source = source_of(path)
         if source is not None:
             by_source.setdefault(source.root, {})[path] = spans
-    for root, spans_of in by_source.items():
-        _sources[root].fetch(spans_of)
+    return sum(_sources[root].fetch(spans_of) for root, spans_of in by_source.items())
 
 
 def size_of(path: Path) -> int:
@@ -127,6 +152,22 @@ def size_of(path: Path) -> int:
     source = source_of(path)
     size = None if source is None else source.size_of(path)
     return path.stat().st_size if size is None else size
+
+
+def state_of(path: Path) -> tuple[int, int]:
+    """Return size and time of a file, which change when the file does.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    size = size_of(path)  # Of a source without a list, this asks for the file.
+    return size, path.stat().st_mtime_ns
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a file at a path."""
+    source = source_of(path)
+    return path.is_file() if source is None else source.size_of(path) is not None
 
 
 def refuse_source(root: Path, what: str) -> None:
@@ -171,6 +212,19 @@ def stoppable(stop: Stop) -> Iterator[None]:
         yield
     finally:
         _threads.stop = before
+
+
+def carry_stop(call: Callable[[], Result]) -> Callable[[], Result]:
+    """Return a call that another thread can make, and that gives up when this one is told to."""
+    stop = _threads.stop
+    if stop is None:
+        return call
+
+    def stopped() -> Result:
+        with stoppable(stop):
+            return call()
+
+    return stopped
 
 
 def check_stop() -> None:
