@@ -17,6 +17,7 @@ from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import process_budget
+from roboreel.mirror.opening import mirror_of
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import spec_of
 
@@ -188,6 +189,19 @@ class Dataset(Described):
         rows = [self._selection.rows(whole_numbers(one, "sample")) for one in batches]
         return self._reader.read_batches(rows, spec)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the files are elsewhere, and are fetched when they are needed."""
+        return self.url is not None
+
+    def fetch(self, samples: NDArray[np.int64], spec: SampleSpec) -> int:
+        """Have what a batch needs of a remote dataset at hand, without reading it.
+
+        Returns:
+            How many bytes were missing.
+        """
+        return self._reader.fetch(self._selection.rows(whole_numbers(samples, "sample")), spec)
+
     def encoded_images(
         self, camera: str, samples: Sequence[int] | NDArray[np.int64]
     ) -> list[bytes]:
@@ -337,10 +351,10 @@ class Dataset(Described):
         return opened if self._positions is None else opened._view(self._positions)
 
     def __repr__(self) -> str:
-        return f"Dataset({str(self.path)!r}, {self._summary})"
+        return f"Dataset({(self.url or str(self.path))!r}, {self._summary})"
 
     def _repr_html_(self) -> str:
-        return to_html(str(self.path), self._summary, self.features)
+        return to_html(self.url or str(self.path), self._summary, self.features)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from roboreel.dataset.opening import reopen
@@ -352,6 +366,8 @@ class Dataset(Described):
             chosen[self._positions] = True
             bits = np.packbits(chosen)
         settings = {**self._settings, "memory": process_budget().limit_bytes}
+        if mirror_of(self.path) is not None:
+            settings["connection"] = self._opened.connection
         return reopen, (self.path, settings, bits)
 
     def _view(self, positions: NDArray[np.int64] | None) -> Dataset:

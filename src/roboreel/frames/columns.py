@@ -347,6 +347,20 @@ class Columns:
                     out[places.slots[chosen]] = values
         return out
 
+    def unread(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of some rows whose values have to be read from files."""
+        feature = self._features[name]
+        dense = self._dense(name, feature) if feature.kind == "number" else None
+        if dense is None:
+            return rows
+        if not dense.num_missing:
+            return rows[:0]
+        return rows[dense.missing[self._files.episodes_of(rows)] > 0]
+
+    def groups_of(self, rows: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Return the files and row groups that hold some rows."""
+        return [(file, group) for file, group, _ in self._groups(rows)]
+
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
         """Yield the file and row group of some rows, and which of the rows lie in it."""
         files, file_rows = self._files.locate(rows)
