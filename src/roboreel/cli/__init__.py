@@ -16,6 +16,7 @@ from roboreel.cli.demo import demo
 from roboreel.cli.edit import edit
 from roboreel.cli.export import export
 from roboreel.cli.history import history
+from roboreel.cli.import_ import import_
 from roboreel.cli.info import info
 from roboreel.cli.job import job
 from roboreel.cli.making import convert, merge, split
@@ -48,6 +49,7 @@ app.command()(export)
 app.add_typer(cache, name="cache")
 app.add_typer(job, name="job")
 app.add_typer(edit, name="edit")
+app.command("import")(import_)
 app.command()(merge)
 app.command()(convert)
 app.command()(split)
