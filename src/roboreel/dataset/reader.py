@@ -132,7 +132,7 @@ class Reader:
         stored = [n for n, f in self._manifest.features.items() if f.dtype == "image"]
         if camera not in stored:
             raise FeatureNotFoundError(
-                f"There are no stored pictures of {camera!r}: the cameras with pictures are "
+                f"{camera!r} is not a camera stored as pictures: there are "
                 f"{', '.join(stored) or 'none'}, in {str(self._manifest.root)!r}."
             )
         return self._images.encoded(camera, rows)
