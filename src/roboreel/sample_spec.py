@@ -21,6 +21,7 @@ Windows: TypeAlias = Mapping[str, "Window | Iterable[int]"]
 """Windows by feature; plain integers are offsets in frames."""
 
 _LAYOUTS: tuple[Layout, ...] = ("chw", "hwc")
+_FITS: tuple[Fit, ...] = get_args(Fit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -63,7 +64,7 @@ class SampleSpec:
     ) -> None:
         if layout not in _LAYOUTS:
             raise ValueError(f"layout is 'chw' or 'hwc', not {layout!r}.")
-        if fit not in get_args(Fit):
+        if fit not in _FITS:
             raise ValueError(f"fit is 'stretch' or 'pad', not {fit!r}.")
         put = object.__setattr__
         put(self, "features", None if features is None else _check_names(features))
