@@ -194,7 +194,7 @@ class StoreReader:
     def _several(self, rows: object) -> Batch:
         if not isinstance(rows, slice):
             where = f", in {self._place}"
-            return self.take(positions(rows, self._length, "row", where=where))  # type: ignore[arg-type]  # one number was taken, or is refused
+            return self.take(positions(rows, self._length, "row", where=where))
         start, stop, step = rows.indices(self._length)
         if step == 1:
             return self.slice(start, max(0, stop - start))

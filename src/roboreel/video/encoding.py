@@ -107,14 +107,14 @@ class Encoding:
                 raise EncodingError(f"{name} is {value!r}: give a whole number, at least 1.")
         if self.crf is not None and not (_is(self.crf, Real) and math.isfinite(self.crf)):
             raise EncodingError(f"crf is {self.crf!r}: give a number, or None for the default.")
-        if self.preset is not None and not isinstance(self.preset, str | int):
-            raise EncodingError(f"preset is {self.preset!r}: give a name or a number.")
-        if not isinstance(self.options, Mapping) or not all(
-            isinstance(text, str) for pair in self.options.items() for text in pair
+        preset: object = self.preset
+        if preset is not None and not isinstance(preset, str | int):
+            raise EncodingError(f"preset is {preset!r}: give a name or a number.")
+        options: object = self.options
+        if not isinstance(options, Mapping) or not all(
+            isinstance(text, str) for pair in options.items() for text in pair
         ):
-            raise EncodingError(
-                f"options is {self.options!r}: give texts by name, {{'tune': 'film'}}."
-            )
+            raise EncodingError(f"options is {options!r}: give texts by name, {{'tune': 'film'}}.")
 
     @property
     def encoder(self) -> str:
@@ -150,7 +150,7 @@ class Encoding:
         return given
 
 
-def _is(value: object, kind: type[Real]) -> bool:
+def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
