@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipRequest", "Job", "Plan", "cost_of", "packet_spans", "packets_of", "plan_batch"]
+__all__ = [
+    "ClipRequest",
+    "Job",
+    "Plan",
+    "cost_of",
+    "longest",
+    "packet_spans",
+    "packets_of",
+    "plan_batch",
+]
 
 # Handing fewer packets than this to a thread costs more than it saves.
 _MIN_PACKETS = 8
@@ -148,3 +157,8 @@ def packet_spans(jobs: Iterable[Job]) -> dict[Path, list[tuple[int, int]]]:
 def cost_of(runs: Iterable[Run]) -> int:
     """Return how many packets have to be decoded."""
     return sum(run.stop - run.start for run in runs)
+
+
+def longest(runs: Iterable[Run]) -> int:
+    """Return how many packets the longest run has."""
+    return max((run.stop - run.start for run in runs), default=0)
