@@ -13,6 +13,7 @@ import pytest
 
 from roboreel.files import write_atomically
 from roboreel.memory.budget import process_budget
+from tests.faults.bringing import SCENARIOS as BRINGING
 from tests.faults.changing import SCENARIOS as CHANGING
 from tests.faults.copying import SCENARIOS as COPYING
 from tests.faults.editing_jobs import SCENARIOS as EDITING_JOBS
@@ -49,7 +50,7 @@ TWINS = {
 @needs_compiler
 @pytest.mark.parametrize(
     "scenarios",
-    [RECORDING, [*CHANGING, *COPYING, *PRODUCTS, *WORKING, *EDITING_JOBS]],
+    [RECORDING, [*CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS]],
     ids=["recorders", "other writers"],
 )
 def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):

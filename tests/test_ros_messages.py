@@ -33,6 +33,10 @@ from tests.ros_files import (
 )
 
 STEP_NS = 20_000_000
+POSE = (
+    "position.x", "position.y", "position.z",
+    "orientation.x", "orientation.y", "orientation.z", "orientation.w",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -78,8 +82,7 @@ class TestNumbers:
                 "geometry_msgs/msg/PoseStamped",
                 {"pose": {"position": {"x": 1.0}, "orientation": {"w": 1.0}}},
                 "/topic:pose",
-                ("position.x", "position.y", "position.z")
-                + ("orientation.x", "orientation.y", "orientation.z", "orientation.w"),
+                POSE,
                 [1, 0, 0, 0, 0, 0, 1],
             ),
             (
@@ -110,8 +113,8 @@ class TestNumbers:
         flags = opened("std_msgs/msg/Bool", [{"data": True}, {"data": False}])
         assert flags.streams["/topic:data"].dtype == "bool"
         assert read_all(flags, "/topic").tolist() == [True, False]
-        texts = opened("std_msgs/msg/String", [{"data": "pick – 拾う"}], name="text.mcap")
-        assert read_all(texts, "/topic:data") == ["pick – 拾う"]
+        texts = opened("std_msgs/msg/String", [{"data": "pick 拾う"}], name="text.mcap")
+        assert read_all(texts, "/topic:data") == ["pick 拾う"]
 
     def test_fields_of_a_custom_message_are_found_by_their_path(self, opened):
         values = {
@@ -140,7 +143,7 @@ class TestNumbers:
         self, opened, path, says
     ):
         recording = opened("lab_msgs/msg/Gripper", [{"fingers": [{"name": "left"}]}])
-        with pytest.raises(SourceError, match="run.mcap") as error:
+        with pytest.raises(SourceError, match=r"run\.mcap") as error:
             recording.stream(f"/topic:{path}")
         assert says in str(error.value)
 
@@ -213,8 +216,8 @@ class TestRawImages:
     ):
         form = ENCODINGS[encoding]
         stored = np.arange(3 * 5 * form.stored).reshape(3, 5, form.stored).astype(form.dtype)
-        order = ">" if big_endian else "<"
-        rows = stored.astype(np.dtype(form.dtype).newbyteorder(order)).view(np.uint8)
+        dtype = np.dtype(form.dtype).newbyteorder(">" if big_endian else "<")
+        rows = stored.astype(dtype).view(np.uint8)
         padded = np.pad(rows.reshape(3, -1), ((0, 0), (0, 7)), constant_values=99)
         values = {
             "height": 3,
@@ -313,7 +316,7 @@ class TestPictures:
             SourceError, match=r"Message 1 of .* is a PNG picture of shape \(5, 5, 1\)"
         ):
             recording.read(0, {"/topic": np.array([1])})
-        with pytest.raises(SourceError, match="Message 2 .* not a whole picture"):
+        with pytest.raises(SourceError, match=r"Message 2 .* not a whole picture"):
             recording.read(0, {"/topic": np.array([2])})
 
 
@@ -325,7 +328,9 @@ def encoded(codec, count=12, gop=5, **options):
     context.options = {"tune": "zerolatency", "preset": "ultrafast", **options}
     packets = []
     for i in range(count):
-        image = av.VideoFrame.from_ndarray(np.full((48, 64, 3), i * 20, np.uint8), format="rgb24")
+        image = av.VideoFrame.from_ndarray(
+            np.full((48, 64, 3), i * 20 % 256, np.uint8), format="rgb24"
+        )
         image.pts = i
         packets += context.encode(image)
     packets += context.encode(None)
@@ -418,8 +423,8 @@ class TestOtherEncodings:
         self.write(path, "pose", "json", "", b"", [*data, b'{"pose": {"x": 0.5, "y": 1}}', b"no"])
         with open_recording(path) as recording:
             pose = recording.read(0, {"/topic:pose": np.arange(2)})["/topic:pose"]
-            assert pose.tolist() == [[1, 2.5], [0.5, 1]]
-            with pytest.raises(SourceError, match="Message 1 .* no field 'q'"):
+            assert np.asarray(pose).tolist() == [[1, 2.5], [0.5, 1]]
+            with pytest.raises(SourceError, match=r"Message 1 .* no field 'q'"):
                 recording.read(0, {"/topic:q": np.array([1])})
             with pytest.raises(CorruptFileError, match="Message 2"):
                 recording.read(0, {"/topic:pose": np.array([2])})
@@ -449,7 +454,7 @@ class TestOtherEncodings:
             first = {
                 name: np.array([0]) for name in ("/topic:x", "/topic:y", "/topic:n", "/topic:q")
             }
-            read = {name: value.tolist() for name, value in recording.read(0, first).items()}
+            read = {name: np.asarray(of).tolist() for name, of in recording.read(0, first).items()}
             assert read == {
                 "/topic:x": [1.5],
                 "/topic:y": [2.5],
@@ -499,7 +504,7 @@ class TestDefinitions:
         sent = [Sent("/gripper", "lab_msgs/msg/Gripper", START_NS)]
         path = self.strip(write_bag2(tmp_path / "old", sent))
         with open_recording(path) as recording:
-            with pytest.raises(SourceError, match="'lab_msgs/msg/Gripper'.*Record it as MCAP"):
+            with pytest.raises(SourceError, match=r"'lab_msgs/msg/Gripper'.*Record it as MCAP"):
                 recording.read(0, {"/gripper": np.array([0])})
             with pytest.raises(SourceError, match="'lab_msgs/msg/Gripper'"):
                 recording.stream("/gripper:opening")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
+from pathlib import Path
+from typing import Any
 
 import imagecodecs
 import numpy as np
@@ -15,6 +18,8 @@ from tests.contracts_recording import RecordingContract
 from tests.ros_files import START_NS, Sent, header, write_bag1, write_bag2, write_mcap
 
 STEPS = 40
+MADE: dict[type, Path] = {}
+"""The recording of each class."""
 
 
 def picture(number):
@@ -41,16 +46,26 @@ def messages():
 
 
 class TimedContract(RecordingContract):
-    expected = {
+    expected: dict[str, Any] = {  # noqa: RUF012  # as the contract has it
         "/joints:position": [[[i, i / 10] for i in range(STEPS)]],
         "/camera": [[picture(i) for i in range(0, STEPS, 4)]],
         "/task:data": [["task 0", "task 20"]],
     }
-    times = {
+    times: dict[str, Any] | None = {  # noqa: RUF012  # as the contract has it
         "/joints:position": [[START_NS + i * 10**7 for i in range(STEPS)]],
         "/camera": [[START_NS + i * 10**7 + 1 for i in range(0, STEPS, 4)]],
         "/tf": [[START_NS + 3, START_NS + 20 * 10**7 + 3]],
     }
+
+    @pytest.fixture
+    def path(self, tmp_path, tmp_path_factory):
+        """Copy the recording, which is written once for all tests: writing takes longest."""
+        if type(self) not in MADE:
+            MADE[type(self)] = self.write(tmp_path_factory.mktemp("made"))
+        made = MADE[type(self)]
+        if made.is_dir():
+            return Path(shutil.copytree(made, tmp_path / made.name))
+        return Path(shutil.copy(made, tmp_path))
 
     def test_headers_are_a_clock_of_their_own(self, recording):
         stamps = recording.times(0, "/joints:position", "header")
@@ -90,7 +105,7 @@ class TestMcapWithoutSummary(TimedContract):
     layout = "mcap"
 
     def write(self, folder):
-        bare = {
+        bare: dict[str, Any] = {
             "use_statistics": False,
             "use_summary_offsets": False,
             "repeat_channels": False,

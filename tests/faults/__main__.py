@@ -43,6 +43,7 @@ def main() -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Try the points of all scenarios."""
+    from tests.faults.bringing import SCENARIOS as BRINGING
     from tests.faults.campaign import Campaign
     from tests.faults.changing import SCENARIOS as CHANGING
     from tests.faults.copying import SCENARIOS as COPYING
@@ -52,7 +53,7 @@ def run(given: argparse.Namespace) -> int:
     from tests.faults.recording import SCENARIOS as RECORDING
     from tests.faults.working import SCENARIOS as WORKING
 
-    known = [*RECORDING, *CHANGING, *COPYING, *PRODUCTS, *WORKING, *EDITING_JOBS]
+    known = [*RECORDING, *CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS]
     chosen = [scenario for scenario in known if not given.only or scenario.name in given.only]
     problems = 0
     fast = Path("/dev/shm")

@@ -106,6 +106,9 @@ def import_(
     float32: Annotated[
         bool, typer.Option("--float32", help="Store numbers of 64 bits in 32.")
     ] = False,
+    distro: Annotated[
+        str | None, typer.Option(help="Of ROS, for bags that do not define their messages: humble.")
+    ] = None,
     workers: WorkersOption = None,
     on: OnOption = OnName.LOCAL,
     address: AddressOption = None,
@@ -128,6 +131,7 @@ def import_(
         store=None if store is None else store.value,
         drop_last=1 if drop_last else None,
         float32=float32,
+        distro=distro,
     )
     found = find_sources(sources)
     mapping = None if map_file is None else read_map(map_file)
@@ -152,7 +156,7 @@ def import_(
 def _write_map(source: Path, mapping: ImportMap | None, changes: Changes, file: Path) -> None:
     if file.exists():
         raise typer.BadParameter(f"{str(file)!r} already exists", param_hint="'--write-map'")
-    with open_recording(source) as recording:
+    with open_recording(source, distro=changes.distro) as recording:
         plan = plan_import(recording, changed_map(recording, mapping, changes))
     write_atomically(file, map_to_toml(plan.mapping, unmapped=plan.unmapped))
     print_line(f"{len(plan.features)} features in {file}")
@@ -164,7 +168,7 @@ def _show(
     """Print what would be made, and write nothing."""
     plans = []
     for source in sources:
-        with open_recording(source) as recording:
+        with open_recording(source, distro=changes.distro) as recording:
             plans.append(plan_import(recording, changed_map(recording, mapping, changes)))
     if as_json:
         described: list[Any] = [{**plan.to_json(), "done": False} for plan in plans]
@@ -194,7 +198,10 @@ def _carry_out(
     if len(sources) > 1:
         done: dict[str, Any] = where.carry_out(plan_job(sources, root, mapping, changes), "import")
         return {**done, "done": True}
-    with open_recording(sources[0]) as recording, ProgressReport() as progress:
+    with (
+        open_recording(sources[0], distro=changes.distro) as recording,
+        ProgressReport() as progress,
+    ):
         plan = plan_import(recording, changed_map(recording, mapping, changes))
         if not as_json:
             _print(plan, several=False)

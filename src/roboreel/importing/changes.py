@@ -34,6 +34,8 @@ class Changes:
     drop_last: int | None = None
     float32: bool = False
     """Whether numbers of 64 bits are stored in 32."""
+    distro: str | None = None
+    """The distribution of ROS that recorded it, for bags that do not define their messages."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain values, by name."""

@@ -160,11 +160,11 @@ def _span(recording: Recording, name: str) -> int:
 
 def _task_stream(recording: Recording) -> str | None:
     """Return the stream that tells the task, by its name."""
-    texts = [s.name for s in recording.streams.values() if s.kind == "text"]
+    texts = [s for s in recording.streams.values() if s.kind == "text"]
     for wanted in TASK_NAMES:
-        for name in texts:
-            if re.split(r"[/:]", name)[-1] == wanted or name.rsplit("/", 1)[-1] == wanted:
-                return name
+        for stream in texts:
+            if wanted in (stream.topic.rsplit("/", 1)[-1], stream.name.rpartition(":")[2]):
+                return stream.name
     return None
 
 

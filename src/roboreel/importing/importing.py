@@ -67,7 +67,7 @@ def import_dataset(
     read = read_map(Path(mapping)) if isinstance(mapping, str | Path) else mapping
     wanted = changes or Changes()
     if len(sources) == 1:
-        with open_recording(sources[0]) as recording:
+        with open_recording(sources[0], distro=wanted.distro) as recording:
             plan = plan_import(recording, changed_map(recording, read, wanted))  # type: ignore[arg-type]
             return write_dataset(recording, plan, root, on_progress=on_progress)
     if read_provenance(root) is None and root.exists() and any(root.iterdir()):

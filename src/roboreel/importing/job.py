@@ -73,7 +73,7 @@ def _run(task: Task, folder: Path) -> Mapping[str, Any]:
     first: ImportPlan | None = None
     try:
         for path in json.loads(task.inputs["sources"]):
-            with open_recording(path) as recording:
+            with open_recording(path, distro=changes.distro) as recording:
                 plan = plan_import(recording, changed_map(recording, mapping, changes))
                 recorder = recorder or new_recorder(plan, folder / _DATASET)
                 first = first or plan

@@ -162,15 +162,25 @@ def _listed_pictures(
             continue
         files = tuple(folder / cell for cell in cells)
         for file in files:
-            if not file.resolve().is_relative_to(folder.resolve()):
-                raise SourceError(
-                    f"Column {name!r} names {str(file)!r}, which is outside of {str(folder)!r}."
-                )
-            if not file.is_file():
-                raise SourceError(f"Column {name!r} names a file that is not there: {str(file)!r}.")
+            _check_inside(file, folder, name)
         pictures[name] = files
         used.add(name)
     return pictures, used
+
+
+def _check_inside(file: Path, folder: Path, column: str) -> None:
+    """Raise unless a file that a table names is there, below the folder of the table."""
+    try:
+        inside = file.resolve().is_relative_to(folder.resolve())
+        there = file.is_file()
+    except (ValueError, OSError):  # no file has such a name
+        inside, there = True, False
+    if not inside:
+        raise SourceError(
+            f"Column {column!r} names {str(file)!r}, which is outside of {str(folder)!r}."
+        )
+    if not there:
+        raise SourceError(f"Column {column!r} names a file that is not there: {str(file)!r}.")
 
 
 def _table_stream(episode: _Episode, name: str) -> Stream:

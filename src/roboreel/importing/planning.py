@@ -187,7 +187,7 @@ def _describe(recording: Recording, name: str) -> dict[str, Any]:
 
 def _notes(recording: Recording, mapping: ImportMap, episodes: list[PlannedEpisode]) -> list[str]:
     used = {name for one in mapping.features.values() for name in one.streams}
-    notes = []
+    notes = list(recording.remarks)
     for name in sorted(used):
         note = recording.streams[name].note
         if note == LAST_NOTE:

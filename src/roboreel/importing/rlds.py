@@ -40,7 +40,7 @@ def open_source(path: Path) -> Recording:
 
     Raises:
         CorruptFileError: A file is damaged.
-        SourceError: There are several versions, or no episodes.
+        SourceError: There are no episodes.
     """
     folder = _version_folder(path) if path.is_dir() else path.parent
     if not (folder / "features.json").is_file():
@@ -136,11 +136,7 @@ class RLDSRecording(Recording):
 def _version_folder(path: Path) -> Path:
     if (path / "features.json").is_file():
         return path
-    found = sorted(p.parent for p in path.glob("*/features.json"))
-    if len(found) != 1:
-        names = ", ".join(p.name for p in found)
-        raise SourceError(f"There are several versions, {names}: name one of them: {str(path)!r}.")
-    return found[0]
+    return next(path.glob("*/features.json")).parent
 
 
 def _file_order(path: Path) -> tuple[Any, ...]:

@@ -68,8 +68,9 @@ def is_zarr(path: Path) -> bool:
 def is_rlds(path: Path) -> bool:
     """Return whether a path is a folder that TensorFlow Datasets made, or a file of one."""
     if path.is_dir():
-        places = [path, *(p.parent for p in path.glob("*/features.json"))]
-        return any((p / "features.json").is_file() and any(p.glob("*.tfrecord*")) for p in places)
+        inside = list(path.glob("*/features.json"))
+        place = inside[0].parent if len(inside) == 1 else path
+        return (place / "features.json").is_file() and any(place.glob("*.tfrecord*"))
     return ".tfrecord" in path.name and path.is_file()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_sources"]
 
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 _MEDIA = "roboreel.importing.media_folder"
 
 
@@ -51,6 +53,9 @@ def _of_path(path: Path) -> list[Path]:
         (p for p in path.iterdir() if not p.name.startswith(".") and _is_recording(p)),
         key=lambda p: natural_key(p.name),
     )
+    if len(inside) > 1 and all(_VERSION.fullmatch(p.name) for p in inside):
+        listed = ", ".join(p.name for p in inside)
+        raise SourceError(f"There are several versions, {listed}: name one of them: {str(path)!r}.")
     if inside:
         return inside
     if reader is None:

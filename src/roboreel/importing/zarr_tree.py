@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,7 +95,8 @@ class ZarrTree(ArrayTree):
         """Close the zip file, if it is one."""
         store, self._store = self._store, None
         if store is not None:
-            store.close()
+            with suppress(AttributeError):  # A store that could not be opened cannot be closed.
+                store.close()
 
     def _item(self, path: str) -> Any:  # noqa: ANN401  # zarr is untyped to us
         return (

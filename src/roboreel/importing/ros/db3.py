@@ -11,6 +11,7 @@ from urllib.parse import quote
 from roboreel.errors import CorruptFileError
 from roboreel.importing.ros.container import Channel, Container, Message, log_time
 from roboreel.spans.handles import open_to_read
+from roboreel.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,8 +104,9 @@ def _translated(path: Path) -> Iterator[None]:
     """Raise errors of SQLite in our words."""
     try:
         yield
-    except (sqlite3.Error, OverflowError) as error:
-        raise CorruptFileError(f"The SQLite file is damaged ({error}): {str(path)!r}.") from error
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        why = readable(str(error))[:100]
+        raise CorruptFileError(f"The SQLite file is damaged ({why}): {str(path)!r}.") from error
 
 
 def _distro(base: sqlite3.Connection) -> str | None:

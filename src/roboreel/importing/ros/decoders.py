@@ -12,6 +12,14 @@ from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text, gette
 from roboreel.importing.ros.protobuf import protobuf_decoder
 from roboreel.importing.ros.types import tree_of
 
+try:
+    from rosbags.serde import SerdeError
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "Reading ROS messages needs rosbags. Install it with: pip install 'roboreel[ros]'",
+        name=error.name,
+    ) from error
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,7 +33,7 @@ __all__ = ["DECODE_ERRORS", "Decoder", "make_decoder", "message_stamp"]
 
 DECODE_ERRORS = (
     SourceError, ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError,
-    OverflowError, RecursionError, struct.error,
+    OverflowError, RecursionError, struct.error, SerdeError,
 )  # fmt: skip
 """What decoders raise of bytes that are not such a message."""
 _DEEPEST = 8

@@ -95,7 +95,7 @@ def _units(packet: bytes) -> list[tuple[int, int]]:
     while at >= 0 and at + 3 < len(packet):
         starts.append(at + 3)
         at = packet.find(b"\x00\x00\x01", at + 3)
-    stops = [start - 3 for start in starts[1:]] + [len(packet)]
+    stops = [start - 3 for start in starts[1:]] + [len(packet)] * bool(starts)
     # A start code may have a fourth byte in front, which is no part of the unit before it.
     return [
         (start, stop - 1 if stop < len(packet) and packet[stop - 1] == 0 else stop)
