@@ -23,6 +23,7 @@ class FolderClient:
 
     def __init__(self, root: Path, *, pause_s: float = 0.0) -> None:
         self.root = root
+        self.url = "test://folder"
         self.pause_s = pause_s
         self.asked: list[tuple[str, int, int]] = []
         self._guard = threading.Lock()

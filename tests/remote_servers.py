@@ -35,6 +35,8 @@ class FileServer(ThreadingHTTPServer):
         ``"cut"``, ``"stall"``, ``"403"``."""
         self.asked: list[tuple[str, str | None]] = []
         """Path and range of each request."""
+        self.tokens: set[str | None] = set()
+        """What requests had as their authorization."""
         self.released = threading.Event()
         """Ends what stalls."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -69,6 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
         name = unquote(self.path.split("?")[0]).lstrip("/")
         asked = self.headers.get("Range")
         self.server.asked.append((name, asked))
+        self.server.tokens.add(self.headers.get("Authorization"))
         path = self.server.root / name
         fault = self.server.faults.pop(0) if send and asked and self.server.faults else ""
         if fault in ("503", "429", "403"):

@@ -29,6 +29,7 @@ EXTRAS = {
     "roboreel.huggingface": "datasets",
     "roboreel.rerun": "rerun",
     "roboreel export": "rerun",
+    "roboreel prefetch": "obstore",
     "benchmarks": "matplotlib",
 }
 # Runs the blocks of a page: Python in one namespace, shell commands in between.

@@ -22,6 +22,7 @@ from roboreel.loading import Loader
 from roboreel.mirror import holes
 from roboreel.mirror.opening import mirror_of
 from tests.factory import SHARED, needs_shared, write_dataset
+from tests.hub_server import COMMIT, HubServer
 from tests.remote_servers import FileServer
 from tests.s3_server import SharedServer, weed
 
@@ -364,6 +365,7 @@ child.join()
             [sys.executable, "-W", "ignore", "-c", code],
             capture_output=True,
             text=True,
+            check=False,
             timeout=60,
         )
         assert done.stdout == "[True, True] [9]\n", done.stderr
@@ -386,6 +388,68 @@ print(far.url, len(far), far.read([0])["index"])
             reel.resume_dataset(far.path)
         with pytest.raises(NotADatasetError, match="written to a folder"):
             reel.create_dataset(f"{served.url}/new", fps=30, features={})
+
+
+class TestHub:
+    """By a process of its own: huggingface_hub reads its settings once."""
+
+    def run(self, code, hub, tmp_path, **environment):
+        variables = {
+            **{name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"},
+            "HF_ENDPOINT": hub.endpoint,
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_TOKEN": "hub-secret",
+            "ROBOREEL_CACHE": str(tmp_path / "cache"),
+            **environment,
+        }
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def test_a_dataset_is_read_in_place_and_each_file_is_resolved_once(self, served, tmp_path):
+        root = served.root / "arm"
+        with HubServer(root) as hub, FileServer(root) as cdn:
+            hub.cdn = cdn.url.replace("127.0.0.1", "localhost")
+            hub.too_many = 1
+            code = f"""
+import numpy as np, roboreel as reel
+far = reel.open_dataset("hf://datasets/owner/name")
+near = reel.open_dataset({str(root)!r})
+for _ in range(2):
+    one, other = far.read(range(len(near))), near.read(range(len(near)))
+    assert all(np.array_equal(one[n], other[n]) for n in other if n not in ("task", "note"))
+print(far.url)
+"""
+            done = self.run(code, hub, tmp_path)
+            assert done.stdout.strip() == f"hf://datasets/owner/name@{COMMIT}", done.stderr
+            assert len(set(hub.resolved)) >= len(hub.resolved) - 1  # One was refused first.
+            assert hub.tokens == {"Bearer hub-secret"}
+            assert cdn.tokens == {None}
+            hub.shutdown()
+            hub.server_close()
+
+    def test_without_the_network_the_error_says_which_switch_holds(self, served, tmp_path):
+        code = "import roboreel as reel; reel.open_dataset('hf://datasets/owner/name')"
+        with HubServer(served.root / "arm") as hub:
+            done = self.run(code, hub, tmp_path, HF_HUB_OFFLINE="1")
+            assert "HF_HUB_OFFLINE is set" in done.stderr
+            missing = "import sys; sys.modules['obstore'] = None; " + code
+            assert "pip install 'roboreel[remote]'" in self.run(missing, hub, tmp_path).stderr
+            hub.shutdown()
+            hub.server_close()
+
+    def test_a_dataset_that_is_not_there_is_said(self, served, tmp_path):
+        code = "import roboreel as reel; reel.open_dataset('hf://datasets/other/name')"
+        with HubServer(served.root / "arm") as hub:
+            done = self.run(code, hub, tmp_path)
+            assert "NotADatasetError: The Hub has no dataset" in done.stderr
+            hub.shutdown()
+            hub.server_close()
 
 
 def test_importing_roboreel_imports_nothing_of_the_network():

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.described import Described
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.notebook import to_html
 from roboreel.dataset.plan import select_episodes
+from roboreel.dataset.remote import Fetchable
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
 from roboreel.memory.budget import process_budget
-from roboreel.mirror.opening import mirror_of
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import spec_of
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Dataset"]
 
 
-class Dataset(Described):
+class Dataset(Fetchable):
     """A LeRobot dataset, or a view of some of its episodes. It never changes a file.
 
     Samples are numbered ``0 … len - 1``: the frames of the episodes, in the order in which the
@@ -112,6 +111,7 @@ class Dataset(Described):
             held_bytes=budget.held_bytes,
             held_by=budget.held_by_owner(),
             paths=self._reader.paths(),
+            fetched=self.fetched,
         )
 
     @property
@@ -188,19 +188,6 @@ class Dataset(Described):
         """
         rows = [self._selection.rows(whole_numbers(one, "sample")) for one in batches]
         return self._reader.read_batches(rows, spec)
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the files are elsewhere, and are fetched when they are needed."""
-        return self.url is not None
-
-    def fetch(self, samples: NDArray[np.int64], spec: SampleSpec) -> int:
-        """Have what a batch needs of a remote dataset at hand, without reading it.
-
-        Returns:
-            How many bytes were missing.
-        """
-        return self._reader.fetch(self._selection.rows(whole_numbers(samples, "sample")), spec)
 
     def encoded_images(
         self, camera: str, samples: Sequence[int] | NDArray[np.int64]
@@ -366,7 +353,7 @@ class Dataset(Described):
             chosen[self._positions] = True
             bits = np.packbits(chosen)
         settings = {**self._settings, "memory": process_budget().limit_bytes}
-        if mirror_of(self.path) is not None:
+        if self.is_remote:
             settings["connection"] = self._opened.connection
         return reopen, (self.path, settings, bits)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roboreel.spans.sources import source_of
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -26,12 +24,6 @@ class Described:
     def path(self) -> Path:
         """The dataset's folder; of a remote one, the folder of its mirror: see `url`."""
         return self.manifest.root
-
-    @property
-    def url(self) -> str | None:
-        """Where a remote dataset lies, without any secret; None for one on this machine."""
-        source = source_of(self.manifest.root)
-        return None if source is None else source.url
 
     @property
     def fps(self) -> float:

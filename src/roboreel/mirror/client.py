@@ -25,6 +25,10 @@ class Client(Protocol):
     text of theirs holds a secret.
     """
 
+    @property
+    def url(self) -> str:
+        """What it reads, without any secret; with the commit, if there is one."""
+
     def list_files(self) -> list[RemoteFile] | None:
         """Return all files; None if the server has no list."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import threading
 import time
 import zlib
@@ -42,7 +44,14 @@ class MirrorFolder:
         self._pins: Counter[int] = Counter()
         self._guard = threading.Lock()
         self.blocks.grow(self.table.num_segments)
+        self._use = -1
         after_fork(self, MirrorFolder._after_fork)
+
+    def mark_used(self) -> None:
+        """Keep others from removing the folder, for as long as this process lives."""
+        if self._use < 0:
+            self._use = os.open(self.path / "use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._use, fcntl.LOCK_SH)
 
     def refresh(self) -> None:
         """Take in files that other processes have added."""

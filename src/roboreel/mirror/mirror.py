@@ -59,6 +59,7 @@ class Mirror:
         self._absent: set[str] = set()
         self._failure: RemoteError | None = None
         self._counts = Counts()
+        folder.mark_used()
         self._fetcher = Fetcher(home, folder, client, self._counts)
         after_fork(self, Mirror._after_fork)
 

@@ -55,9 +55,9 @@ def open_mirror(url: str, connection: Connection = _DEFAULT) -> Path:
     version = version_of(files)
     # Without a version, nothing says that what another opening fetched is still right.
     name = address.mirror_name(endpoint, version or secrets.token_hex(16))
-    about = {"url": address.plain, "is_listed": listed is not None, "version": version}
+    about = {"url": client.url, "is_listed": listed is not None, "version": version}
     _make(opened_home, name, files, about)
-    mirror = _open(opened_home, name, client, address.plain, is_listed=listed is not None)
+    mirror = _open(opened_home, name, client, is_listed=listed is not None)
     if version is None:
         atexit.register(_remove, mirror, os.getpid())
     _fetch_metadata(mirror)
@@ -81,7 +81,7 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
         raise MirrorError(f"Not a mirror ({error!r}): {str(path)!r}.") from error
     home = _home(tree.parent.parent, connection.limit_bytes)
     client, _ = _connect(address, connection.options)
-    mirror = _open(home, tree.parent.name, client, address.plain, is_listed=is_listed)
+    mirror = _open(home, tree.parent.name, client, is_listed=is_listed)
     return mirror.folder.tree
 
 
@@ -168,14 +168,14 @@ def _make(
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _open(home: MirrorHome, name: str, client: Client, url: str, *, is_listed: bool) -> Mirror:
+def _open(home: MirrorHome, name: str, client: Client, *, is_listed: bool) -> Mirror:
     from roboreel.mirror.mirror import Mirror
 
     folder = home.folder(name)
     folder.refresh()
     with home.locked():
         folder.doubt_if_restarted()
-    mirror = Mirror(home, folder, client, url, is_listed=is_listed)
+    mirror = Mirror(home, folder, client, client.url, is_listed=is_listed)
     add_source(mirror)
     return mirror
 

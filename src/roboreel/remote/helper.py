@@ -12,18 +12,21 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from importlib import import_module
 from itertools import count
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import RemoteError
+from roboreel.mirror.addresses import client_module
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from roboreel.mirror.addresses import Address
+    from roboreel.mirror.client import Client
 
 __all__ = ["ask_helper"]
 
@@ -97,17 +100,16 @@ def ask_helper(address: Address, options: Mapping[str, Any], *call: Any) -> Any:
 
 def serve(connection: Connection) -> None:
     """Answer until the other end is gone."""
-    from roboreel.remote.objects import ObjectClient
-
-    clients: dict[str, ObjectClient] = {}
+    clients: dict[str, Client] = {}
     guard = threading.Lock()
     pool = ThreadPool(_THREADS, "roboreel-fetch", waits_at_exit=False)
 
-    def client_of(address: Address, options: Mapping[str, Any]) -> ObjectClient:
+    def client_of(address: Address, options: Mapping[str, Any]) -> Client:
         key = f"{address.full}\n{sorted(options)}"
         with guard:
             if key not in clients:
-                clients[key] = ObjectClient(address, options)
+                module: Any = import_module(client_module(address.scheme))
+                clients[key] = module.connect(address, options)[0]
             return clients[key]
 
     def answer(number: int, work: Callable[[], Any]) -> None:

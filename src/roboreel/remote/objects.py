@@ -53,6 +53,7 @@ class ObjectClient:
         self._address = address
         self._options = with_profile(address, options)
         self._is_forked = False
+        self.url = address.plain
         self._store = self._open()
         config: Mapping[str, Any] = getattr(self._store, "config", None) or {}
         self.endpoint = str(config.get("endpoint") or "")
@@ -94,7 +95,8 @@ class ObjectClient:
     def read_whole(self, file: RemoteFile) -> Iterator[memoryview]:
         """Yield all bytes of a file, in order."""
         if self._is_forked:
-            yield from map(memoryview, self._ask("read_whole", file))
+            for part in self._ask("read_whole", file):
+                yield memoryview(part)
             return
         try:
             result = obstore.get(self._store, file.name)

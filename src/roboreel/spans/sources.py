@@ -22,7 +22,9 @@ __all__ = [
     "drop_source",
     "exists",
     "fetch",
+    "forget_failures",
     "has_sources",
+    "raise_failure",
     "refuse_source",
     "size_of",
     "source_of",
@@ -160,14 +162,34 @@ def state_of(path: Path) -> tuple[int, int]:
     Raises:
         OSError: There is no such file.
     """
-    size = size_of(path)  # Of a source without a list, this asks for the file.
-    return size, path.stat().st_mtime_ns
+    source = source_of(path)
+    size = None if source is None else source.size_of(path)  # This may ask for the file.
+    status = path.stat()
+    return status.st_size if size is None else size, status.st_mtime_ns
 
 
 def exists(path: Path) -> bool:
     """Whether there is a file at a path."""
     source = source_of(path)
     return path.is_file() if source is None else source.size_of(path) is not None
+
+
+def raise_failure(root: Path) -> None:
+    """Raise the last error of the network, if somebody caught it and took it for bad data.
+
+    Raises:
+        RemoteError: There was one below this folder since `forget_failures`.
+    """
+    source = source_of(root)
+    if source is not None and source.failure is not None:
+        raise source.failure
+
+
+def forget_failures(root: Path) -> None:
+    """Begin anew for `raise_failure`."""
+    source = source_of(root)
+    if source is not None:
+        source.forget_failure()
 
 
 def refuse_source(root: Path, what: str) -> None:
