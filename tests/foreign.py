@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -132,8 +133,8 @@ def write_zarr(path, lengths=(5, 4), *, version=2, zipped=False, umi=False, **co
     import zarr.storage
 
     rows = range(sum(lengths))
-    store = zarr.storage.ZipStore(str(path), mode="w") if zipped else str(path)
-    top = zarr.open_group(store, mode="w", zarr_format=version)
+    store = zarr.storage.ZipStore(str(path), mode="w") if zipped else None
+    top = zarr.open_group(store or str(path), mode="w", zarr_format=version)
     data, meta = top.create_group("data"), top.create_group("meta")
 
     def add(group, name, array, chunks=None, **kwargs):
@@ -152,7 +153,7 @@ def write_zarr(path, lengths=(5, 4), *, version=2, zipped=False, umi=False, **co
         add(data, "state", numbers(rows, 5), (3, 5))
         add(data, "action", numbers(rows, 2, 10), (3, 2))
     add(meta, "episode_ends", np.cumsum(lengths).astype(np.int64))
-    if zipped:
+    if store is not None:
         store.close()
     return path
 
@@ -236,7 +237,7 @@ FEATURES = {
 }
 
 
-def rlds_lists(rows: range, said: str) -> dict:
+def rlds_lists(rows: range, said: str) -> dict[str, Any]:
     count = len(rows)
     return {
         "steps/observation/image": [jpeg(row) for row in rows],

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import roboreel as reel
 from roboreel.cli import app
 from roboreel.errors import FolderTakenError, SourceError
+from roboreel.image import encode_png
 from roboreel.importing import (
     Changes,
     FeatureMap,
@@ -237,7 +238,7 @@ class TestThePlan:
 
     def test_a_picture_of_another_size_names_its_episode_and_saves_the_others(self, tmp_path):
         source = foreign.write_plain_hdf5(tmp_path / "a.h5")
-        other = foreign.encode_png(np.zeros((10, 10, 3), np.uint8))
+        other = encode_png(np.zeros((10, 10, 3), np.uint8))
         with h5py.File(source, "a") as file:
             file["episode_1/rgb"][1] = np.frombuffer(other, np.uint8)
         with pytest.raises(SourceError, match=r"Episode 'episode_1'.*\(10, 10, 3\).*The 1 before"):

@@ -82,23 +82,23 @@ def parse_zarr_metadata(data: bytes, stored: Stored) -> None:
     read_recording(top.parent)
 
 
-def examples() -> Iterator[bytes]:
+def examples(_: Path) -> Iterator[bytes]:
     """Yield whole examples."""
     yield foreign.example(foreign.rlds_lists(range(2), "x"))
     yield foreign.example({"a": [1, -1, 2**40], "b": np.zeros(3, np.float32), "c": [b"x", b""]})
 
 
-def records() -> Iterator[bytes]:
+def records(_: Path) -> Iterator[bytes]:
     """Yield whole TFRecord files."""
     yield _records()
 
 
-def features() -> Iterator[bytes]:
+def features(_: Path) -> Iterator[bytes]:
     """Yield files features.json."""
     yield json.dumps(foreign.FEATURES).encode()
 
 
-def maps() -> Iterator[bytes]:
+def maps(_: Path) -> Iterator[bytes]:
     """Yield mappings."""
     yield (
         b'fps = 30\nalign = "linear"\nmax_gap = "50ms"\ntask = { text = "x", stream = "/t" }\n'
@@ -108,27 +108,25 @@ def maps() -> Iterator[bytes]:
     )
 
 
-def tables() -> Iterator[bytes]:
+def tables(_: Path) -> Iterator[bytes]:
     """Yield CSV tables."""
     yield b"timestamp,action_0,action_1,note,camera\n0.1,1,2.5,hi,camera/0.png\n"
 
 
-def zarr_metadata() -> Iterator[bytes]:
+def zarr_metadata(_: Path) -> Iterator[bytes]:
     """Yield metadata of arrays."""
     yield _zarr_files()["data/img/.zarray"]
 
 
-def zarr_zips() -> Iterator[bytes]:
+def zarr_zips(folder: Path) -> Iterator[bytes]:
     """Yield zip files of stores."""
-    with TemporaryDirectory() as folder:
-        yield foreign.write_zarr(Path(folder, "a.zip"), (2, 1), zipped=True).read_bytes()
+    yield foreign.write_zarr(folder / "a.zip", (2, 1), zipped=True).read_bytes()
 
 
-def hdf5_files() -> Iterator[bytes]:
+def hdf5_files(folder: Path) -> Iterator[bytes]:
     """Yield small HDF5 files."""
-    with TemporaryDirectory() as folder:
-        yield foreign.write_act(Path(folder, "a.h5"), 2).read_bytes()
-        yield foreign.write_robomimic(Path(folder, "b.h5"), (2, 1)).read_bytes()
+    yield foreign.write_act(folder / "a.h5", 2).read_bytes()
+    yield foreign.write_robomimic(folder / "b.h5", (2, 1)).read_bytes()
 
 
 @cache

@@ -49,7 +49,7 @@ from tests.factory import write_dataset
 from tests.fuzz import foreign, seeds
 
 HAS_ROS = find_spec("mcap") is not None and find_spec("rosbags") is not None
-if HAS_ROS:
+if TYPE_CHECKING or HAS_ROS:
     from tests.fuzz import ros
 
 if TYPE_CHECKING:

@@ -46,8 +46,13 @@ class HDF5Tree(ArrayTree):
         """Return all arrays; links to other files are not followed."""
         found: dict[str, Leaf] = {}
 
-        def visit(name: str, item: object) -> None:
-            if isinstance(item, h5py.Dataset) and len(found) < _MOST_ARRAYS:
+        def visit(name: str | bytes, item: object) -> None:
+            if not isinstance(item, h5py.Dataset) or len(found) >= _MOST_ARRAYS:
+                return
+            if isinstance(name, bytes):  # not UTF-8
+                shown = name.decode("utf-8", "backslashreplace")
+                found[shown] = Leaf(shown, (), "other", note="Its name is not text.")
+            else:
                 found[name] = _leaf(name, item)
 
         try:
