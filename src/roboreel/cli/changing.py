@@ -33,19 +33,19 @@ __all__ = ["WHERE", "EditOptions", "apply_plan", "carry_out", "edits", "with_opt
 
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="Write a new dataset; the old one stays as it is."),
+    typer.Option("--out", metavar="DIR", help="Write a new dataset here; this one is not changed."),
 ]
 LinkOption = Annotated[
     bool,
-    typer.Option("--link", help="With --out: let unchanged files share their bytes with the old."),
+    typer.Option("--link", help="With --out: hard-link unchanged files instead of copying them."),
 ]
 ScrubOption = Annotated[
     bool,
-    typer.Option("--scrub", help="Leave nothing of what goes, also no way to undo it."),
+    typer.Option("--scrub", help="Erase what is removed for good: no undo."),
 ]
 ReencodeOption = Annotated[
     bool,
-    typer.Option("--reencode", help="Encode a clip again where its packets cannot be cut."),
+    typer.Option("--reencode", help="Re-encode clips that cannot be cut without loss."),
 ]
 WHERE: dict[str, Any] = {
     "workers": WorkersOption,
@@ -103,7 +103,9 @@ def edits(make: Callable[..., Edit]) -> Callable[..., None]:
         edit = edit.allow_reencoding() if options.reencode else edit
         carry_out(edit.plan(options.out, link=options.link), options)
 
-    return with_options(make, run, OPTIONS)
+    # `edit scrub` and `edit reencode` are what the options of these names ask for.
+    options = {name: kind for name, kind in OPTIONS.items() if name != make.__name__}
+    return with_options(make, run, options)
 
 
 def with_options(

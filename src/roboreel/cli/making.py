@@ -42,14 +42,20 @@ def _merge(
     ],
     out: OutArgument,
     rename: Annotated[
-        list[str], typer.Option(metavar="OLD=NEW", help="Another name, wherever there is OLD.")
+        list[str],
+        typer.Option(metavar="OLD=NEW", help="Rename a feature wherever it occurs; repeatable."),
     ] = [],  # noqa: B006  # typer copies it
-    drop: Annotated[list[str], typer.Option(metavar="FEATURE", help="Leave a feature out.")] = [],  # noqa: B006
+    drop: Annotated[
+        list[str], typer.Option(metavar="FEATURE", help="Leave this feature out; repeatable.")
+    ] = [],  # noqa: B006
     pad: Annotated[
-        list[str], typer.Option(metavar="FEATURE=VALUE", help="A number that some lack.")
+        list[str],
+        typer.Option(
+            metavar="FEATURE=VALUE", help="Fill in a feature that some datasets lack; repeatable."
+        ),
     ] = [],  # noqa: B006
     fps: Annotated[
-        float | None, typer.Option(help="Resample all to a rate; encodes video again.")
+        float | None, typer.Option(help="Resample all datasets to this rate; re-encodes video.")
     ] = None,
 ) -> None:
     """Merge datasets into a new one, by copying."""
@@ -93,12 +99,13 @@ def _split(
     ],
     out: OutArgument,
     by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Keep its episodes together.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="Keep episodes with equal values of it in one part."),
     ] = None,
     stratify: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Share out each of its values.")
+        str | None, typer.Option(metavar="COLUMN", help="Spread each of its values over all parts.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another one gives other parts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another seed gives another split.")] = 0,
 ) -> None:
     """Split a dataset into several, by whole episodes."""
 

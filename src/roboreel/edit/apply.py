@@ -11,6 +11,7 @@ from roboreel.files import atomic_folder, copy_file
 from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
 from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import METADATA_FOLDER
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -143,7 +144,7 @@ def _renamed_files(context: EditContext) -> Iterator[tuple[str, bytes]]:
     for path in sorted((root / METADATA_FOLDER).glob("*.json")):
         file = path.relative_to(root).as_posix()
         if file not in KNOWN_METADATA:
-            content = renamed_keys(path.read_bytes(), names)
+            content = renamed_keys(read_file(path), names)
             if content is not None:
                 yield file, content
 
