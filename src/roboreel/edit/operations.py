@@ -244,7 +244,8 @@ class Edit:
             FeatureNotFoundError: There is no such camera.
             EditError: It is not stored as video, or the size is not positive.
         """
-        if not all(isinstance(side, int) and 1 <= side <= _MOST_PIXELS for side in (height, width)):
+        given: tuple[object, ...] = (height, width)  # a recipe may hold anything
+        if not all(isinstance(side, int) and 1 <= side <= _MOST_PIXELS for side in given):
             raise EditError(
                 f"A picture cannot have {height} x {width} pixels: give whole numbers, 1 to "
                 f"{_MOST_PIXELS}."
