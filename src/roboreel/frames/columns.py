@@ -242,7 +242,7 @@ class Columns:
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
-    def _lacking(self, names: Sequence[str]) -> dict[str, _Dense]:
+    def _lacking(self, names: Sequence[str]) -> dict[str, Dense]:
         """Return the dense arrays of some features that are not complete yet."""
         lacking = {}
         for name in names:
@@ -254,7 +254,7 @@ class Columns:
                 lacking[name] = dense
         return lacking
 
-    def _fill(self, columns: Mapping[str, _Dense], rows: NDArray[np.int64]) -> None:
+    def _fill(self, columns: Mapping[str, Dense], rows: NDArray[np.int64]) -> None:
         for file, group, _ in self._groups(rows):
             names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
             if not names:
