@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +23,8 @@ class RecordingContract:
     """
 
     layout: str
-    expected: ClassVar[dict[str, Any]]
-    times: ClassVar[dict[str, Any] | None] = None
+    expected: dict[str, Any]
+    times: dict[str, Any] | None = None
 
     def write(self, folder):
         """Write the recording below a folder and return its path."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.commit import Workshop, finish_commit, has_commit, locked
 from roboreel.errors import DatasetError, FolderTakenError, RecordingError, SourceError
 from roboreel.importing.frames import read_frames
 from roboreel.importing.provenance import (
@@ -76,6 +77,8 @@ def write_dataset(
         )
     if begun is not None and begun["complete"]:
         return Imported(out, len(plan.episodes), plan.num_frames, len(plan.episodes))
+    if begun is None:
+        _finish_interrupted(out)
     recorder = new_recorder(plan, out) if begun is None else _resumed(plan, out)
     with recorder:
         if begun is None:
@@ -125,6 +128,14 @@ def add_episodes(
                 ) from error
             raise
     on_progress(done, plan.num_frames)
+
+
+def _finish_interrupted(out: Path) -> None:
+    """Finish making an empty dataset, which an import may have been killed at."""
+    workshop = Workshop(out)
+    if has_commit(workshop):
+        with locked(workshop):
+            finish_commit(workshop)
 
 
 def _resumed(plan: ImportPlan, out: Path) -> Recorder:
