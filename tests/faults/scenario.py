@@ -82,6 +82,8 @@ class Scenario:
     """What to import before processes are forked, to save time."""
     survives_power_cuts: bool = True
     """Whether that is promised."""
+    moves: bool = True
+    """Whether what is left can be checked in another folder; not if files name the folder."""
 
     @property
     def home(self) -> str:
