@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import imagecodecs
 import numpy as np
@@ -50,12 +50,12 @@ def messages():
 
 
 class TimedContract(RecordingContract):
-    expected: ClassVar[dict[str, Any]] = {
+    expected: dict[str, Any] = {  # noqa: RUF012  # as the contract has it
         "/joints:position": [[[i, i / 10] for i in range(STEPS)]],
         "/camera": [[picture(i) for i in range(0, STEPS, 4)]],
         "/task:data": [["task 0", "task 20"]],
     }
-    times: ClassVar[dict[str, Any] | None] = {
+    times: dict[str, Any] | None = {  # noqa: RUF012  # as the contract has it
         "/joints:position": [[START_NS + i * 10**7 for i in range(STEPS)]],
         "/camera": [[START_NS + i * 10**7 + 1 for i in range(0, STEPS, 4)]],
         "/tf": [[START_NS + 3, START_NS + 20 * 10**7 + 3]],
