@@ -1,4 +1,4 @@
-"""Importing: an MCAP file of JPEG pictures, RLDS episodes, and raw pixels, beside reading the file."""
+"""Importing: MCAP and a bag of JPEG pictures, RLDS episodes, and raw pixels, beside reading them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.ros_files import Sent
+
 __all__ = ["BENCHMARK"]
 
 FLOOR = "reading and hashing the file"
@@ -28,6 +30,7 @@ def cases(settings: Settings) -> list[Case]:
     megabytes = 1 if settings.quick else 1000
     made = {
         f"MCAP, {megabytes:,} MB of JPEG 640x480": write_mcap(folder, megabytes),
+        f"ROS 1 bag, {megabytes:,} MB of JPEG 640x480": write_bag(folder, megabytes),
         f"RLDS, {megabytes // 4 or 1:,} MB of JPEG 640x480": write_rlds(
             folder, megabytes // 4 or 1
         ),
@@ -58,25 +61,35 @@ def pictures(count: int = 16) -> list[bytes]:
 
 
 def write_mcap(folder: Path, megabytes: int) -> Path:
-    """Write a camera at 30 Hz and joints at 200 Hz, compressed with Zstandard."""
-    from tests.ros_files import START_NS, Sent, header
+    """Write an MCAP file, compressed with Zstandard."""
     from tests.ros_files import write_mcap as write
+
+    return write(folder / "run.mcap", _messages(megabytes), chunk_size=1024 * 1024)
+
+
+def write_bag(folder: Path, megabytes: int) -> Path:
+    """Write a bag of ROS 1, compressed with LZ4."""
+    from tests.ros_files import write_bag1 as write
+
+    return write(folder / "run.bag", _messages(megabytes), compression="lz4")
+
+
+def _messages(megabytes: int) -> Iterator[Sent]:
+    """Yield messages of a camera at 30 Hz and of joints at 200 Hz."""
+    from tests.ros_files import START_NS, Sent, header
 
     known = pictures()
     seconds = max(1, round(megabytes * 1e6 / sum(map(len, known)) * len(known) / 30))
-
-    def sent() -> Iterator[Sent]:
-        for tick in range(seconds * 600):
-            now = START_NS + tick * 10**9 // 600
-            if tick % 3 == 0:
-                values = {"header": header(now), "name": ["a"] * 7, "position": [tick / 600] * 7}
-                yield Sent("/joint_states", "sensor_msgs/msg/JointState", now, values)
-            if tick % 20 == 0:
-                data = known[tick // 20 % len(known)]
-                values = {"header": header(now), "format": "jpeg", "data": data}
-                yield Sent("/camera", "sensor_msgs/msg/CompressedImage", now, values)
-
-    return write(folder / "run.mcap", sent(), chunk_size=1024 * 1024)
+    joints = [f"joint_{number}" for number in range(7)]
+    for tick in range(seconds * 600):
+        now = START_NS + tick * 10**9 // 600
+        if tick % 3 == 0:
+            values = {"header": header(now), "name": joints, "position": [tick / 600] * 7}
+            yield Sent("/joint_states", "sensor_msgs/msg/JointState", now, values)
+        if tick % 20 == 0:
+            data = known[tick // 20 % len(known)]
+            values = {"header": header(now), "format": "jpeg", "data": data}
+            yield Sent("/camera", "sensor_msgs/msg/CompressedImage", now, values)
 
 
 def write_rlds(folder: Path, megabytes: int) -> Path:

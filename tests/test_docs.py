@@ -29,6 +29,7 @@ EXTRAS = {
     "roboreel.huggingface": "datasets",
     "roboreel.rerun": "rerun",
     "roboreel export": "rerun",
+    "roboreel prefetch": "obstore",
     "benchmarks": "matplotlib",
     "import h5py": "h5py",
 }

@@ -6,9 +6,13 @@ import sqlite3
 import struct
 import tracemalloc
 
-import lz4.frame
 import numpy as np
 import pytest
+
+pytest.importorskip("mcap")
+pytest.importorskip("rosbags")
+
+import lz4.frame
 import zstandard
 from mcap.writer import CompressionType
 

@@ -10,6 +10,10 @@ from typing import Any
 import imagecodecs
 import numpy as np
 import pytest
+
+pytest.importorskip("mcap")
+pytest.importorskip("rosbags")
+
 from mcap.writer import CompressionType
 
 from roboreel.errors import SourceError

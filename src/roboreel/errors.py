@@ -39,6 +39,9 @@
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     │   └── FolderTakenError    (FileExistsError)    no place for a new dataset: something is there
+    ├── RemoteError             (ConnectionError)    a remote file that cannot be fetched
+    │   ├── DatasetChangedError (RuntimeError)       a remote file that changed since it was opened
+    │   └── MirrorError         (ConnectionError)    no room in the mirror for what is needed
     ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
     ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
@@ -49,6 +52,7 @@ __all__ = [
     "BufferMismatchError",
     "CacheError",
     "CorruptFileError",
+    "DatasetChangedError",
     "DatasetError",
     "DatasetInUseError",
     "EditError",
@@ -63,12 +67,14 @@ __all__ = [
     "FrameError",
     "JobError",
     "MetadataError",
+    "MirrorError",
     "MissingFileError",
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
     "QueryError",
     "RecordingError",
+    "RemoteError",
     "RowNotFoundError",
     "SampleError",
     "SourceError",
@@ -238,6 +244,18 @@ class RecordingError(DatasetError, RuntimeError):
 
 class FolderTakenError(RecordingError, FileExistsError):
     """A new dataset cannot be made at a path: something is there."""
+
+
+class RemoteError(DatasetError, ConnectionError):
+    """A file of a remote dataset cannot be fetched."""
+
+
+class DatasetChangedError(RemoteError, RuntimeError):
+    """A file of a remote dataset has changed since the dataset was opened."""
+
+
+class MirrorError(RemoteError):
+    """The mirror of a remote dataset has no room for what is needed, or cannot be used."""
 
 
 class TooLargeError(DatasetError, ValueError):

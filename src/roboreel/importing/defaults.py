@@ -121,8 +121,14 @@ def unmapped_streams(recording: Recording, mapping: ImportMap) -> dict[str, str]
     return {
         name: _why_not(recording, stream, layout, mapping.task.stream) or "not in the mapping"
         for name, stream in recording.streams.items()
-        if name not in used
+        if name not in used and not (stream.topic in used and _is_alone(recording, stream))
     }
+
+
+def _is_alone(recording: Recording, stream: Stream) -> bool:
+    """Return whether a stream can be meant by its topic's name: no other listed one has a part of it."""
+    parts = [n for n, s in recording.streams.items() if s.topic == stream.topic and n != s.topic]
+    return parts == [stream.name]
 
 
 def _why_not(recording: Recording, stream: Stream, layout: _Layout, task: str | None) -> str:

@@ -270,6 +270,7 @@ class Cameras:
         for camera in self._cameras.values():
             if camera.error is not None:
                 raise RecordingError(
-                    f"The images of {camera.name!r} cannot be stored: {camera.error} "
-                    "Discard this episode; the saved ones are safe."
+                    f"The images of {camera.name!r} cannot be stored: {camera.error} Discard this "
+                    "episode, or close: resume_dataset keeps its frames that have all their images. "
+                    "The saved episodes are safe."
                 ) from camera.error
