@@ -39,6 +39,7 @@ class FlatNumbers:
         """Return the values of some rows, ``(N, …)``."""
         batch = self.bounds.searchsorted(rows, side="right") - 1
         at = rows * self.files[0].itemsize + self.offset[batch]
+        found: NDArray[Any]
         if len(self.files) == 1:
             found = self.files[0][at]
         else:

@@ -186,6 +186,20 @@ class RowGroups:
         except (ValueError, OverflowError):  # no text, or no date that Python knows
             return None
 
+    def spans(self, group: int, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return where columns of a row group lie in the file."""
+        metadata = self.metadata.row_group(group)
+        starts = [f"{name}." for name in names]
+        spans = []
+        for leaf, path in enumerate(self._leaves):
+            if path in names or any(path.startswith(start) for start in starts):
+                chunk = metadata.column(leaf)
+                first = chunk.data_page_offset
+                if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+                    first = min(first, chunk.dictionary_page_offset)
+                spans.append((first, first + chunk.total_compressed_size))
+        return spans
+
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""
         return f"row group {group} of {str(self.path)!r}"

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipRequest", "Job", "Plan", "cost_of", "longest", "packets_of", "plan_batch"]
+__all__ = [
+    "ClipRequest",
+    "Job",
+    "Plan",
+    "cost_of",
+    "longest",
+    "packet_spans",
+    "packets_of",
+    "plan_batch",
+]
 
 # Handing fewer packets than this to a thread costs more than it saves.
 _MIN_PACKETS = 8
@@ -136,6 +145,23 @@ def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
             f"episode out with select(), or restore its video {str(request.path)!r}."
         ) from error
     return table.shown[images].astype(np.int64)
+
+
+def packet_spans(jobs: Iterable[Job]) -> dict[Path, list[tuple[int, int]]]:
+    """Return the spans of each file that hold the packets of some jobs."""
+    spans: dict[Path, list[tuple[int, int]]] = {}
+    for job in jobs:
+        for run in job.runs:
+            start = job.table.offset[run.start : run.stop]
+            stop = start + job.table.size[run.start : run.stop]
+            first, last = int(start.min()), int(stop.max())
+            # Packets of a sound file follow one another; other tracks may lie between them.
+            if last - first <= 2 * int((stop - start).sum()):
+                one = [(first, last)]
+            else:
+                one = list(zip(start.tolist(), stop.tolist(), strict=True))
+            spans.setdefault(job.path, []).extend(one)
+    return spans
 
 
 def cost_of(runs: Iterable[Run]) -> int:

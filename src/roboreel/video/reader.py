@@ -13,13 +13,22 @@ import numpy as np
 from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
+from roboreel.spans.sources import fetch, has_sources, state_of
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.decode import decoder_bytes
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
-from roboreel.video.plan import ClipRequest, Job, Plan, longest, packets_of, plan_batch
+from roboreel.video.plan import (
+    ClipRequest,
+    Job,
+    Plan,
+    longest,
+    packet_spans,
+    packets_of,
+    plan_batch,
+)
 from roboreel.video.standing import Decoders
 
 if TYPE_CHECKING:
@@ -111,6 +120,8 @@ class VideoReader:
             CorruptFileError: A file is damaged.
             UnsupportedVideoError: A file cannot be decoded.
         """
+        if has_sources():
+            fetch(packet_spans([job for job, _ in work if job.table.via == "mp4"]))
         lanes, left = self._lanes(work), deque(work)
         if lanes == 1:
             self._run_all(left)
@@ -165,10 +176,10 @@ class VideoReader:
         The table's ``via`` says which.
         """
         try:
-            state = path.stat()
+            state = state_of(path)
         except OSError:
             return read_packet_table(path)  # Raises an error that names the file.
-        key = ("video table", str(path), state.st_size, state.st_mtime_ns)
+        key = ("video table", str(path), *state)
         table = self._budget.load(
             key, lambda: _read_table(path), lambda table: table.nbytes, owner="video tables"
         )
