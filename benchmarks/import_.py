@@ -102,9 +102,9 @@ def write_rlds(folder: Path, megabytes: int) -> Path:
     lists["steps/observation/image"] = [known[i % len(known)] for i in range(50)]
     record = foreign.tfrecord([foreign.example(lists)])
     count = max(1, round(megabytes * 1e6 / len(record)))
-    with (path / "mine-train.tfrecord-00000-of-00001").open("wb") as file:
+    with (path / "mine-train.tfrecord-00000-of-00001").open("wb") as written:
         for _ in range(count):
-            file.write(record)
+            written.write(record)
     return path
 
 
