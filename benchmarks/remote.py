@@ -137,10 +137,9 @@ def _open_large(url: str, options: dict[str, Any], mirror: Path) -> tuple[float,
 
 
 def _datasets(scratch: Path, *, quick: bool) -> dict[str, Path]:
+    from benchmarks.datasets import Shape, write_v30_metadata
     from roboreel.demo_arm.make import make_demo_dataset
     from roboreel.demo_arm.spec import DemoSpec
-
-    from benchmarks.datasets import Shape, write_v30_metadata
 
     arm = scratch / "arm"
     make_demo_dataset(arm, DemoSpec(episodes=2 if quick else 20, frames=40 if quick else 100))
