@@ -92,7 +92,7 @@ class OriginContract:
         assert str(copy) == str(origin)
 
 
-NOT_ROWS = r"Rows are (whole|a sequence of|a flat sequence of) numbers"
+NOT_ROWS = r"Rows are (whole|a sequence of|a flat sequence of) numbers|Row .* is not a whole number"
 FEATURES = {
     "image": Image(),
     "label": ClassLabel(["cat", "dog"]),

@@ -141,7 +141,7 @@ def test_wrong_wishes_are_refused(dataset, tmp_path):
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
     with pytest.raises(CacheError, match=r"other files, such as 'thesis\.txt'"):
         dataset.materialize(tmp_path / "mine")
-    with pytest.raises(ValueError, match="between 1 and 100"):
+    with pytest.raises(ValueError, match="a whole number from 1 to 100"):
         reel.Jpeg(quality=0)
     (tmp_path / "mine" / "cache.json").write_text("{}")
     with pytest.raises(CacheError, match="Not a cache"):

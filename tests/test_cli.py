@@ -283,6 +283,7 @@ def test_text_from_a_dataset_cannot_control_the_terminal(folder):
 
 def test_a_dataset_of_the_hub_is_found_by_its_address(folder, monkeypatch):
     monkeypatch.setenv("HF_LEROBOT_HOME", str(folder))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     shutil.move("arm", "somebody/arm")
     done = roboreel_("info", "hf://datasets/somebody/arm", "--json")
     assert json.loads(done.out)["episodes"] == 4

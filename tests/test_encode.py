@@ -133,7 +133,14 @@ def test_an_odd_size_is_refused_where_it_cannot_be_stored(codec, tmp_path):
     ("fields", "message"),
     [
         ({"codec": "vp9"}, "No codec 'vp9': choose one of 'av1', 'h264', 'hevc'"),
-        ({"keyframe_distance": 0}, "keyframe_distance is 0 .* give at least 1"),
+        ({"keyframe_distance": 0}, "keyframe_distance is 0: give a whole number, at least 1"),
+        ({"keyframe_distance": 2.5}, r"keyframe_distance is 2\.5: give a whole number"),
+        ({"threads": "two"}, "threads is 'two': give a whole number"),
+        ({"crf": "low"}, "crf is 'low': give a number"),
+        ({"crf": float("nan")}, "crf is nan: give a number"),
+        ({"preset": 1.5}, r"preset is 1\.5: give a name or a number"),
+        ({"options": {"tune": 1}}, r"options is \{'tune': 1\}: give texts by name"),
+        ({"options": 5}, "options is 5: give texts by name"),
         ({"depth": Depth()}, "use codec='hevc'"),
     ],
 )
@@ -191,8 +198,21 @@ def test_settings_the_encoder_refuses_are_named(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"options": {"tuen": "film"}}, "libx264 has no option 'tuen'"),
+        ({"pix_fmt": "yuv"}, "No pixel format 'yuv'"),
+    ],
+)
+def test_an_option_or_format_that_ffmpeg_does_not_know_is_refused(fields, message, tmp_path):
+    with pytest.raises(EncodingError, match=message):
+        VideoWriter(tmp_path / "a.mp4", size=(48, 64), fps=30, encoding=Encoding("h264", **fields))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_missing_encoder_says_what_there_is():
-    with pytest.raises(EncodingError, match=r"no encoder libnothing; it has libsvtav1, libx264"):
+    with pytest.raises(EncodingError, match=r"no encoder libnothing; .* it has libsvtav1, libx264"):
         encode._check_encoder("libnothing")
 
 

@@ -1,5 +1,6 @@
 """What stands between brackets, and numbers of samples, mean the same everywhere."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,5 +235,5 @@ class TestLoading:
         from roboreel.torch import Loader, SampleDataset
 
         for make in (SampleDataset, lambda source: Loader(source, 2)):
-            with pytest.raises(TypeError, match=r"not from a \w+\. Open one with"):
+            with pytest.raises(TypeError, match=rf"not from {re.escape(repr(given))}\. Open one"):
                 make(given)

@@ -90,6 +90,15 @@ def test_a_job_that_died_while_it_was_made_is_made_again(tmp_path):
     assert execute(squares(3), on=InProcess(), folder=folder)["count"] == 3
 
 
+def test_parts_of_a_job_that_was_being_removed_count_for_nothing(tmp_path):
+    job = create_job(tmp_path / "job", squares(3))
+    run_job(job, InProcess())
+    (job.folder.part(job.plan.task(1).id) / "done.json").unlink()
+    for name in ("job.json", "plan.npz"):
+        (job.path / name).unlink()
+    assert execute(squares(3), on=InProcess(), folder=job.path) == {"sum": 5, "count": 3}
+
+
 class TestCutting:
     @given(
         costs=st.lists(st.integers(0, 8), max_size=40),

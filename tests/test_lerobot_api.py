@@ -119,6 +119,11 @@ def test_a_filter_keeps_episodes_by_their_record(root):
         LeRobotDataset("ours/test", root, episode_filter=lambda e: False)
 
 
+def test_a_function_is_given_by_name_since_its_place_differs_between_versions(root):
+    with pytest.raises(TypeError, match="positional argument"):
+        LeRobotDataset("ours/test", root, [0], lambda record: bool(record))  # type: ignore[call-arg]
+
+
 def test_deltas_may_be_replaced(root):
     dataset = LeRobotDataset("ours/test", root)
     assert dataset[0]["action"].ndim == 1

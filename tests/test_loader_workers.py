@@ -190,7 +190,12 @@ if __name__ == "__main__":
     assert process.stdout is not None
     assert process.stdout.readline() == "batch\n"
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    try:
+        _, errors = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
     assert process.returncode == -signal.SIGINT
     assert errors.count("KeyboardInterrupt") == 1  # That of the loop, and none of a worker.
     deadline = time.monotonic() + 60

@@ -84,5 +84,7 @@ def test_one_encoded_picture_is_the_one_among_many(tmp_path):
             with pytest.raises(reel.errors.RowNotFoundError):
                 view.encoded_images(camera, [sample])
     for wrong in ("action", "nothing"):
-        with pytest.raises(reel.errors.FeatureNotFoundError, match="no stored pictures"):
+        with pytest.raises(
+            reel.errors.FeatureNotFoundError, match="not a camera stored as pictures"
+        ):
             dataset.encoded_images(wrong, [0])

@@ -102,8 +102,10 @@ def inside(
     """
     if not len(numbers):
         return numbers
-    least = numbers.min()
-    if least < -count or numbers.max() >= count:
+    # One number is read as such: reductions cost more than all else here.
+    one = numbers.item(0) if len(numbers) == 1 else None
+    least, most = (numbers.min(), numbers.max()) if one is None else (one, one)
+    if least < -count or most >= count:
         wrong = int(numbers[(numbers < -count) | (numbers >= count)][0])
         raise error(_missing(wrong, count, noun, where))
     return np.where(numbers < 0, numbers + count, numbers) if least < 0 else numbers

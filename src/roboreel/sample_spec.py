@@ -15,12 +15,13 @@ from roboreel.window import Window
 if TYPE_CHECKING:
     from roboreel.image import Layout
 
-__all__ = ["SampleSpec", "Windows", "spec_of"]
+__all__ = ["SampleSpec", "Windows", "check_image_size", "spec_of"]
 
 Windows: TypeAlias = Mapping[str, "Window | Iterable[int]"]
 """Windows by feature; plain integers are offsets in frames."""
 
 _LAYOUTS: tuple[Layout, ...] = ("chw", "hwc")
+_FITS: tuple[Fit, ...] = get_args(Fit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -63,12 +64,12 @@ class SampleSpec:
     ) -> None:
         if layout not in _LAYOUTS:
             raise ValueError(f"layout is 'chw' or 'hwc', not {layout!r}.")
-        if fit not in get_args(Fit):
+        if fit not in _FITS:
             raise ValueError(f"fit is 'stretch' or 'pad', not {fit!r}.")
         put = object.__setattr__
         put(self, "features", None if features is None else _check_names(features))
         put(self, "windows", _NO_WINDOWS if not windows else _check_windows(windows))
-        put(self, "image_size", None if image_size is None else _check_size(image_size))
+        put(self, "image_size", None if image_size is None else check_image_size(image_size))
         put(self, "layout", layout)
         put(self, "fit", fit)
 
@@ -160,13 +161,19 @@ def _as_window(name: str, window: Window | Iterable[int]) -> Window:
         raise WindowError(f"The window of {name!r}: {error}") from None
 
 
-def _check_size(size: Sequence[int]) -> tuple[int, int]:
+def check_image_size(size: Sequence[int], name: str = "image_size") -> tuple[int, int]:
+    """Return a height and a width in pixels, as a caller gave them.
+
+    Raises:
+        TypeError: They are not two whole numbers.
+        ValueError: One is less than 1.
+    """
     try:
         height, width = map(operator.index, size)
     except (TypeError, ValueError):
         raise TypeError(
-            f"image_size is {size!r}: give height and width in pixels, such as (224, 224)."
+            f"{name} is {size!r}: give height and width in pixels, such as (224, 224)."
         ) from None
     if height < 1 or width < 1:
-        raise ValueError(f"image_size is {size!r}: height and width are 1 or more.")
+        raise ValueError(f"{name} is {size!r}: height and width are 1 or more.")
     return height, width

@@ -46,12 +46,13 @@ def run(given: argparse.Namespace) -> int:
     from tests.faults.campaign import Campaign
     from tests.faults.changing import SCENARIOS as CHANGING
     from tests.faults.copying import SCENARIOS as COPYING
+    from tests.faults.editing_jobs import SCENARIOS as EDITING_JOBS
     from tests.faults.products import SCENARIOS as PRODUCTS
     from tests.faults.products import start_hub
     from tests.faults.recording import SCENARIOS as RECORDING
     from tests.faults.working import SCENARIOS as WORKING
 
-    known = [*RECORDING, *CHANGING, *COPYING, *PRODUCTS, *WORKING]
+    known = [*RECORDING, *CHANGING, *COPYING, *PRODUCTS, *WORKING, *EDITING_JOBS]
     chosen = [scenario for scenario in known if not given.only or scenario.name in given.only]
     problems = 0
     fast = Path("/dev/shm")

@@ -79,6 +79,8 @@ class Scenario:
     """What to import before processes are forked, to save time."""
     survives_power_cuts: bool = True
     """Whether that is promised."""
+    moves: bool = True
+    """Whether what is left can be checked in another folder; not if files name the folder."""
 
 
 def check_no_litter(folder: Path) -> None:

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
 
 __all__ = ["cache"]
 
-cache = typer.Typer(no_args_is_help=True, help="Decode datasets once; read them at map speed.")
+cache = typer.Typer(
+    no_args_is_help=True, help="Decode datasets once, then read them from mapped files."
+)
 
 CacheArgument = Annotated[
     Path, typer.Argument(metavar="CACHE", help="The cache's folder.", show_default=False)

@@ -14,7 +14,9 @@ __all__ = ["demo"]
 
 
 def demo(
-    path: Path = typer.Argument(..., help="A folder that does not exist yet, or is empty."),
+    path: Path = typer.Argument(
+        ..., metavar="FOLDER", help="A folder that does not exist yet, or is empty."
+    ),
     episodes: int = typer.Option(20, min=0, help="How many episodes."),
     frames: int = typer.Option(100, min=2, help="Frames of an average episode."),
     cameras: int = typer.Option(2, min=0, help="How many cameras."),

@@ -58,7 +58,7 @@ def keep(
 ) -> Edit:
     """Keep some episodes and delete the others."""
     if episodes is None and where is None:
-        raise typer.BadParameter("say which ones: --episodes or --where")
+        raise typer.BadParameter("give --episodes or --where")
     return edit_dataset(path).keep(parse_episodes_option(episodes), where=where)
 
 
@@ -67,15 +67,24 @@ def keep(
 def trim(
     path: FolderArgument,
     episodes: Annotated[
-        str | None, typer.Argument(metavar="[LIST]", help="Episodes; with --idle, default all.")
+        str | None,
+        typer.Argument(
+            metavar="[LIST]", help="Episodes such as 0,4,7-9. Default with --idle: all."
+        ),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="1.2s, or a frame's number.")
+        str | None,
+        typer.Option("--from", metavar="TIME", help="First frame to keep: 1.2s, or its number."),
     ] = None,
     stop: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="8s, or the frame after the last.")
+        str | None,
+        typer.Option(
+            "--to", metavar="TIME", help="Frame after the last one to keep: 8s, or its number."
+        ),
     ] = None,
-    idle: Annotated[bool, typer.Option("--idle", help="Still starts and ends.")] = False,
+    idle: Annotated[
+        bool, typer.Option("--idle", help="Trim where nothing moves, at the start and the end.")
+    ] = False,
 ) -> Edit:
     """Cut off the start or the end of episodes."""
     numbers = parse_episodes_option(episodes, "LIST")
@@ -83,7 +92,7 @@ def trim(
     if idle:
         return made.trim_idle(numbers)
     if numbers is None or (start is None and stop is None):
-        raise typer.BadParameter("say which episodes, and --from or --to; or use --idle")
+        raise typer.BadParameter("give episodes and --from or --to, or use --idle")
     given = {**_moment(start, "start"), **_moment(stop, "stop")}
     for number in numbers:
         made = made.trim(number, **given)  # type: ignore[arg-type]  # seconds or frames
@@ -95,7 +104,10 @@ def trim(
 def cut(
     path: FolderArgument,
     episode: EpisodeArgument,
-    at: Annotated[str, typer.Option(metavar="TIME", help="4.0s, or a frame's number.")],
+    at: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="First frame of the second part: 4.0s, or its number."),
+    ],
 ) -> Edit:
     """Make two episodes of one."""
     return edit_dataset(path).cut(episode, **_moment(at, "at"))  # type: ignore[arg-type]
@@ -235,7 +247,9 @@ def _moment(text: str | None, name: str) -> dict[str, float | int]:
     try:
         return {f"{name}_s": float(number)} if text.endswith("s") else {name: int(number)}
     except ValueError:
-        raise typer.BadParameter(f"1.2s or a frame's number was expected, not {text!r}") from None
+        raise typer.BadParameter(
+            f"give a time such as 1.2s, or the number of a frame, not {text!r}"
+        ) from None
 
 
 def _value(text: str) -> bool | int | float | str | None:

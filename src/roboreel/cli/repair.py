@@ -37,7 +37,9 @@ def repair(
     path: DatasetArgument,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write a repaired copy here; the dataset stays as it is."),
+        typer.Option(
+            metavar="DIR", help="Write a repaired copy here; this dataset is not changed."
+        ),
     ] = None,
     only: Annotated[str, typer.Option(metavar="CODES", help="Repair these only: RR101,RR5.")] = "",
     ignore: Annotated[str, typer.Option(metavar="CODES", help="Leave these alone.")] = "",
@@ -47,9 +49,7 @@ def repair(
     ] = False,
     drop: Annotated[
         str | None,
-        typer.Option(
-            "--drop-episodes", metavar="LIST", help="Episodes that leave the dataset first."
-        ),
+        typer.Option("--drop-episodes", metavar="LIST", help="Remove these episodes first."),
     ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,

@@ -83,7 +83,7 @@ def _camera(episode: Episode, camera: str | None) -> str:
     if camera is None and len(cameras) == 1:
         return cameras[0]
     if camera is None or camera not in cameras:
-        asked = "Which camera is not said" if camera is None else f"There is no camera {camera!r}"
+        asked = "Name a camera" if camera is None else f"There is no camera {camera!r}"
         raise FeatureNotFoundError(
             f"{asked}: there are {', '.join(cameras) or 'none'}, in {str(episode.dataset.path)!r}."
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import EpisodeTable
 
-__all__ = ["Plan", "Selection", "WindowPlan", "plan_read", "select_episodes"]
+__all__ = ["Places", "Plan", "Selection", "WindowPlan", "plan_read", "select_episodes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +74,10 @@ def select_episodes(episodes: EpisodeTable, positions: NDArray[np.int64] | None)
     return Selection(chosen, order, episodes.start[order], bounds)
 
 
+Places: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.float64] | None]"
+"""`Window.places` at a rate; None in place of fractions that are all 0."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowPlan:
     """The rows of one feature's windows."""
@@ -111,7 +115,7 @@ def plan_read(
     episodes: NDArray[np.int64],
     table: EpisodeTable,
     features: Sequence[str],
-    places: Mapping[str, tuple[NDArray[np.int64], NDArray[np.float64]]],
+    places: Mapping[str, Places],
 ) -> Plan:
     """Return what to read.
 
@@ -120,8 +124,10 @@ def plan_read(
         episodes: Position of each anchor's episode, ``(B,)``.
         table: The dataset's episodes.
         features: Names of the features to read.
-        places: `Window.places` of each feature that has a window.
+        places: Where the window of a feature reaches, for those that have one.
     """
+    if not places:
+        return Plan(anchors, episodes, features, {})
     starts = table.start[episodes]
     stops = starts + table.length[episodes]
     windows = {name: _plan_window(anchors, place, starts, stops) for name, place in places.items()}
@@ -130,13 +136,13 @@ def plan_read(
 
 def _plan_window(
     anchors: NDArray[np.int64],
-    place: tuple[NDArray[np.int64], NDArray[np.float64]],
+    place: Places,
     starts: NDArray[np.int64],
     stops: NDArray[np.int64],
 ) -> WindowPlan:
     offsets, fractions = place
     rows, mask = window_rows(anchors, offsets, starts, stops)
-    if not fractions.any():
+    if fractions is None:
         return WindowPlan(rows, mask)
     later, beyond = window_rows(anchors, offsets + (fractions > 0), starts, stops)
     return WindowPlan(rows, mask | beyond, later, fractions)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.cache import Cache
-    from roboreel.dataset.plan import Plan, WindowPlan
+    from roboreel.dataset.plan import Places, Plan, WindowPlan
     from roboreel.memory.budget import Budget
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
@@ -61,6 +61,7 @@ class Reader:
         self._columns = self.frames.columns
         self._images = Images(self.frames, budget, cache)
         self._cache = cache
+        self._cameras = frozenset(manifest.cameras)
         self._texts = {"task": "task_index"}
         """Names that are read as texts, by the feature that has their numbers."""
         if "subtask_index" in manifest.features and "subtask" not in manifest.features:
@@ -82,7 +83,6 @@ class Reader:
         plan = self._plan(rows, spec)
         if self.frames.fetching is not None:
             self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        self._load(plan.features, rows)
         return self._carry_out(plan, spec, sizes)
 
     def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
@@ -95,7 +95,7 @@ class Reader:
             return 0
         plan = self._plan(rows, spec)
         missing = self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        return missing + self._images.fetch(self._cameras(plan), plan.episodes, spec)
+        return missing + self._images.fetch(self._camera_rows(plan), plan.episodes, spec)
 
     def _plan(self, rows: NDArray[np.int64], spec: SampleSpec) -> Plan:
         names = self._names(spec)
@@ -122,23 +122,12 @@ class Reader:
                 rows[stored] = np.concatenate([*parts, rows.get(stored, parts[0][:0])])
         return rows
 
-    def _cameras(self, plan: Plan) -> dict[str, NDArray[np.int64]]:
-        features = self._manifest.features
-        return {
-            name: plan.rows(name)
-            for name in plan.features
-            if name in features and features[name].is_camera
-        }
+    def _camera_rows(self, plan: Plan) -> dict[str, NDArray[np.int64]]:
+        return {name: plan.rows(name) for name in plan.features if name in self._cameras}
 
     def read_episode(self, episode: int, spec: SampleSpec) -> dict[str, Any]:
         """Return the features of the episode at a position; see `read`."""
         return self.read(self.rows_of(episode), spec)
-
-    def _load(self, names: Sequence[str], rows: NDArray[np.int64]) -> None:
-        """Read the row groups of several features together, if they are missing."""
-        cached = () if self._cache is None else self._cache.manifest.numbers
-        stored = [self._texts.get(name, name) for name in names]
-        self._columns.load([name for name in stored if name not in cached], rows)
 
     @property
     def text_names(self) -> tuple[str, ...]:
@@ -171,7 +160,7 @@ class Reader:
         stored = [n for n, f in self._manifest.features.items() if f.dtype == "image"]
         if camera not in stored:
             raise FeatureNotFoundError(
-                f"There are no stored pictures of {camera!r}: the cameras with pictures are "
+                f"{camera!r} is not a camera stored as pictures: there are "
                 f"{', '.join(stored) or 'none'}, in {str(self._manifest.root)!r}."
             )
         return self._images.encoded(camera, rows)
@@ -193,24 +182,36 @@ class Reader:
         return self._images.stream(camera, episode, spec)
 
     def _carry_out(self, plan: Plan, spec: SampleSpec, sizes: list[int]) -> list[dict[str, Any]]:
-        batches: list[dict[str, Any]] = [{} for _ in sizes]
-        cameras = self._cameras(plan)
+        cameras = self._camera_rows(plan)
         images = self._images.read(cameras, plan.episodes, spec, sizes) if cameras else {}
+        parts: dict[str, Sequence[Any]] = {}
         for name in plan.features:
-            parts = images.get(name) or _parts(self._values(name, plan, spec), sizes)
-            _add(batches, name, parts)
+            parts[name] = images.get(name) or _parts(self._values(name, plan, spec), sizes)
             if name in plan.windows:
-                _add(batches, f"{name}_is_pad", _parts(plan.windows[name].mask, sizes))
-        return batches
+                parts[f"{name}_is_pad"] = _parts(plan.windows[name].mask, sizes)
+        return [{name: own[i] for name, own in parts.items()} for i in range(len(sizes))]
 
     def _values(self, name: str, plan: Plan, spec: SampleSpec) -> Any:  # noqa: ANN401
         """Return numbers as an array, or texts as a list."""
         if name in self._texts:
             return self._text(name, plan)
-        values = self._gather(name, plan.rows(name))
+        if self._cache is not None and name in self._cache.manifest.numbers:
+            values = self._gather(name, plan.rows(name))
+        else:
+            values = self._columns.gather(
+                name,
+                plan.rows(name),
+                episodes=plan.episodes,
+                together=lambda: self._stored(plan.features),
+            )
         if name in plan.windows:
             return self._between(name, values, plan.windows[name], spec)
         return values
+
+    def _stored(self, names: Sequence[str]) -> list[str]:
+        """Return the features that have the values of some names, without those in the cache."""
+        cached = () if self._cache is None else self._cache.manifest.numbers
+        return [stored for name in names if (stored := self._texts.get(name, name)) not in cached]
 
     def _between(
         self, name: str, values: NDArray[Any], plan: WindowPlan, spec: SampleSpec
@@ -269,12 +270,8 @@ def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an ar
     return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
 
 
-def _add(batches: list[dict[str, Any]], name: str, parts: list[Any]) -> None:
-    for batch, part in zip(batches, parts, strict=True):
-        batch[name] = part
-
-
 @lru_cache(maxsize=256)
-def _places(window: Window, fps: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _places(window: Window, fps: float) -> Places:
     """Return where a window reaches, which is the same for every batch."""
-    return window.places(fps)
+    offsets, fractions = window.places(fps)
+    return offsets, fractions if fractions.any() else None

@@ -18,7 +18,7 @@ from roboreel.storage.nulls import PartlyNull
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -98,12 +98,22 @@ class Columns:
         self._warned = False
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
 
-    def gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+    def gather(
+        self,
+        name: str,
+        rows: NDArray[np.int64],
+        *,
+        episodes: NDArray[np.int64] | None = None,
+        together: Callable[[], Sequence[str]] | None = None,
+    ) -> NDArray[Any]:
         """Return a feature at some rows, with the shape of ``rows`` followed by that of a value.
 
         Args:
             name: A feature of numbers, texts or language; the latter two are objects.
             rows: Rows of the dataset, of any shape, in any order, repeats allowed.
+            episodes: Positions of the episodes that the rows lie in, if they are known.
+            together: Returns the features that are needed next. If row groups have to be read,
+                theirs are read along: faster than one by one.
 
         Raises:
             MissingValueError: One of them is null.
@@ -117,8 +127,11 @@ class Columns:
             return self._gather_groups(name, feature, flat).reshape(
                 *rows.shape, *feature.value_shape
             )
-        if dense.num_missing and dense.missing[self._files.episodes_of(flat)].any():
-            self._fill({name: dense}, flat)
+        if dense.num_missing:
+            touched = self._files.episodes_of(flat) if episodes is None else episodes
+            if np.count_nonzero(dense.missing[touched]):
+                more = {} if together is None else self._lacking(together())
+                self._fill({name: dense, **more}, flat)
         if dense.nulls is not None:
             self._check_nulls(name, dense.nulls, flat)
         return dense.values.take(rows, axis=0)
@@ -139,23 +152,6 @@ class Columns:
         """Return whether the data file of a row has a column of a feature."""
         file, _ = self._files.locate_one(row)
         return self._files.open(file).has_column(name)
-
-    def load(self, names: Iterable[str], rows: NDArray[np.int64]) -> None:
-        """Read some rows of several features ahead, together: faster than one by one."""
-        lacking = {}
-        for name in names:
-            feature = self._features.get(name)
-            if feature is None or feature.kind != "number":
-                continue
-            dense = self._dense(name, feature)
-            if dense is not None and dense.num_missing:
-                lacking[name] = dense
-        if len(lacking) < 2:
-            return
-        episodes = self._files.episodes_of(rows)
-        lacking = {n: dense for n, dense in lacking.items() if dense.missing[episodes].any()}
-        if len(lacking) > 1:
-            self._fill(lacking, rows)
 
     def read_span(self, names: Sequence[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return several features at rows ``[start, stop)`` of one episode, for a single pass.
@@ -273,6 +269,18 @@ class Columns:
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
+    def _lacking(self, names: Sequence[str]) -> dict[str, _Dense]:
+        """Return the dense arrays of some features that are not complete yet."""
+        lacking = {}
+        for name in names:
+            feature = self._features.get(name)
+            if feature is None or feature.kind != "number":
+                continue
+            dense = self._dense(name, feature)
+            if dense is not None and dense.num_missing:
+                lacking[name] = dense
+        return lacking
+
     def _fill(self, columns: Mapping[str, _Dense], rows: NDArray[np.int64]) -> None:
         for file, group, _ in self._groups(rows):
             names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
@@ -351,11 +359,7 @@ class Columns:
         """Return those of some rows whose values have to be read from files."""
         feature = self._features[name]
         dense = self._dense(name, feature) if feature.kind == "number" else None
-        if dense is None:
-            return rows
-        if not dense.num_missing:
-            return rows[:0]
-        return rows[dense.missing[self._files.episodes_of(rows)] > 0]
+        return rows if dense is None else rows[dense.missing[self._files.episodes_of(rows)] > 0]
 
     def groups_of(self, rows: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Return the files and row groups that hold some rows."""

@@ -174,8 +174,10 @@ def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -
         there = {entry.name for entry in root.iterdir()}
         if not there <= _OURS:
             raise JobError(f"A job needs a folder of its own: there are files in {str(root)!r}.")
-        if there > {_PLAN_FILE}:
-            remove_job(root)  # what is left of one that was being removed
+        if there - {_PLAN_FILE}:
+            remove_job(
+                root
+            )  # what is left of one that was being removed: its parts count for nothing
     make_folder(root)
     write_atomically(root / _PLAN_FILE, plan.to_bytes())
     described = {

@@ -44,7 +44,7 @@ def check_frame(features: Mapping[str, Feature], frame: Mapping[str, Any], task:
             "Feature mismatch in `frame` dictionary:\n"
             + (f"Missing features: {{{str(missing)[1:-1]}}}\n" if missing else "")
             + (f"Extra features: {{{str(extra)[1:-1]}}}\n" if extra else "")
-            + f"The dataset has {', '.join(features) or 'none'}."
+            + f"The features are {', '.join(features)}."
         )
     for name, feature in features.items():
         if feature.is_camera:

@@ -61,9 +61,9 @@ class MultiLeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyp
                 repo_id,
                 self.root / repo_id,
                 None if episodes is None else episodes[repo_id],
-                image_transforms,
-                delta_timestamps,
-                self.tolerances_s[repo_id],
+                image_transforms=image_transforms,
+                delta_timestamps=delta_timestamps,
+                tolerance_s=self.tolerances_s[repo_id],
                 **arguments,
             )
             for repo_id in self.repo_ids

@@ -69,8 +69,8 @@ class Samples:
         source: Source = source_of(dataset)
         if not hasattr(source, "episode_bounds"):
             raise TypeError(
-                f"Samples come from a roboreel.Dataset or a roboreel.Mixture, not from a "
-                f"{type(dataset).__name__}. Open one with roboreel.open_dataset(path)."
+                "Samples come from a roboreel.Dataset, Mixture, ReplayBuffer or shards.Store, not "
+                f"from {dataset!r}. Open one, such as with roboreel.open_dataset(path)."
             )
         self.dataset = source
         self.spec = spec_of(features, windows, image_size, layout)

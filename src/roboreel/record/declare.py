@@ -78,7 +78,7 @@ def choose_encodings(
     if unknown:
         raise EncodingError(
             f"An encoding is given for {unknown[0]!r}, which is not a camera stored as video: "
-            f"those are {', '.join(cameras) or 'none'}."
+            f"there are {', '.join(cameras) or 'none'}."
         )
     return {name: encoding.get(name) or encoding_of(feature) for name, feature in cameras.items()}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import FeatureNotFoundError, RowNotFoundError
-from roboreel.numbers import inside, whole_numbers
+from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.shards.arrow import arrow_schema
 from roboreel.shards.decode import decode_column, decode_value
 from roboreel.shards.source import StoreSource
@@ -193,7 +193,8 @@ class StoreReader:
 
     def _several(self, rows: object) -> Batch:
         if not isinstance(rows, slice):
-            return self.take(rows)  # type: ignore[arg-type]  # checked there
+            where = f", in {self._place}"
+            return self.take(positions(rows, self._length, "row", where=where))
         start, stop, step = rows.indices(self._length)
         if step == 1:
             return self.slice(start, max(0, stop - start))

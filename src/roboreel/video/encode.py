@@ -163,6 +163,13 @@ class VideoWriter:
                 f"{float(self.fps):g} per second with {encoding.encoder_options()}: "
                 f"{error.strerror}. Change one of these for {str(self.path)!r}."
             ) from error
+        # FFmpeg hands back the options that it did not take.
+        ignored = [name for name in encoding.options if name in stream.codec_context.options]
+        if ignored:
+            raise EncodingError(
+                f"The encoder {encoding.encoder} has no option {ignored[0]!r}. Correct or remove it "
+                f"for {str(self.path)!r}."
+            )
         return stream
 
     def _colour_frame(self, image: NDArray[Any]) -> Any:  # noqa: ANN401  # PyAV is untyped to us
@@ -240,8 +247,9 @@ def _check_encoder(name: str) -> None:
     if not _has_encoder(name):
         known = [encoder for encoder in ENCODERS if _has_encoder(encoder)]
         raise EncodingError(
-            f"This build of PyAV has no encoder {name}; it has {', '.join(known) or 'none we use'}."
-            " Choose another codec, or install PyAV from its wheels: pip install av"
+            f"This build of PyAV has no encoder {name}; of those used here it has "
+            f"{', '.join(known) or 'none'}. Choose another codec, or install PyAV from its wheels: "
+            "pip install av"
         )
 
 
@@ -253,6 +261,15 @@ def _has_encoder(name: str) -> bool:
     return True
 
 
+def _pixel_format(name: str) -> Any:  # noqa: ANN401  # PyAV is untyped to us
+    try:
+        return av.VideoFormat(name)
+    except (TypeError, ValueError) as error:
+        raise EncodingError(
+            f"No pixel format {name!r}: FFmpeg has names such as 'yuv420p'."
+        ) from error
+
+
 def _check_size(size: tuple[int, int], encoding: Encoding) -> None:
     if min(size) < 1:
         raise EncodingError(f"Images of {size[0]}x{size[1]} pixels cannot be encoded.")
@@ -262,7 +279,7 @@ def _check_size(size: tuple[int, int], encoding: Encoding) -> None:
             f"these are {size[0]}x{size[1]}. Use Encoding('h264'), or PyAV 17 or newer."
         )
     # AV1 pads odd sizes; H.264 and HEVC would have to crop.
-    halved = av.VideoFormat(encoding.pix_fmt).chroma_width(2) == 1
+    halved = _pixel_format(encoding.pix_fmt).chroma_width(2) == 1
     if encoding.codec != "av1" and halved and (size[0] % 2 or size[1] % 2):
         raise EncodingError(
             f"{encoding.codec} in {encoding.pix_fmt} needs an even height and width, not "

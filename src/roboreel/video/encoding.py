@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal
 
 from roboreel.errors import EncodingError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from roboreel.schema import Depth
 
 __all__ = ["CODECS", "ENCODERS", "Codec", "Encoding", "frame_rate"]
@@ -91,17 +92,29 @@ class Encoding:
         if self.codec not in _ENCODERS:
             known = ", ".join(repr(codec) for codec in _ENCODERS)
             raise EncodingError(f"No codec {self.codec!r}: choose one of {known}.")
-        if self.keyframe_distance < 1 or self.threads < 1:
-            raise EncodingError(
-                f"keyframe_distance is {self.keyframe_distance} and threads is {self.threads}: "
-                "give at least 1 for both."
-            )
+        self._check_values()
         if self.depth is not None:
             if self.codec != "hevc":
                 raise EncodingError(
                     f"Depth needs 12 bits, which {self.codec} does not offer: use codec='hevc'."
                 )
             object.__setattr__(self, "pix_fmt", "gray12le")
+
+    def _check_values(self) -> None:
+        for name in ("keyframe_distance", "threads"):
+            value = getattr(self, name)
+            if not _is(value, Integral) or value < 1:
+                raise EncodingError(f"{name} is {value!r}: give a whole number, at least 1.")
+        if self.crf is not None and not (_is(self.crf, Real) and math.isfinite(self.crf)):
+            raise EncodingError(f"crf is {self.crf!r}: give a number, or None for the default.")
+        preset: object = self.preset
+        if preset is not None and not isinstance(preset, str | int):
+            raise EncodingError(f"preset is {preset!r}: give a name or a number.")
+        options: object = self.options
+        if not isinstance(options, Mapping) or not all(
+            isinstance(text, str) for pair in options.items() for text in pair
+        ):
+            raise EncodingError(f"options is {options!r}: give texts by name, {{'tune': 'film'}}.")
 
     @property
     def encoder(self) -> str:
@@ -135,6 +148,10 @@ class Encoding:
         if params is not None and params in given:
             given[params] = f"{options[params]}:{given[params]}"
         return given
+
+
+def _is(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def frame_rate(fps: float | Fraction) -> Fraction:

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CacheError
+from roboreel.sample_spec import check_image_size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from roboreel.schema import Manifest
 
@@ -25,9 +26,11 @@ class Jpeg:
     quality: int = 95
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"JPEG quality must be between 1 and 100, not {self.quality}.")
+        _check_size(self)
+        if isinstance(self.quality, bool) or self.quality not in range(1, 101):
+            raise ValueError(
+                f"quality is {self.quality!r}: JPEG takes a whole number from 1 to 100."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Raw:
     """Height and width; None keeps the size of the dataset's images."""
 
     def __post_init__(self) -> None:
-        _check_size(self.size)
+        _check_size(self)
 
 
 Picture = Jpeg | Raw
@@ -85,6 +88,6 @@ def picture_from_json(entry: Mapping[str, Any]) -> Picture:
     return Jpeg(size, int(entry["quality"])) if entry["form"] == "Jpeg" else Raw(size)
 
 
-def _check_size(size: Sequence[int] | None) -> None:
-    if size is not None and (len(size) != 2 or min(size) < 1):
-        raise ValueError(f"An image size is (height, width), each at least 1, not {size!r}.")
+def _check_size(picture: Picture) -> None:
+    if picture.size is not None:
+        object.__setattr__(picture, "size", check_image_size(picture.size, "size"))
