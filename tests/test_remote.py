@@ -470,7 +470,9 @@ def test_the_command_line_fetches_lists_and_prunes(served, tmp_path):
     assert before is not None
     near = reel.open_dataset(served.root / "arm")
     same(far.select(episodes=[0, 1]).read(range(12)), near.select(episodes=[0, 1]).read(range(12)))
-    assert far.fetched.requests == before.requests
+    after = far.fetched
+    assert after is not None
+    assert after.requests == before.requests
     assert "127.0.0.1" in run("mirror", "list")
     assert "a process has it open" in run("mirror", "prune", "--keep-bytes", "0")
 

@@ -20,6 +20,7 @@
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
     ├── EditError               (ValueError)         an edit that cannot be made as asked
+    ├── SourceError             (ValueError)         a recording that cannot be imported as asked
     ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
     ├── WorkerError             (RuntimeError)       a worker process that ended or cannot start
     ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
@@ -76,6 +77,7 @@ __all__ = [
     "RemoteError",
     "RowNotFoundError",
     "SampleError",
+    "SourceError",
     "StaleDatasetError",
     "TaskNotFoundError",
     "TooLargeError",
@@ -162,6 +164,10 @@ class WindowError(DatasetError, ValueError):
 
 class EditError(DatasetError, ValueError):
     """An edit that cannot be made as asked."""
+
+
+class SourceError(DatasetError, ValueError):
+    """A recording of another format cannot be imported as asked."""
 
 
 class EncodingError(DatasetError, ValueError):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.cache import open_cache
 from roboreel.dataset.images import Images
 from roboreel.dataset.interpolate import check_linear, interpolate, rotation_elements
 from roboreel.dataset.plan import plan_read
@@ -39,7 +38,12 @@ def open_reader(
     Raises:
         CacheError: There is no cache, or it was built from another state of the dataset.
     """
-    opened = None if cache is None else open_cache(cache, manifest)
+    if cache is None:
+        return Reader(manifest, budget, decode_threads=decode_threads)
+    # Imported here: without a cache, the first batch of a process needs no shards.
+    from roboreel.dataset.cache import open_cache
+
+    opened = open_cache(cache, manifest)
     return Reader(manifest, budget, decode_threads=decode_threads, cache=opened)
 
 
