@@ -45,7 +45,7 @@ class ZarrTree(ArrayTree):
         try:
             if path.is_file():
                 self._store = zarr.storage.ZipStore(str(path), mode="r")
-            self._top: Any = zarr.open(self._store or str(path), mode="r")
+            self._top: Any = zarr.open(str(path) if self._store is None else self._store, mode="r")
         except Exception as error:  # zarr, zipfile and json have one for each kind of damage
             self.close()
             raise CorruptFileError(
