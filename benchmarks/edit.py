@@ -26,17 +26,19 @@ def cases(settings: Settings) -> list[Case]:
     episodes, frames = (4, 10) if settings.quick else (200, 20)
     size = (96, 128) if settings.quick else (480, 640)
     v30, v21 = make_datasets(settings.scratch / "edit", episodes, frames, size)
+    half, _ = make_datasets(settings.scratch / "half", episodes // 2, frames, size)
     out = settings.scratch / "out"
     given = {
         "delete 1 episode": ("delete", {"root": str(v30), "out": str(out / "delete")}),
         "trim 1 episode": ("trim", {"root": str(v30), "out": str(out / "trim")}),
-        f"merge 2 x {episodes}": ("merge", {"root": str(v30), "out": str(out / "merge")}),
+        f"merge 2 x {episodes // 2}": ("merge", {"root": str(half), "out": str(out / "merge")}),
         "convert v2.1 to v3.0": ("convert", {"root": str(v21), "out": str(out / "convert")}),
     }
     listed = []
     python = peers_python(PEER) if settings.peers else None
     for name, (function, arguments) in given.items():
-        scenario = f"{name}, {episodes} episodes of about {frames} frames, 2 cameras"
+        of = "" if function == "merge" else f", {episodes}"
+        scenario = f"{name}{of} episodes of about {frames} frames, 2 cameras"
         listed.append(Case(scenario, OURS, "benchmarks.cases.edit", function, arguments))
         if python is not None and function != "trim":  # which LeRobot does not offer
             theirs = {**arguments, "out": f"{arguments['out']}-peer"}
@@ -49,7 +51,7 @@ def make_datasets(
     folder: Path, episodes: int, frames: int, size: tuple[int, int]
 ) -> tuple[Path, Path]:
     """Return a dataset of v3.0 and one of v2.1, of few episodes that are repeated."""
-    few = 4
+    few = min(4, episodes)
     seed = make_demo_dataset(folder / "seed", DemoSpec(few, frames, size=size))
     times = max(1, episodes // few)
     if times == 1:

@@ -22,6 +22,9 @@ def squares(count=7, *, cost_s=0.01, **options):
 def _run(task, folder):
     options, n = task.options, task.inputs["n"]
     (folder / "square.txt").write_text(f"{n * n}\n")
+    slow = options.get("slow", {"numbers": []})
+    if n in slow["numbers"]:
+        time.sleep(slow["sleep_s"])
     if "log" in options:
         with Path(options["log"]).open("a") as log:
             log.write(f"{n}\n")

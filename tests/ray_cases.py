@@ -21,13 +21,17 @@ import ray
 from ray.cluster_utils import Cluster
 
 import roboreel as reel
+from roboreel.commit import undo_change
+from roboreel.edit.edit_job import plan_edit_job
 from roboreel.errors import FolderTakenError
 from roboreel.jobs import InProcess, create_job, open_job, run_job
 from roboreel.ray import RayCluster, read, train_loader, write
 from tests.clean import CAMERAS, VERSIONS, clean_dataset
 from tests.job_operations import squares
+from tests.test_edit_jobs import EDITS, published, sources
 from tests.test_job_results import plans
 from tests.test_jobs import tree
+from tests.test_undo import tree_hash
 
 
 def same_bytes(cluster, folder):
@@ -41,6 +45,66 @@ def same_bytes(cluster, folder):
             parts = tree(job.path / "parts")
             seen.append((parts, json.dumps(job.commit())))
         assert seen[0] == seen[1], name
+
+
+def same_edits(cluster, folder):
+    """Every edit that is a job leaves the bytes that it leaves in this process."""
+    old, out = sources(folder), folder / "out"
+    for place, (name, make) in enumerate(EDITS.items()):
+        planned = plan_edit_job(make(old, out), verify=True, task_s=1e-2)
+        seen = []
+        for where, on in (("here", InProcess()), ("ray", RayCluster())):
+            job = create_job(folder / f"{place}-{where}", planned)
+            assert run_job(job, on).failed == ()
+            seen.append(published(job, out))
+        assert seen[0] == seen[1], name
+
+
+def edits_in_place(cluster, folder):
+    """An edit in place runs on the cluster, from the call that everybody uses, and is undone."""
+    root = clean_dataset(folder / "arm")
+    before = tree_hash(root)
+    edit = reel.edit_dataset(root).delete([1]).resize(CAMERAS[0], 24, 32)
+    edit.apply(on=RayCluster(), job=folder / "job")
+    assert len(reel.open_dataset(root).episodes) == 5
+    undo_change(root)
+    assert tree_hash(root) == before
+
+
+def full_disk(cluster, folder):
+    """A node whose disk is full fails its tasks for a while; others do the rest, and it is resumed."""
+    mark = folder / "space"
+    needs = {"numbers": [2, 5], "file": str(mark)}
+    job = create_job(folder / "job", squares(8, fails_unless=needs))
+    report = run_job(job, RayCluster(), retries=1)
+    assert [one.number for one in report.failed] == [2, 5]
+    assert "No space left" in report.failed[0].error
+    mark.write_text("")
+    assert run_job(job, RayCluster()).ran == 2
+    assert job.commit()["count"] == 8
+
+
+def same_task_twice(cluster, folder):
+    """Two drivers that run one job at once leave one part for each task."""
+    job = create_job(folder / "job", squares(12, sleep_s=0.1))
+    code = DRIVER.format(path=str(job.path), address=cluster.address)
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    assert run_job(open_job(job.path), RayCluster()).failed == ()
+    assert other.wait() == 0
+    assert list((job.path / "staging").iterdir()) == []
+    assert job.commit() == {"sum": 506, "count": 12}
+
+
+def straggler(cluster, folder):
+    """A task that takes long keeps nobody else from working."""
+    log = folder / "log"
+    slow = {"numbers": [0], "sleep_s": 3.0}
+    job = create_job(folder / "job", squares(10, log=str(log), slow=slow))
+    done = []
+    run_job(job, RayCluster(), on_progress=lambda now: done.append(now.done))
+    assert done == list(range(1, 11))
+    assert log.read_text().split()[-1] == "0"
+    assert job.commit()["count"] == 10
 
 
 def reads_samples(cluster, folder):

@@ -37,12 +37,16 @@ def plans(root: Path, out: Path) -> dict[str, Plan]:
     dataset = reel.open_dataset(root)
     return {
         "stats": plan_statistics(dataset, images=True, task_s=1e-3),
-        "check": plan_check(root, tier="deep", task_s=5e-3),
+        "check, numbers": plan_check(root, tier="numbers", task_s=1e-3),
+        "check, index": plan_check(root, tier="index", task_s=1e-2),
+        "check, deep": plan_check(root, tier="deep", task_s=5e-3),
         "cache": plan_build(dataset, out, PICTURE, task_s=1e-4),
     }
 
 
-@pytest.mark.parametrize("name", ["stats", "check", "cache"])
+@pytest.mark.parametrize(
+    "name", ["stats", "check, numbers", "check, index", "check, deep", "cache"]
+)
 def test_processes_and_five_shards_leave_the_bytes_of_this_process(name, tmp_path):
     root, out = clean_dataset(tmp_path / "arm"), tmp_path / "cache"
     plan = plans(root, out)[name]

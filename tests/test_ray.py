@@ -13,8 +13,17 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-QUICK = ["same_bytes", "reads_samples", "writes_datasets", "failing_task"]
-SLOW = ["failed_write_leaves_nothing", "killed_node", "killed_driver", "trains"]
+QUICK = ["same_bytes", "reads_samples", "writes_datasets", "failing_task", "edits_in_place"]
+SLOW = [
+    "same_edits",
+    "failed_write_leaves_nothing",
+    "full_disk",
+    "same_task_twice",
+    "straggler",
+    "killed_node",
+    "killed_driver",
+    "trains",
+]
 
 
 def _has_own_network() -> bool:

@@ -23,6 +23,7 @@ __all__ = [
     "atomic_folder",
     "claimed",
     "copy_file",
+    "link_file",
     "make_folder",
     "move_folder",
     "remove_if_abandoned",
@@ -135,6 +136,14 @@ def copy_file(source: Path, target: Path) -> None:
     """Copy a file, sharing its blocks where the file system can; nothing is synced."""
     if not _cloned(source, target):
         shutil.copyfile(source, target)
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Give a file a second name, or copy it where the file system has no such names."""
+    try:
+        target.hardlink_to(source)
+    except OSError:
+        copy_file(source, target)
 
 
 def move_folder(source: Path, target: Path) -> None:

@@ -16,6 +16,7 @@ from roboreel.repair import repair_dataset
 from roboreel.repair.drop import plan_drop
 from tests.faults.recording import record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
+from tests.recordings import CAMERAS, FPS
 from tests.same_dataset import differing_files, files_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,47 @@ def drop(root: Path) -> None:
 def edit(root: Path) -> None:
     """Cut the end of an episode off, and delete another."""
     reel.edit_dataset(root).trim(0, stop_s=0.2).delete([1]).apply()
+
+
+def split(root: Path) -> None:
+    """Make two episodes of one."""
+    reel.edit_dataset(root).cut(0, at=1).apply()
+
+
+def relabel(root: Path) -> None:
+    """Give an episode another task, and say of it what the metadata did not say."""
+    edit = reel.edit_dataset(root).set_task([1], "pour").set([0], {"success": True})
+    edit.replace_task("task 0", "wipe").apply()
+
+
+def rename(root: Path) -> None:
+    """Give features other names, and remove one."""
+    edit = reel.edit_dataset(root).rename(CAMERAS[0], "observation.images.top")
+    edit.rename("observation.state", "observation.joints").remove("note").apply()
+
+
+def encode(root: Path) -> None:
+    """Encode a camera again, smaller, at half the rate."""
+    edit = reel.edit_dataset(root).resize(CAMERAS[0], 32, 32).resample(FPS / 2)
+    edit.reencode(CAMERAS[0], reel.Encoding("h264", keyframe_distance=1)).apply()
+
+
+def scrub(root: Path) -> None:
+    """Delete an episode so that nothing of it remains."""
+    reel.edit_dataset(root).delete([0]).scrub().apply()
+
+
+def verify_for_good(remains: Remains, act: Act) -> None:
+    """Check a change that cannot be undone."""
+    root = remains.folder / "dataset"
+    reel.open_dataset(root)
+    finish_commit(Workshop(root))
+    if is_same(remains, "old"):
+        assert "changed" not in remains.said
+        act(root)
+    assert differing_files(root, remains.folder / "new") == []
+    assert list_changes(root) == []
+    check_left(remains)
 
 
 def prepare(folder: Path, act: Act, store: str, *, undo: bool) -> None:
@@ -162,4 +204,14 @@ SCENARIOS = [
     *_scenarios("repair", repair, "image"),
     *_scenarios("drop", drop, "video"),
     *_scenarios("edit", edit, "video"),
+    *_scenarios("split", split, "image"),
+    *_scenarios("relabel", relabel, "video"),
+    *_scenarios("rename", rename, "video"),
+    *_scenarios("encode", encode, "video"),
+    Scenario(
+        "scrub, video",
+        partial(change, act=scrub),
+        partial(verify_for_good, act=scrub),
+        partial(prepare, act=scrub, store="video", undo=False),
+    ),
 ]

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -93,11 +93,24 @@ class Where:
             JobError: Tasks failed.
         """
         if self.on is OnName.SLURM:
-            folder = job_path(plan, name) if self.job is None else self.job
-            _write_array(create_job(folder, plan, name=name), self.shards)
-            raise typer.Exit
+            self.write_array(plan, name, job_path(plan, name))
         with showing_tasks() as show:
             return execute(plan, on=self.executor(), folder=self.job, name=name, on_progress=show)
+
+    def write_array(self, plan: Plan, name: str, folder: Path) -> NoReturn:
+        """Make a job and write its array script.
+
+        Args:
+            plan: The tasks.
+            name: What the job is, for people.
+            folder: The job's folder, unless an option names one.
+
+        Raises:
+            typer.Exit: Always: the rest is up to Slurm.
+        """
+        job = create_job(folder if self.job is None else self.job, plan, name=name)
+        _write_array(job, self.shards)
+        raise typer.Exit
 
 
 class showing_tasks:  # noqa: N801  # a context manager, used as a function

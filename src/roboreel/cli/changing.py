@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,15 +11,25 @@ import typer
 
 from roboreel.check.words import counted
 from roboreel.cli.arguments import DryRunOption, JsonOption, YesOption
+from roboreel.cli.carrying_out import (
+    AddressOption,
+    JobOption,
+    OnName,
+    OnOption,
+    ShardsOption,
+    Where,
+    WorkersOption,
+)
 from roboreel.cli.confirm import confirm
 from roboreel.cli.console import ProgressReport, print_json, print_line
+from roboreel.edit.edit_job import plan_edit_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from roboreel.edit import Edit, EditPlan
 
-__all__ = ["EditOptions", "carry_out", "edits", "with_options"]
+__all__ = ["WHERE", "EditOptions", "apply_plan", "carry_out", "edits", "with_options"]
 
 OutOption = Annotated[
     Path | None,
@@ -37,11 +47,20 @@ ReencodeOption = Annotated[
     bool,
     typer.Option("--reencode", help="Re-encode clips that cannot be cut without loss."),
 ]
+WHERE: dict[str, Any] = {
+    "workers": WorkersOption,
+    "on": OnOption,
+    "address": AddressOption,
+    "shards": ShardsOption,
+    "job": JobOption,
+}
+"""Where the files are made."""
 OPTIONS: dict[str, Any] = {
     "out": OutOption,
     "link": LinkOption,
     "scrub": ScrubOption,
     "reencode": ReencodeOption,
+    **WHERE,
     "yes": YesOption,
     "dry_run": DryRunOption,
     "as_json": JsonOption,
@@ -56,9 +75,19 @@ class EditOptions:
     link: bool = False
     scrub: bool = False
     reencode: bool = False
+    workers: int | None = None
+    on: OnName = OnName.LOCAL
+    address: str | None = None
+    shards: int = 64
+    job: Path | None = None
     yes: bool = False
     dry_run: bool = False
     as_json: bool = False
+
+    @property
+    def where(self) -> Where:
+        """Where the files are made."""
+        return Where(self.workers, self.on, self.address, self.shards, self.job)
 
 
 def edits(make: Callable[..., Edit]) -> Callable[..., None]:
@@ -99,10 +128,10 @@ def with_options(
         one.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
         for name, one in inspect.signature(make).parameters.items()
     ]
-    default = {"out": None}
+    default = {one.name: one.default for one in fields(EditOptions)}
     more = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default.get(name, False), annotation=kind
+            name, inspect.Parameter.KEYWORD_ONLY, default=default[name], annotation=kind
         )
         for name, kind in options.items()
     ]
@@ -112,27 +141,23 @@ def with_options(
     return command
 
 
-def carry_out(
-    plan: EditPlan, options: EditOptions, after: Callable[[EditPlan], str] | None = None
-) -> None:
+def carry_out(plan: EditPlan, options: EditOptions, *, verify: bool = False) -> None:
     """Print a plan, ask, and apply it.
 
     Args:
         plan: What to do.
         options: How.
-        after: Called once it is done; returns what to say of it.
+        verify: Whether to compare every row and packet of a new dataset with the old ones.
     """
     done = False
     if not plan and plan.out is None:
         if not options.as_json:
             print_line("There is nothing to change.")
     elif confirm(plan.lines(), yes=options.yes, dry_run=options.dry_run, as_json=options.as_json):
-        with ProgressReport() as progress:
-            plan.apply(on_progress=progress.show)
+        apply_plan(plan, options.where, verify=verify)
         done = True
-        said = "" if after is None else after(plan)
-        if said and not options.as_json:
-            print_line(said)
+        if verify and not options.as_json:
+            print_line("Every row and every packet is the same.")
     if options.as_json:
         print_json({**plan.to_json(), "done": done, "dry_run": options.dry_run})
     elif done and plan.out is not None:
@@ -141,3 +166,17 @@ def carry_out(
         print_line(
             f"Done: {counted(plan.num_episodes, 'episode')}, {counted(plan.num_frames, 'frame')}."
         )
+
+
+def apply_plan(plan: EditPlan, where: Where, *, verify: bool = False) -> None:
+    """Apply a plan, here or wherever the options say.
+
+    Raises:
+        typer.Exit: With --on slurm: the script is written, and the rest is up to Slurm.
+    """
+    if where.on is OnName.SLURM:
+        plan.check_place()
+        planned = plan_edit_job(plan, verify=verify)
+        where.write_array(planned, plan.job_name, plan.job_folder(planned))
+    with ProgressReport() as progress:
+        plan.apply(on=where.executor(), job=where.job, verify=verify, on_progress=progress.show)

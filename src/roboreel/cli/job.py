@@ -31,6 +31,7 @@ from roboreel.jobs import (
     remove_job,
     run_job,
 )
+from roboreel.jobs.job import is_committed
 
 if TYPE_CHECKING:
     from roboreel.jobs import Executor, Job, Report
@@ -89,6 +90,9 @@ def resume(
     """Run the tasks that are not done or failed, then commit."""
     if on is OnName.SLURM:
         raise typer.BadParameter("Submit array.sh again.", param_hint="'--on'")
+    if is_committed(path.absolute()):  # only its folder is not gone yet
+        print_result("", commit_job(path), as_json=as_json)
+        return
     opened = open_job(path)
     if verify and (damaged := opened.verify()):
         print_problem(f"{len(damaged):,} tasks are damaged, and done again.")

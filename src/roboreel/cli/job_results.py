@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from roboreel.check.check_job import findings_of
+from roboreel.check.words import counted
 from roboreel.cli.check import print_findings
 from roboreel.cli.console import print_json, print_line
 from roboreel.cli.stats import print_stats
@@ -40,5 +41,7 @@ def print_result(operation: str, result: Any, *, as_json: bool) -> None:  # noqa
         print_stats(stats_of(result))
     elif kind == "roboreel.dataset.cache.build_job":
         print_line(f"Built: {result['path']}")
+    elif kind == "roboreel.edit.edit_job":
+        print_line(f"Written: {counted(result['episodes'], 'episode')} to {result['path']}.")
     else:
         print_line("Committed.")

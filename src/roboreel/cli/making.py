@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, YesOption
-from roboreel.cli.changing import EditOptions, LinkOption, ReencodeOption, carry_out, with_options
+from roboreel.cli.changing import (
+    WHERE,
+    EditOptions,
+    LinkOption,
+    ReencodeOption,
+    apply_plan,
+    carry_out,
+    with_options,
+)
 from roboreel.cli.confirm import confirm
-from roboreel.cli.console import ProgressReport, print_json, print_line
+from roboreel.cli.console import print_json, print_line
 from roboreel.edit.converting import plan_conversion, plan_split
 from roboreel.edit.merging import plan_merge
-from roboreel.edit.verifying import verify_copy
-
-if TYPE_CHECKING:
-    from roboreel.edit import EditPlan
 
 __all__ = ["convert", "merge", "split"]
 
@@ -25,6 +29,7 @@ OutArgument = Annotated[
 ]
 _OPTIONS: dict[str, Any] = {
     "link": LinkOption,
+    **WHERE,
     "yes": YesOption,
     "dry_run": DryRunOption,
     "as_json": JsonOption,
@@ -83,13 +88,7 @@ def _run_convert(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  #
     plan = plan_conversion(
         given["path"], given["to"], given["out"], reencode=options.reencode, link=options.link
     )
-    carry_out(plan, options, after=_verify)
-
-
-def _verify(plan: EditPlan) -> str:
-    with ProgressReport() as progress:
-        verify_copy(plan, on_progress=progress.show)
-    return "Every row and every packet is the same."
+    carry_out(plan, options, verify=True)
 
 
 def _split(
@@ -123,9 +122,8 @@ def _run_split(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  # a
     lines = [line for name, plan in plans.items() for line in (f"{name}:", *plan.lines())]
     done = confirm(lines, yes=options.yes, dry_run=options.dry_run, as_json=options.as_json)
     if done:
-        with ProgressReport() as progress:
-            for plan in plans.values():
-                plan.apply(on_progress=progress.show)
+        for plan in plans.values():
+            apply_plan(plan, options.where)
     if options.as_json:
         print_json({name: {**plan.to_json(), "done": done} for name, plan in plans.items()})
     elif done:
@@ -152,4 +150,4 @@ for _made, _name in ((_merge, "merge"), (_convert, "convert"), (_split, "split")
     _made.__name__ = _name
 merge = with_options(_merge, _run_merge, _OPTIONS)
 convert = with_options(_convert, _run_convert, {"reencode": ReencodeOption, **_OPTIONS})
-split = with_options(_split, _run_split, _OPTIONS)
+split = with_options(_split, _run_split, {k: v for k, v in _OPTIONS.items() if k not in WHERE})

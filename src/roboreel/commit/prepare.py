@@ -47,6 +47,10 @@ class Commit:
         shutil.rmtree(workshop.staged, ignore_errors=True)
         make_folder(workshop.staged)
         self._steps: list[Step] = []
+        self._gone: set[str] = set()
+        """Paths from which a step takes a file."""
+        self._touched: set[str] = set()
+        """Paths that a step has to do with."""
 
     def add(self, target: str) -> Path:
         """Return where to write the file that will appear at a path below the folder.
@@ -56,7 +60,7 @@ class Commit:
             ValueError: The file there was removed or moved by an earlier step.
         """
         self._check_allowed(target, self._workshop.allows(target))
-        if any(target == (s.target if s.leaves else s.source) for s in self._steps):
+        if target in self._gone:
             # Carried out again after a crash, that step would take the new file.
             raise ValueError(f"{target!r} was removed or moved by an earlier step.")
         return self._stage(target)
@@ -68,7 +72,7 @@ class Commit:
             UnsafePathError: The workshop does not allow changes there.
         """
         self._check_allowed(target, self._workshop.allows(target))
-        self._steps.append(Step(target))
+        self._take(Step(target))
 
     def move(self, source: str, target: str) -> None:
         """Give a file of the folder another place in it. Its bytes are neither read nor copied.
@@ -81,13 +85,13 @@ class Commit:
         for path in (source, target):
             allowed = self._workshop.allows_move(path) or self._workshop.allows_store(path)
             self._check_allowed(path, allowed)
-            if any(path in (step.target, step.source) for step in self._steps):
+            if path in self._touched:
                 raise ValueError(f"{path!r} is part of two steps: a move must be the only one.")
         if not self._folder.stat(source) or self._folder.stat(target):
             raise ValueError(
                 f"{source!r} cannot move to {target!r}: there is no such file, or the place is taken."
             )
-        self._steps.append(Step(target, source=source))
+        self._take(Step(target, source=source))
 
     def run(self) -> None:
         """Carry out all steps; when this returns, they are on the disk."""
@@ -109,7 +113,13 @@ class Commit:
         """
         for step in steps:
             self._check_allowed(step.target, is_allowed(step, self._workshop))
-            self._steps.append(step)
+            self._take(step)
+
+    def _take(self, step: Step) -> None:
+        self._steps.append(step)
+        self._touched |= {step.target} if step.source is None else {step.target, step.source}
+        gone = step.target if step.leaves else step.source
+        self._gone |= set() if gone is None else {gone}
 
     def _decide(self) -> Decision:
         change = self._change
@@ -137,7 +147,7 @@ class Commit:
     def _stage(self, target: str) -> Path:
         # The ending stays, since writers choose a container format by it.
         name = f"{len(self._steps):05d}{PurePosixPath(target).suffix}"
-        self._steps.append(Step(target, name))
+        self._take(Step(target, name))
         return self._workshop.staged / name
 
     def _check_same_disk(self) -> None:

@@ -6,7 +6,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 from roboreel.commit import Change, Commit, Workshop, finish_commit, locked
-from roboreel.edit.making import make_dataset
 from roboreel.errors import EditError, FolderTakenError
 from roboreel.files import atomic_folder, copy_file
 from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
@@ -15,36 +14,35 @@ from roboreel.format.paths import METADATA_FOLDER
 from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from roboreel.edit.context import EditContext
-    from roboreel.repair.state import State
+    from roboreel.edit.making import Stage
 
-    Progress = Callable[[str, int, int], None]
+    Make = Callable[[Stage], object]
+    Check = Callable[[], None]
 
-__all__ = ["check_space", "edit_in_place", "write_new"]
+__all__ = ["check_free", "check_space", "edit_in_place", "write_new"]
 
 _SHORTCUTS = ("numbers.npz", "cameras.npz")
 """What a recorder remembers of the rows; it is made again when it is missing."""
 
 
-def edit_in_place(
-    context: EditContext, state: State, *, summary: str, on_progress: Progress
-) -> None:
+def edit_in_place(context: EditContext, make: Make, check: Check, *, summary: str) -> None:
     """Change the first source, entirely or not at all. Old files are kept for an undo.
 
     Args:
         context: What to make.
-        state: The files that the edit was planned for.
+        make: Writes the files of the new dataset.
+        check: Raises if the dataset has changed since the edit was planned.
         summary: What is done, in a line.
-        on_progress: Called with what is written, and how far it is.
     """
     root = context.sources[0].root
     workshop = Workshop(root)
     with locked(workshop):
         finish_commit(workshop)
-        state.check(root)
+        check()
         change = Change("edit", summary, undoable=not context.recipe.scrub)
         commit = Commit(workshop, change=change)
         staged: list[str] = []
@@ -55,7 +53,7 @@ def edit_in_place(
 
         for file, content in _renamed_files(context):
             stage(file).write_bytes(content)
-        make_dataset(context, stage, on_progress=on_progress)
+        make(stage)
         for file in sorted(set(_old_files(context)) - {*staged, *_kept(context)}):
             commit.remove(file)
         for name in _SHORTCUTS:
@@ -63,24 +61,20 @@ def edit_in_place(
         commit.run()
 
 
-def write_new(
-    context: EditContext, out: Path, states: Sequence[State], *, on_progress: Progress
-) -> None:
+def write_new(context: EditContext, out: Path, make: Make, check: Check) -> None:
     """Write the new dataset to a folder, which appears whole.
 
     Args:
         context: What to make.
         out: The folder.
-        states: The files of each source that the edit was planned for.
-        on_progress: Called with what is written, and how far it is.
+        make: Writes the files of the new dataset.
+        check: Raises if a source has changed since the edit was planned.
 
     Raises:
         FolderTakenError: The folder exists and is not empty.
-        StaleDatasetError: A source has changed since the plan was made, or meanwhile.
     """
-    _check_states(context, states)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
+    check()
+    check_free(out)
     with atomic_folder(out) as folder:
 
         def stage(file: str) -> Path:
@@ -94,13 +88,18 @@ def write_new(
                 stage(file).write_bytes(renamed[file])
             else:
                 copy_file(context.sources[0].root / file, stage(file))
-        make_dataset(context, stage, on_progress=on_progress)
-        _check_states(context, states)
+        make(stage)
+        check()
 
 
-def _check_states(context: EditContext, states: Sequence[State]) -> None:
-    for source, state in zip(context.sources, states, strict=True):
-        state.check(source.root)
+def check_free(out: Path) -> None:
+    """Raise if a folder for a new dataset is taken.
+
+    Raises:
+        FolderTakenError: It exists and is not empty.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
 
 
 def check_space(folder: Path, needed_bytes: int) -> None:

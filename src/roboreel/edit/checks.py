@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from roboreel.format.episode_columns import is_metadata, read_episode_columns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from roboreel.schema import Manifest
+    from roboreel.schema import Feature, Manifest
+    from roboreel.video.encoding import Encoding
 
-__all__ = ["check_camera", "check_columns", "check_rename", "check_text"]
+__all__ = ["check_camera", "check_columns", "check_rename", "check_text", "with_depth"]
 
 _MOST = 2**63
 
@@ -67,6 +69,21 @@ def check_camera(manifest: Manifest, names: Mapping[str, str], camera: str) -> N
         raise EditError(
             f"{camera!r} is stored as {dtype}, not as video: it cannot be encoded again."
         )
+
+
+def with_depth(feature: Feature, camera: str, encoding: Encoding) -> Encoding:
+    """Return an encoding that keeps the distances of a depth camera; another camera's stays.
+
+    Raises:
+        EditError: It has no room for distances.
+    """
+    if feature.depth is None:
+        return encoding
+    if encoding.codec != "hevc":
+        raise EditError(
+            f"{camera!r} shows depth in 12 bits, which {encoding.codec} does not offer: use hevc."
+        )
+    return replace(encoding, depth=feature.depth)
 
 
 def check_columns(

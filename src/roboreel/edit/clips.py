@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.dataset.dataset import Dataset
-from roboreel.dataset.opened import Opened
+from roboreel.edit.encoding import ClipPlace, encode_video, times_of
 from roboreel.edit.sources import is_per_episode
 from roboreel.errors import EditError
-from roboreel.files import copy_file
-from roboreel.format.video_info import encoding_of
+from roboreel.files import copy_file, link_file
 from roboreel.frames.clip_spans import arrange_clips
 from roboreel.video.clip import images_of
-from roboreel.video.encode import VideoWriter
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.splice import splice_videos
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -27,16 +24,13 @@ if TYPE_CHECKING:
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
     from roboreel.schema import Manifest
-    from roboreel.video.packet_table import PacketTable
 
-    Times = dict[int, tuple[float, float]]
+    Places = dict[int, ClipPlace]
 
-__all__ = ["check_clips", "link_file", "write_clips"]
-
-_IMAGES_AT_ONCE = 16
+__all__ = ["check_clips", "write_clips"]
 
 
-def write_clips(context: EditContext, target: FileTarget, out: Path | None) -> Times:
+def write_clips(context: EditContext, target: FileTarget, out: Path | None) -> Places:
     """Make a video file of the new dataset; nothing is synced.
 
     Args:
@@ -45,12 +39,12 @@ def write_clips(context: EditContext, target: FileTarget, out: Path | None) -> T
         out: Where to write; None if the file stays where it is.
 
     Returns:
-        By new episode, when its images start in the file and when they end, in seconds.
+        By new episode, where its images are in the file.
     """
     source, path = target.sources[0]
     old = context.sources[source].root / path
     if target.rung == "re-encoded" and out is not None:
-        return _encode(context, target, out)
+        return encode_video(context, target, out)
     if target.rung == "remuxed" and out is not None:
         return _splice(context, target, out)
     if target.rung == "linked" and out is not None:
@@ -60,22 +54,18 @@ def write_clips(context: EditContext, target: FileTarget, out: Path | None) -> T
     return {number: _old_times(context, target, number) for number in target.pieces}
 
 
-def link_file(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no such names."""
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        copy_file(source, target)
-
-
 def check_clips(
-    context: EditContext, manifest: Manifest, where: Callable[[FileTarget], Path]
+    context: EditContext,
+    manifest: Manifest,
+    places: Mapping[str, Mapping[int, ClipPlace]],
+    where: Callable[[FileTarget], Path],
 ) -> None:
     """Raise if a row of the new dataset would not show the image that it showed.
 
     Args:
         context: The edit.
         manifest: The new dataset.
+        places: Where the images of each new episode were put, by camera.
         where: Where each video file is by now.
 
     Raises:
@@ -96,7 +86,9 @@ def check_clips(
             clip = spans[str(target.camera)].clip(number)
             every = np.arange(clip.length)
             found = images_of(every, clip, table.ticks, table.time_base)
-            expected = _images(context, target, number) if copied else found
+            first = places[str(target.camera)][number].first
+            expected = found if first is None else first + every
+            expected = _images(context, target, number) if copied else expected
             if not np.array_equal(found, expected) or (not copied and found[0] <= last):
                 raise EditError(
                     f"The images of episode {context.old_number(number)} of {target.camera!r} would "
@@ -111,11 +103,9 @@ def _is_untouched(context: EditContext, target: FileTarget) -> bool:
     if target.rung not in ("kept", "linked", "copied"):
         return False
     piece = context.recipe.pieces[target.pieces[0]]
-    source = context.source(piece)
-    clips = source.manifest.episodes.clips[context.old_name(piece, str(target.camera))]
-    there = np.flatnonzero(clips.file == clips.file[piece.episode])
-    there = there[source.manifest.episodes.length[there] > 0]
-    return len(there) == len(target.pieces) and all(context.is_whole(n) for n in target.pieces)
+    camera = context.old_name(piece, str(target.camera))
+    there = context.source(piece).held(camera).episodes_with(piece.episode)
+    return there == len(target.pieces) and all(context.is_whole(n) for n in target.pieces)
 
 
 def _images(context: EditContext, target: FileTarget, number: int) -> NDArray[np.int64]:
@@ -125,75 +115,36 @@ def _images(context: EditContext, target: FileTarget, number: int) -> NDArray[np
     return context.source(piece).images(name, piece.episode)[piece.start : piece.stop]
 
 
-def _old_times(context: EditContext, target: FileTarget, number: int) -> tuple[float, float]:
+def _old_times(context: EditContext, target: FileTarget, number: int) -> ClipPlace:
     """Return the times of a clip in a file that stays as it is."""
     piece = context.recipe.pieces[number]
     source, name = context.source(piece), context.old_name(piece, str(target.camera))
     length_s = int(context.layout.length[number]) / context.layout.fps
     if is_per_episode(context.layout.video_files[str(target.camera)]):
-        return 0.0, length_s
+        return ClipPlace(0.0, length_s)
     if piece.is_whole and not is_per_episode(source.manifest.video_files[name]):
         clips = source.manifest.episodes.clips[name]
-        return float(clips.start_s[piece.episode]), float(clips.stop_s[piece.episode])
+        return ClipPlace(float(clips.start_s[piece.episode]), float(clips.stop_s[piece.episode]))
     images = _images(context, target, number)
     table = source.frames.videos.table(source.root / source.video_file(name, piece.episode))
-    return _times_of(table.ticks, int(images[0]), int(images[-1]), table)
+    return ClipPlace(*times_of(table.ticks, int(images[0]), int(images[-1]), table))
 
 
-def _times_of(
-    ticks: NDArray[np.int64], first: int, last: int, table: PacketTable
-) -> tuple[float, float]:
-    """Return when an image is shown, and when the one after another is, from the file's own clock."""
-    step = max(round(table.step), 1)
-    follows = last + 1 < len(ticks) and ticks[last + 1] - ticks[last] < 1.5 * step
-    stop = int(ticks[last + 1]) if follows else int(ticks[last]) + step
-    clock = table.time_base
-    return float(int(ticks[first]) * clock), float(stop * clock)
-
-
-def _splice(context: EditContext, target: FileTarget, out: Path) -> Times:
+def _splice(context: EditContext, target: FileTarget, out: Path) -> Places:
     spans = []
     for number in target.pieces:
         piece = context.recipe.pieces[number]
         name = context.old_name(piece, str(target.camera))
         spans.append(context.source(piece).span(name, piece.episode, piece.start, piece.stop))
     alone = is_per_episode(context.layout.video_files[str(target.camera)])
-    shown = splice_videos(spans, out, hide=alone and not spans[0].is_exact)
+    hidden = alone and not spans[0].is_exact
+    shown = splice_videos(spans, out, hide=hidden)
     clock = spans[0].table.time_base
-    return {
-        number: (float(int(ticks[0]) * clock), float((int(ticks[-1]) + span.step) * clock))
-        for number, span, ticks in zip(target.pieces, spans, shown, strict=True)
-    }
-
-
-def _encode(context: EditContext, target: FileTarget, out: Path) -> Times:
-    camera = str(target.camera)
-    feature, fps = context.features[camera], context.layout.fps
-    coding = context.recipe.codings.get(camera)
-    encoding = (coding.encoding if coding else None) or encoding_of(feature)
-    counts: dict[int, int] = {}
-    size = (feature.shape[0], feature.shape[1])
-    with VideoWriter(out, size=size, fps=fps, encoding=encoding) as writer:
-        for number in target.pieces:
-            for images in _decoded(context, camera, number):
-                for image in images:
-                    writer.write(image)
-            counts[number] = writer.images
-    table = read_packet_table(out)
-    first, times = 0, {}
-    for number in target.pieces:
-        times[number] = _times_of(table.ticks, first, counts[number] - 1, table)
-        first = counts[number]
-    return times
-
-
-def _decoded(context: EditContext, camera: str, number: int) -> Iterator[NDArray[Any]]:
-    """Yield the images of a new episode, some at a time."""
-    piece = context.recipe.pieces[number]
-    source, name = context.source(piece), context.old_name(piece, camera)
-    dataset = Dataset(Opened(source.manifest, None, None))
-    rows = int(source.manifest.episodes.start[piece.episode]) + context.frames(number)
-    size = context.features[camera].shape[:2]
-    for first in range(0, len(rows), _IMAGES_AT_ONCE):
-        part = rows[first : first + _IMAGES_AT_ONCE]
-        yield dataset.read(part, [name], image_size=size, layout="hwc")[name]
+    places, before = {}, 0
+    for number, span, ticks in zip(target.pieces, spans, shown, strict=True):
+        needed = span.table.pts[span.needed]
+        first = before + int((needed < span.table.pts[span.packets].min()).sum())
+        times = float(int(ticks[0]) * clock), float((int(ticks[-1]) + span.step) * clock)
+        places[number] = ClipPlace(*times, None if hidden else first)
+        before += len(needed)
+    return places

@@ -108,7 +108,13 @@ class EditContext:
 
     def old_name(self, piece: Piece, name: str) -> str:
         """Return what a feature is called in the source of a piece."""
-        return new_names(self.source(piece).manifest, self.names(piece)).get(name, name)
+        return self._known[piece.source].get(name, name)
+
+    @cached_property
+    def _known(self) -> list[dict[str, str]]:
+        """By source, old names of features by new name."""
+        pairs = zip(self.sources, self.recipe.names, strict=True)
+        return [new_names(source.manifest, names) for source, names in pairs]
 
     def frames(self, number: int) -> NDArray[np.int64]:
         """Return which frames of its old episode a new episode has."""
@@ -119,8 +125,7 @@ class EditContext:
         """Return the features that the source of a piece lacks, so that its rows are padded."""
         if not self.recipe.padded:
             return []
-        known = new_names(self.source(piece).manifest, self.names(piece))
-        return [name for name in self.recipe.padded if name not in known]
+        return [name for name in self.recipe.padded if name not in self._known[piece.source]]
 
     def is_whole(self, number: int) -> bool:
         """Whether a new episode has all frames of its old one."""

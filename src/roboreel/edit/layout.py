@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from roboreel.edit.recipe import frames_at_rate
 from roboreel.edit.sources import is_per_episode
 from roboreel.edit.targets import FileTarget, NewLayout
+from roboreel.edit.units import Held, Unit, merged_units
 from roboreel.errors import EditError
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_files
@@ -51,16 +53,6 @@ def new_names(manifest: Manifest, names: Mapping[str, str | None]) -> dict[str, 
     return {new: old for new, old in named if new is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Episodes that go into one new file, and the old files that they lie in."""
-
-    pieces: tuple[int, ...]
-    sources: tuple[tuple[int, str], ...]
-    place: int | None = None
-    """Which file of the first source it is, if it is one of them alone."""
-
-
 class _Planner:
     def __init__(
         self,
@@ -80,6 +72,9 @@ class _Planner:
             [len(frames_at_rate(p, self._of(p).fps, recipe.fps)) for p in recipe.pieces], np.int64
         )
         self.start = self._starts()
+        # Asked for with every episode.
+        self._old_names = cache(self._read_old_names)
+        self._held = cache(self._count_held)
 
     def plan(self) -> NewLayout:
         """Return the files of the new dataset."""
@@ -107,7 +102,17 @@ class _Planner:
 
     def _old(self, piece: Piece, camera: str) -> str:
         """Return the name of a camera in the source of a piece."""
-        return new_names(self._of(piece), self._recipe.names[piece.source])[camera]
+        return self._old_names(piece.source)[camera]
+
+    def _read_old_names(self, source: int) -> dict[str, str]:
+        return new_names(self._sources[source].manifest, self._recipe.names[source])
+
+    def _count_held(self, source: int, camera: str | None) -> Held:
+        """Return what the files of a source hold: of a camera, by its new name, or of data."""
+        episodes = self._sources[source].manifest.episodes
+        if camera is None:
+            return Held.of(episodes.data_file, episodes.length)
+        return Held.of(episodes.clips[self._old_names(source)[camera]].file, episodes.length)
 
     def _cameras(self) -> list[str]:
         names = new_names(self._first, self._recipe.names[0])
@@ -143,7 +148,7 @@ class _Planner:
             targets.append(target)
         return files, file, targets
 
-    def _is_same_data(self, unit: _Unit) -> bool:
+    def _is_same_data(self, unit: Unit) -> bool:
         """Whether a file has all rows of an old one, and none of them changes."""
         recipe = self._recipe
         if len(unit.sources) != 1 or unit.sources[0][0] or self._converts or recipe.fps is not None:
@@ -151,9 +156,7 @@ class _Planner:
         stored = {n for n, f in self._first.features.items() if f.dtype != "video"}
         if any(name in stored or name not in self._first.features for name in recipe.names[0]):
             return False
-        return self._has_all(unit, self._first.episodes.data_file) and all(
-            self._keeps_rows(number) for number in unit.pieces
-        )
+        return self._has_all(unit, None) and all(self._keeps_rows(number) for number in unit.pieces)
 
     def _keeps_rows(self, number: int) -> bool:
         piece, episodes = self._recipe.pieces[number], self._first.episodes
@@ -164,19 +167,17 @@ class _Planner:
             and not self._tasks.changes(piece, episodes.tasks_of(piece.episode))
         )
 
-    def _has_all(self, unit: _Unit, file_of: NDArray[np.int64]) -> bool:
+    def _has_all(self, unit: Unit, camera: str | None) -> bool:
         """Whether a unit has every frame of the file that it comes from, in one source."""
         pieces = [self._recipe.pieces[number] for number in unit.pieces]
-        episodes = self._of(pieces[0]).episodes
-        file = file_of[pieces[0].episode]
-        there = np.flatnonzero((file_of == file) & (episodes.length > 0)).tolist()
-        kept = {piece.episode for piece in pieces if piece.is_whole}
-        return kept == set(there) and len(pieces) == len(there)
+        there = self._held(pieces[0].source, camera).episodes_with(pieces[0].episode)
+        whole = all(piece.is_whole for piece in pieces)
+        return whole and len(pieces) == len({piece.episode for piece in pieces}) == there
 
     # Videos
 
     def _video(self, camera: str) -> tuple[FileSet, NDArray[np.int64], list[FileTarget]]:
-        old = [new_names(s.manifest, n)[camera] for s, n in self._named_sources()]
+        old = [self._old_names(source)[camera] for source in range(len(self._sources))]
         files_of = [
             s.manifest.video_files[name] for s, name in zip(self._sources, old, strict=True)
         ]
@@ -190,25 +191,19 @@ class _Planner:
         for place, unit in enumerate(units):
             size = self._share(unit, camera)
             target = FileTarget(files[place], "remuxed", unit.pieces, unit.sources, size, camera)
-            targets.append(self._with_rung(target, unit, file_of, files))
+            targets.append(self._with_rung(target, unit, files))
         return files, file, targets
 
-    def _named_sources(self) -> Iterator[tuple[Facts, Mapping[str, str | None]]]:
-        return zip(self._sources, self._recipe.names, strict=True)
-
-    def _with_rung(
-        self, target: FileTarget, unit: _Unit, file_of: Sequence[NDArray[np.int64]], files: FileSet
-    ) -> FileTarget:
+    def _with_rung(self, target: FileTarget, unit: Unit, files: FileSet) -> FileTarget:
         recipe = self._recipe
         pieces = [recipe.pieces[number] for number in unit.pieces]
         if recipe.fps is not None or target.camera in recipe.codings:
             return replace(target, rung="re-encoded")
         grouped = not is_per_episode(files)
         if len(unit.sources) == 1:
-            source = unit.sources[0][0]
             if grouped and unit.place is not None and not recipe.scrub:
                 return self._whole(target)
-            if self._has_all(unit, file_of[source]) and not self._shows_more(target, pieces[0]):
+            if self._has_all(unit, target.camera) and not self._shows_more(target, pieces[0]):
                 return self._whole(target)
         # A clip may begin between keyframes: in v2.x an edit list hides what is before it.
         if not recipe.scrub and (grouped or self._key(unit, target.camera) is not None):
@@ -253,7 +248,7 @@ class _Planner:
         file_of: Sequence[NDArray[np.int64]],
         limit: int,
         camera: str | None,
-    ) -> Iterator[_Unit]:
+    ) -> Iterator[Unit]:
         """Yield the new files, in the order of their rows."""
         pieces = self._recipe.pieces
         alone = self._is_alone(files_of[0])
@@ -267,7 +262,7 @@ class _Planner:
         for (source, _), numbers in held.items():
             file = int(file_of[source][pieces[numbers[0]].episode])
             path = (source, files_of[source][file])
-            units.append(_Unit(tuple(numbers), (path,), None if alone else file))
+            units.append(Unit(tuple(numbers), (path,), None if alone else file))
         if alone:
             yield from units
             return
@@ -278,49 +273,47 @@ class _Planner:
         return is_per_episode(files) if not self._converts else not self._version.startswith("v3")
 
     def _joined(
-        self, units: Sequence[_Unit], files_of: Sequence[FileSet], limit: int, camera: str | None
-    ) -> Iterator[_Unit]:
+        self, units: Sequence[Unit], files_of: Sequence[FileSet], limit: int, camera: str | None
+    ) -> Iterator[Unit]:
         """Yield units; those of sources with a file per episode are joined up to a size."""
-        held: list[_Unit] = []
+        held: list[Unit] = []
         size, key = 0, None
         for unit in units:
             source = unit.sources[0][0]
             if not is_per_episode(files_of[source]):
-                yield from _merged(held)
+                yield from merged_units(held)
                 held, size = [], 0
                 yield unit
                 continue
             its_size, its_key = self._share(unit, camera), self._key(unit, camera)
             fits = held and its_key is not None and its_key == key and size + its_size <= limit
             if not fits:
-                yield from _merged(held)
+                yield from merged_units(held)
                 held, size = [], 0
-            held, size, key = [*held, unit], size + its_size, its_key
-        yield from _merged(held)
+            held.append(unit)
+            size, key = size + its_size, its_key
+        yield from merged_units(held)
 
-    def _key(self, unit: _Unit, camera: str | None) -> Hashable:
+    def _key(self, unit: Unit, camera: str | None) -> Hashable:
         if camera is None or self._recipe.fps is not None or camera in self._recipe.codings:
             return True
         piece = self._recipe.pieces[unit.pieces[0]]
         return self._sources[piece.source].coding(self._old(piece, camera), piece.episode)
 
-    def _share(self, unit: _Unit, camera: str | None) -> int:
+    def _share(self, unit: Unit, camera: str | None) -> int:
         """Return how large a new file will be, about: as many bytes per frame as the old ones."""
         size = sum(self._sources[source].size_bytes(path) for source, path in unit.sources)
+        if camera is not None and unit.place is not None and not self._recipe.scrub:
+            return size  # what no longer belongs to an episode stays in the file
+        if len(unit.sources) > 1:
+            return size
         first = self._recipe.pieces[unit.pieces[0]]
-        episodes = self._of(first).episodes
-        file_of = episodes.data_file
-        if camera is not None:
-            file_of = episodes.clips[self._old(first, camera)].file
-            if unit.place is not None and not self._recipe.scrub:
-                return size  # what no longer belongs to an episode stays in the file
-        file = file_of[first.episode]
-        total = int(episodes.length[file_of == file].sum()) if len(unit.sources) == 1 else 0
+        total = self._held(first.source, camera).frames_with(first.episode)
         kept = int(self.length[list(unit.pieces)].sum())
         return size * min(kept, total) // total if total else size
 
     def _name(
-        self, units: Sequence[_Unit], old: FileSet, camera: str | None
+        self, units: Sequence[Unit], old: FileSet, camera: str | None
     ) -> tuple[FileSet, NDArray[np.int64]]:
         file = np.empty(len(self._recipe.pieces), np.int64)
         for place, unit in enumerate(units):
@@ -337,14 +330,6 @@ class _Planner:
             numbers=[unit.pieces[0] for unit in units],
         )
         return files, file
-
-
-def _merged(units: Sequence[_Unit]) -> Iterator[_Unit]:
-    if len(units) == 1:
-        yield units[0]
-    elif units:
-        pieces = tuple(number for unit in units for number in unit.pieces)
-        yield _Unit(pieces, tuple(path for unit in units for path in unit.sources))
 
 
 def _few(frames: Sequence[int]) -> str:

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.edit.clips import check_clips, link_file, write_clips
+from roboreel.edit.clips import check_clips, write_clips
 from roboreel.edit.rows import RowsResult, data_layout, write_rows
 from roboreel.edit.sources import is_per_episode
 from roboreel.edit.statistics import (
     image_statistics,
+    looks_at_images,
     stored_stats,
     stores_total,
     total_statistics,
     wanted_statistics,
 )
-from roboreel.files import copy_file
+from roboreel.files import copy_file, link_file
 from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
 from roboreel.format.edited_info import edited_info, edited_stats, moved_splits
 from roboreel.format.json_files import write_json, write_json_lines
@@ -28,29 +29,38 @@ from roboreel.schema import ClipTable, EpisodeTable, Manifest
 from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from roboreel.edit.context import EditContext
+    from roboreel.edit.encoding import ClipPlace
     from roboreel.edit.rows import StatsWanted
     from roboreel.edit.targets import FileTarget
+    from roboreel.stats import FeatureStats
     from roboreel.storage.row_stream import Layout
 
     Stage = Callable[[str], Path]
     Progress = Callable[[str, int, int], None]
 
-__all__ = ["Made", "make_dataset"]
+__all__ = ["Made", "finish_dataset", "make_dataset", "staged_place", "write_data"]
 
 
 @dataclass(slots=True)
 class Made:
     """What was learnt while the files were written."""
 
-    rows: list[RowsResult] = field(default_factory=list)
-    times: dict[str, dict[int, tuple[float, float]]] = field(default_factory=dict)
-    """By camera and new episode, when its images start and end in their file."""
-    places: dict[str, Path] = field(default_factory=dict)
+    rows: RowsResult = field(default_factory=RowsResult)
+    """What the rows of all data files say, added in the order of the layout."""
+    places: dict[str, dict[int, ClipPlace]] = field(default_factory=dict)
+    """By camera and new episode, where its images are in their file."""
+    files: dict[str, Path] = field(default_factory=dict)
     """Where the files were written for now, by their paths in the new dataset."""
+    looks: dict[int, dict[str, FeatureStats]] = field(default_factory=dict)
+    """By new episode, statistics of its cameras, if they were missing."""
+
+    def add_clips(self, target: FileTarget, places: Mapping[int, ClipPlace]) -> None:
+        """Take note of where the episodes of a video file are."""
+        self.places.setdefault(str(target.camera), {}).update(places)
 
 
 def make_dataset(
@@ -70,33 +80,55 @@ def make_dataset(
     made, layout = Made(), context.layout
     for done, target in enumerate(layout.videos):
         on_progress("Videos", done, len(layout.videos))
-        out = _staged(context, target, stage, made)
-        made.times.setdefault(str(target.camera), {}).update(write_clips(context, target, out))
+        out = staged_place(target, stage, made)
+        made.add_clips(target, write_clips(context, target, out))
     columns, wanted = data_layout(context), wanted_statistics(context)
     for done, target in enumerate(layout.data):
         on_progress("Rows", done, len(layout.data))
-        out = _staged(context, target, stage, made)
-        made.rows.append(_write_data(context, target, columns, wanted, out))
+        out = staged_place(target, stage, made)
+        made.rows.add(write_data(context, target, columns, wanted, out))
+    if looks_at_images(context):
+        every = range(len(context.recipe.pieces))
+        made.looks |= {number: image_statistics(context, number) for number in every}
+    return finish_dataset(context, made, stage)
+
+
+def finish_dataset(context: EditContext, made: Made, stage: Stage) -> Manifest:
+    """Write what describes the data and video files of the new dataset, once they are there.
+
+    Raises:
+        EditError: A row would show another image than before, or none.
+    """
     manifest = _describe(context, made)
-    check_clips(context, manifest, lambda target: made.places[target.file])
+    check_clips(context, manifest, made.places, lambda target: made.files[target.file])
     _write_metadata(context, manifest, made, stage)
     return manifest
 
 
-def _staged(context: EditContext, target: FileTarget, stage: Stage, made: Made) -> Path | None:
+def staged_place(target: FileTarget, stage: Stage, made: Made) -> Path | None:
+    """Return where to write a file for now; None for one that stays where it is."""
     if target.rung == "kept":
         return None
-    made.places[target.file] = stage(target.file)
-    return made.places[target.file]
+    made.files[target.file] = stage(target.file)
+    return made.files[target.file]
 
 
-def _write_data(
+def write_data(
     context: EditContext,
     target: FileTarget,
     columns: Layout,
     wanted: StatsWanted,
     out: Path | None,
 ) -> RowsResult:
+    """Make a data file of the new dataset; nothing is synced.
+
+    Args:
+        context: The edit.
+        target: The file.
+        columns: Its columns.
+        wanted: Which statistics to compute.
+        out: Where to write; None if the file stays where it is.
+    """
     if target.rung == "rewritten":
         return write_rows(context, target, columns, wanted, out)
     source, path = target.sources[0]
@@ -113,7 +145,9 @@ def _describe(context: EditContext, made: Made) -> Manifest:
     layout, first = context.layout, context.sources[0].manifest
     clips = {}
     for camera, files in layout.video_files.items():
-        times = np.array([made.times[camera][n] for n in range(len(layout.length))]).reshape(-1, 2)
+        times = np.array([made.places[camera][n][:2] for n in range(len(layout.length))]).reshape(
+            -1, 2
+        )
         if is_per_episode(files):
             times = np.stack([np.zeros(len(layout.length)), layout.length / layout.fps], axis=1)
         clips[camera] = ClipTable(layout.video_file[camera], times[:, 0], times[:, 1])
@@ -145,7 +179,7 @@ def _describe(context: EditContext, made: Made) -> Manifest:
 
 def _task_lists(context: EditContext, made: Made) -> Iterator[list[str]]:
     """Yield the tasks of each new episode: as listed, or as its rows say if it is a part."""
-    seen = {number: tasks for result in made.rows for number, tasks in result.tasks.items()}
+    seen = made.rows.tasks
     for number, piece in enumerate(context.recipe.pieces):
         listed = context.source(piece).manifest.episodes.tasks_of(piece.episode)
         told = [piece.told(text) for text in listed] or [t for t in [piece.task] if t is not None]
@@ -166,13 +200,13 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
         stats = edited_stats(old, names, new, version=manifest.version, features=manifest.features)
         if stats != old or not context.in_place:
             write_json(stage(STATS_PATH), stats, sync=False)
-    own = {number: stats for result in made.rows for number, stats in result.stats.items()}
+    own = made.rows.stats
     origins = [
         Origin(
             piece.source,
             context.old_number(number),
             dict(piece.columns),
-            {**own.get(number, {}), **image_statistics(context, number)},
+            {**own.get(number, {}), **made.looks.get(number, {})},
         )
         for number, piece in enumerate(context.recipe.pieces)
     ]

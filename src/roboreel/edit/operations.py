@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
-from roboreel.edit.checks import check_camera, check_columns, check_rename, check_text
+from roboreel.edit.checks import check_camera, check_columns, check_rename, check_text, with_depth
 from roboreel.edit.idle import moving_span
 from roboreel.edit.layout import new_names
 from roboreel.edit.planning import plan_edit
@@ -21,7 +21,7 @@ from roboreel.errors import EditError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from roboreel.edit.plan import EditPlan
     from roboreel.video.encoding import Encoding
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     Value = bool | int | float | str
 
 __all__ = ["Edit", "edit_dataset"]
+
+
+_MOST_PIXELS = 16_384
+_MOST_FPS = 10_000
 
 
 def edit_dataset(path: str | os.PathLike[str]) -> Edit:
@@ -227,9 +231,11 @@ class Edit:
 
         Raises:
             FeatureNotFoundError: There is no such camera.
-            EditError: It is not stored as video.
+            EditError: It is not stored as video, or shows depth, which needs HEVC.
         """
-        return self._coded(camera, CameraCoding(encoding), f"encode {camera} as {encoding.codec}")
+        check_camera(self.source.manifest, self._names(), camera)
+        coding = with_depth(self.source.manifest.features[self._names()[camera]], camera, encoding)
+        return self._coded(camera, CameraCoding(coding), f"encode {camera} as {encoding.codec}")
 
     def resize(self, camera: str, height: int, width: int) -> Edit:
         """Return the edit with the video of a camera in another size.
@@ -238,8 +244,12 @@ class Edit:
             FeatureNotFoundError: There is no such camera.
             EditError: It is not stored as video, or the size is not positive.
         """
-        if min(height, width) < 1:
-            raise EditError(f"A picture cannot have {height} x {width} pixels.")
+        given: tuple[object, ...] = (height, width)  # a recipe may hold anything
+        if not all(isinstance(side, int) and 1 <= side <= _MOST_PIXELS for side in given):
+            raise EditError(
+                f"A picture cannot have {height} x {width} pixels: give whole numbers, 1 to "
+                f"{_MOST_PIXELS}."
+            )
         return self._coded(
             camera, CameraCoding(size=(height, width)), f"resize {camera} to {height}x{width}"
         )
@@ -250,8 +260,8 @@ class Edit:
         Raises:
             EditError: The rate is not positive.
         """
-        if not (fps > 0 and math.isfinite(fps)):
-            raise EditError(f"{fps} frames per second are impossible.")
+        if not 0 < fps <= _MOST_FPS:
+            raise EditError(f"{fps} frames per second are impossible: give at most {_MOST_FPS}.")
         rate = int(fps) if float(fps).is_integer() else float(fps)
         return self._with(replace(self.recipe, fps=rate), f"resample to {rate} frames per second")
 
@@ -283,11 +293,10 @@ class Edit:
         out: str | os.PathLike[str] | None = None,
         *,
         link: bool = False,
-        on_progress: Callable[[str, int, int], None] | None = None,
+        **options: Any,  # noqa: ANN401  # of EditPlan.apply
     ) -> None:
-        """Carry out the edit: see `plan` and `EditPlan.apply`."""
-        plan = self.plan(out, link=link)
-        plan.apply(**({} if on_progress is None else {"on_progress": on_progress}))
+        """Carry out the edit: see `plan`, and `EditPlan.apply` for further arguments."""
+        self.plan(out, link=link).apply(**options)
 
     def _with(self, recipe: Recipe, said: str) -> Edit:
         return replace(self, recipe=recipe, said=(*self.said, said))

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from roboreel.edit.apply import check_space, edit_in_place, write_new
+from roboreel.commit import Workshop, locked
+from roboreel.edit.apply import check_free, check_space, edit_in_place, write_new
+from roboreel.edit.edit_job import plan_edit_job
+from roboreel.edit.making import make_dataset
+from roboreel.edit.statistics import looks_at_images
+from roboreel.edit.verifying import verify_copy
+from roboreel.edit.work import list_work
+from roboreel.jobs import execute, job_path
+from roboreel.jobs.execute import SMALL_S
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
+    from roboreel.jobs import Executor, Plan
     from roboreel.repair.state import State
 
 __all__ = ["EditPlan"]
@@ -118,27 +129,89 @@ class EditPlan:
             ],
         }
 
-    def apply(self, *, on_progress: Callable[[str, int, int], None] = _nothing) -> None:
+    def apply(
+        self,
+        *,
+        on: Executor | None = None,
+        job: str | os.PathLike[str] | None = None,
+        verify: bool = False,
+        on_progress: Callable[[str, int, int], None] = _nothing,
+    ) -> None:
         """Carry out the plan.
 
         In place, the dataset changes entirely or not at all, and `roboreel undo` brings the old one
-        back. A new dataset appears whole.
+        back. A new dataset appears whole. What takes longer than a few seconds is a job, on all
+        cores: if it is interrupted, the same call goes on where it stopped.
 
         Args:
-            on_progress: Called with what is written, how many files of it are done, and how many
-                there are.
+            on: Where to make the files, such as ``roboreel.jobs.Processes(8)``: see `execute`.
+            job: The job's folder, on a file system that all workers share; by default one on the
+                disk of the dataset.
+            verify: Whether to read what was copied again, and to compare every row and packet.
+            on_progress: Called with what is written, how much of it is done, and how much there is.
 
         Raises:
             DatasetInUseError: Another process changes the dataset, or records into it.
             StaleDatasetError: The dataset has changed since the plan was made.
             EditError: There is no space on the disk, or the edit would lose an image.
+            JobError: Tasks of a job failed.
         """
+        if self.out is None and not self:
+            return
         check_space(self.out or self.root, self.written_bytes)
+        if on is None and job is None and self._is_quick():
+            self._apply_at_once(on_progress)
+            if verify and self.out is not None:
+                verify_copy(self, on_progress=on_progress)
+            return
+        self.check_place()
+        planned = plan_edit_job(self, verify=verify)
+        execute(
+            planned,
+            on=on,
+            folder=self.job_folder(planned) if job is None else job,
+            name=self.job_name,
+            on_progress=lambda now: on_progress("Tasks", now.done, now.total),
+        )
+
+    @property
+    def job_name(self) -> str:
+        """What a job is called that carries out the plan."""
+        return f"edit-{(self.out or self.root).name}"
+
+    def job_folder(self, planned: Plan) -> Path:
+        """Return the folder of a job that carries out the plan: on the disk of the dataset."""
+        place = self.out or self.root
+        return job_path(planned, self.job_name, near=place.absolute().parent)
+
+    def _is_quick(self) -> bool:
+        items = list_work(self.context, looks=looks_at_images(self.context))
+        return len(items) < 2 or sum(item.cost_s for item in items) < SMALL_S
+
+    def _apply_at_once(self, on_progress: Callable[[str, int, int], None]) -> None:
+        make = partial(make_dataset, self.context, on_progress=on_progress)
         if self.out is not None:
-            write_new(self.context, self.out, self.states, on_progress=on_progress)
-        elif self:
-            state = self.states[0]
-            edit_in_place(self.context, state, summary=self.summary, on_progress=on_progress)
+            write_new(self.context, self.out, make, self._check_states)
+        else:
+            edit_in_place(self.context, make, self._check_states, summary=self.summary)
+
+    def check_place(self) -> None:
+        """Raise if the edit could not be made now: sooner than after hours of work.
+
+        Raises:
+            FolderTakenError: The folder for a new dataset is taken.
+            DatasetInUseError: Another process changes the dataset, or records into it.
+            StaleDatasetError: The dataset has changed since the plan was made.
+        """
+        if self.out is not None:
+            check_free(self.out)
+        else:
+            with locked(Workshop(self.root)):
+                self._check_states()
+
+    def _check_states(self) -> None:
+        for source, state in zip(self.context.sources, self.states, strict=True):
+            state.check(source.root)
 
 
 def _of_rung(rung: str, targets: list[FileTarget]) -> Iterator[str]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from roboreel.edit.context import EditContext
 from roboreel.edit.layout import lay_out
 from roboreel.edit.plan import EditPlan
+from roboreel.edit.states import states_of
 from roboreel.edit.tasks import plan_subtasks, plan_tasks
 from roboreel.errors import EditError
-from roboreel.repair.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,12 +49,7 @@ def plan_edit(
     context = EditContext(
         recipe, tuple(sources), tasks, plan_subtasks(manifests), layout, in_place=out is None
     )
-    used: list[set[str]] = [set() for _ in sources]
-    for target in (*layout.data, *layout.videos):
-        for source, path in target.sources:
-            used[source].add(path)
-    states = tuple(state_of(s.root, files) for s, files in zip(sources, used, strict=True))
-    return EditPlan(sources[0].root, out, tuple(said), states, context)
+    return EditPlan(sources[0].root, out, tuple(said), states_of(context), context)
 
 
 def _check_place(out: Path, sources: Sequence[Source]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import numpy as np
 from roboreel.errors import EditError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -80,7 +81,7 @@ class Recipe:
     """The new dataset, as pieces of old ones and a map of their features."""
 
     pieces: tuple[Piece, ...]
-    """In the order of their new numbers."""
+    """In the order of their new numbers: by source and episode, then by frame."""
     names: tuple[Names, ...] = ({},)
     """New names of features, for each source."""
     version: str | None = None
@@ -175,8 +176,9 @@ class Recipe:
         )
 
     def _changed(self, episodes: Collection[int], change: Callable[[Piece], Piece]) -> Recipe:
-        wanted = set(episodes)
-        pieces = (change(p) if not p.source and p.episode in wanted else p for p in self.pieces)
+        pieces: list[Piece] = []
+        for mine, own in self._runs(episodes):
+            pieces += [change(piece) for piece in own] if mine else own
         return replace(self, pieces=tuple(pieces))
 
     def _exchanged(
@@ -184,17 +186,34 @@ class Recipe:
     ) -> Recipe:
         """Return it with other pieces of some episodes; of each that is there, one must stay."""
         pieces: list[Piece] = []
-        before: set[int] = set()
-        for piece in self.pieces:
-            mine = not piece.source and piece.episode in episodes
-            before |= {piece.episode} if mine else set()
-            pieces += exchange(piece) if mine else [piece]
-        after = {piece.episode for piece in pieces if not piece.source}
-        if not before:
+        found = False
+        for mine, own in self._runs(episodes):
+            new = [one for piece in own for one in exchange(piece)] if mine else own
+            if mine and bool(own) != bool(new):
+                raise EditError("No frame of the episode would stay: delete the episode instead.")
+            found |= mine and bool(own)
+            pieces += new
+        if not found:
             raise EditError("The episode is not there any more: this edit deletes it.")
-        if before - after:
-            raise EditError("No frame of the episode would stay: delete the episode instead.")
         return replace(self, pieces=tuple(pieces))
+
+    def _runs(self, episodes: Collection[int]) -> Iterator[tuple[bool, Sequence[Piece]]]:
+        """Yield the pieces of each of some episodes of the first source, and those between.
+
+        They are found by halving: a page in a browser may ask for thousands of changes.
+        """
+        done = 0
+        for episode in sorted(set(episodes)):
+            first = bisect_left(self.pieces, (0, episode), done, key=_place)
+            stop = bisect_right(self.pieces, (0, episode), first, key=_place)
+            yield False, self.pieces[done:first]
+            yield True, self.pieces[first:stop]
+            done = stop
+        yield False, self.pieces[done:]
+
+
+def _place(piece: Piece) -> tuple[int, int]:
+    return piece.source, piece.episode
 
 
 def whole_episodes(

@@ -68,6 +68,17 @@ class RowsResult:
     lost: set[str] = field(default_factory=set)
     """Features of which a value is missing, so that they have no statistics."""
 
+    def add(self, other: RowsResult) -> None:
+        """Take over what the rows of the next file say."""
+        self.tasks |= other.tasks
+        self.stats |= other.stats
+        self.lost |= other.lost
+        for name, part in other.totals.items():
+            if name in self.totals:
+                self.totals[name].merge(part)
+            else:
+                self.totals[name] = part
+
 
 def data_layout(context: EditContext) -> Layout:
     """Return the columns of the new data files: all that an old one has, with their new names."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.edit.units import Held
 from roboreel.errors import EditError, MissingFileError
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.info_edits import read_raw_info
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
+from roboreel.spans.sources import refuse_source
 from roboreel.video.clip import images_of
 from roboreel.video.splice import ImageSpan, restarts_at, splice_key
 
@@ -58,6 +60,7 @@ class Source:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.root = dataset_folder(path)
+        refuse_source(self.root, "edited or merged")
         self.manifest: Manifest = read_manifest(self.root)
         wrong = [one for one in self.manifest.problems if one.severity == "error"]
         if wrong:
@@ -65,7 +68,11 @@ class Source:
                 f"The metadata is wrong, so that it cannot be told what would stay: {wrong[0].message} "
                 f"Run `roboreel repair` first: {str(self.root)!r}."
             )
+        self._remember()
+
+    def _remember(self) -> None:
         self._table_of = lru_cache(maxsize=_MOST_TABLES)(self._read_table)
+        self.held = cache(self._count_held)
 
     @cached_property
     def info(self) -> dict[str, Any]:
@@ -151,11 +158,14 @@ class Source:
         key = splice_key(table)
         return key if key and len(table.size) and restarts_at(path, table, 0) else None
 
+    def _count_held(self, camera: str) -> Held:
+        """Return what the videos of a camera hold."""
+        episodes = self.manifest.episodes
+        return Held.of(episodes.clips[camera].file, episodes.length)
+
     def has_unused(self, camera: str, episode: int) -> bool:
         """Return whether the video of an episode has images that belong to no episode."""
-        episodes = self.manifest.episodes
-        file = episodes.clips[camera].file
-        frames = int(episodes.length[file == file[episode]].sum())
+        frames = self.held(camera).frames_with(episode)
         table = self._table_of(str(self.root / self.video_file(camera, episode)))
         return len(table.size) > frames
 
@@ -190,4 +200,4 @@ class Source:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._table_of = lru_cache(maxsize=_MOST_TABLES)(self._read_table)
+        self._remember()

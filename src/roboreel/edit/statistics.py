@@ -16,15 +16,19 @@ from roboreel.record.totals import ImageSampler, sample_stride
 from roboreel.stats import merge_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from roboreel.edit.context import EditContext
     from roboreel.edit.rows import RowsResult
     from roboreel.edit.sources import Source
     from roboreel.schema import Feature
-    from roboreel.stats import Accumulator, FeatureStats
+    from roboreel.stats import FeatureStats
 
-__all__ = ["image_statistics", "stored_stats", "total_statistics", "wanted_statistics"]
+__all__ = [
+    "image_statistics",
+    "looks_at_images",
+    "stored_stats",
+    "total_statistics",
+    "wanted_statistics",
+]
 
 
 def wanted_statistics(context: EditContext) -> StatsWanted:
@@ -58,31 +62,25 @@ def stores_own(context: EditContext) -> bool:
     return context.converts or not context.lacks_own
 
 
-def total_statistics(
-    context: EditContext, results: Sequence[RowsResult]
-) -> dict[str, FeatureStats]:
-    """Return the statistics of all rows that were computed, from the parts of each file."""
-    totals: dict[str, Accumulator] = {}
-    for result in results:
-        for name, part in result.totals.items():
-            if name in totals:
-                totals[name].merge(part)
-            else:
-                totals[name] = part
-    lost = {name for result in results for name in result.lost}
-    stats = {name: total.finish() for name, total in totals.items() if name not in lost}
-    return stats | (_merged_images(context) if context.changes_rows and totals else {})
+def total_statistics(context: EditContext, rows: RowsResult) -> dict[str, FeatureStats]:
+    """Return the statistics of all rows that were computed."""
+    found = rows.totals.items()
+    stats = {name: total.finish() for name, total in found if name not in rows.lost}
+    return stats | (_merged_images(context) if context.changes_rows and rows.totals else {})
 
 
-def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStats]:
-    """Return the statistics of an episode's cameras, from some of its images.
+def looks_at_images(context: EditContext) -> bool:
+    """Whether images are decoded for statistics of episodes.
 
     Only where the old dataset has none of single episodes, as v2.0 never has, and the new one must.
     """
+    return context.converts and stores_own(context) and context.lacks_own
+
+
+def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStats]:
+    """Return the statistics of an episode's cameras, from some of its images."""
     piece = context.recipe.pieces[number]
     source = context.source(piece)
-    if not context.converts or not stores_own(context) or not context.lacks_own:
-        return {}
     dataset = Dataset(Opened(source.manifest, None, None))
     stride = sample_stride(source.manifest.fps)
     rows = int(source.manifest.episodes.start[piece.episode]) + context.frames(number)[::stride]

@@ -99,27 +99,39 @@ def plan_tasks(recipe: Recipe, manifests: Sequence[Manifest]) -> TaskPlan:
     else:
         kept = [text for text in first.values() if text in used or text not in had]
         tasks = dict(enumerate(kept))
+    listed = _Numbered(tasks)
     for manifest in manifests[1:]:
         for text in dict(sorted(manifest.tasks.items())).values():
             if text in used or text not in had:
-                _add(tasks, text)
+                listed.add(text)
     for text in used:
-        _add(tasks, text)
+        listed.add(text)
     return TaskPlan(tasks, old)
 
 
 def plan_subtasks(manifests: Sequence[Manifest]) -> TaskPlan:
     """Return the subtasks of the new dataset: those of all sources."""
     subtasks = dict(manifests[0].subtasks)
+    listed = _Numbered(subtasks)
     for manifest in manifests[1:]:
         for text in manifest.subtasks.values():
-            _add(subtasks, text)
+            listed.add(text)
     return TaskPlan(subtasks, tuple(dict(manifest.subtasks) for manifest in manifests))
 
 
-def _add(tasks: dict[int, str], text: str) -> None:
-    if text not in tasks.values():
-        tasks[max(tasks, default=-1) + 1] = text
+class _Numbered:
+    """Tasks by number, to which new ones are added."""
+
+    def __init__(self, tasks: dict[int, str]) -> None:
+        self._tasks = tasks
+        self._known = set(tasks.values())
+        self._next = max(tasks, default=-1) + 1
+
+    def add(self, text: str) -> None:
+        if text not in self._known:
+            self._tasks[self._next] = text
+            self._known.add(text)
+            self._next += 1
 
 
 def _texts(manifest: Manifest, piece: Piece) -> tuple[str, ...]:

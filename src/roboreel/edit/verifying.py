@@ -10,18 +10,23 @@ from roboreel.edit.sources import Source
 from roboreel.errors import EditError
 from roboreel.format.counters import COUNTERS
 from roboreel.spans.reading import SpanReader
+from roboreel.storage.arrays import same_values
 from roboreel.storage.row_stream import RowReader
+from roboreel.video.mp4 import read_packet_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from roboreel.edit.context import EditContext
+    from roboreel.edit.encoding import ClipPlace
     from roboreel.edit.plan import EditPlan
+    from roboreel.edit.targets import FileTarget
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["verify_copy"]
+__all__ = ["verify_clips", "verify_copy", "verify_rows"]
 
 _NOT_COMPARED = {*COUNTERS, "subtask_index"}
 
@@ -58,24 +63,58 @@ def verify_copy(
             if len(context.frames(number)) == piece.stop - piece.start:
                 was = _rows(before, context.source(piece), piece.episode, piece.start, piece.stop)
                 now = _rows(after, new, number, 0, piece.stop - piece.start)
-                _compare_rows(plan, number, was, now)
+                _compare_rows(context, number, was, now)
             for camera in new.manifest.video_files:
                 if (camera, number) not in encoded:
-                    _compare_packets(plan, new, number, camera)
+                    path = new.root / new.video_file(camera, number)
+                    images, table = new.images(camera, number), new.frames.videos.table(path)
+                    _compare_packets(context, number, camera, path, table, images)
 
 
-def _compare_rows(plan: EditPlan, number: int, was: Any, now: Any) -> None:  # noqa: ANN401  # Arrow tables
-    piece = plan.context.recipe.pieces[number]
-    names = plan.context.names(piece)
+def verify_rows(context: EditContext, target: FileTarget, path: Path) -> None:
+    """Compare a data file that was written with the rows that it was made from.
+
+    Raises:
+        EditError: A value differs.
+    """
+    row = 0
+    with RowReader() as before, RowReader() as after:
+        for number in target.pieces:
+            piece, length = context.recipe.pieces[number], int(context.layout.length[number])
+            if len(context.frames(number)) == piece.stop - piece.start:
+                was = _rows(before, context.source(piece), piece.episode, piece.start, piece.stop)
+                _compare_rows(context, number, was, after.take(path, row, row + length))
+            row += length
+
+
+def verify_clips(
+    context: EditContext, target: FileTarget, places: Mapping[int, ClipPlace], path: Path
+) -> None:
+    """Compare a video file that was put together with the packets that it was made from.
+
+    Raises:
+        EditError: A packet differs.
+    """
+    table = read_packet_table(path)
+    for number in target.pieces:
+        # Behind an edit list the file begins with the first image.
+        first = places[number].first or 0
+        images = first + np.arange(int(context.layout.length[number]))
+        _compare_packets(context, number, str(target.camera), path, table, images)
+
+
+def _compare_rows(context: EditContext, number: int, was: Any, now: Any) -> None:  # noqa: ANN401  # Arrow tables
+    piece = context.recipe.pieces[number]
+    names = context.names(piece)
     for column in was.column_names:
         name = names.get(column, column)
-        feature = plan.context.features.get(str(name))
+        feature = context.features.get(str(name))
         shifted = feature is not None and feature.kind == "language" and not piece.is_whole
         if name is None or name in _NOT_COMPARED or shifted or name not in now.column_names:
             continue
         target = now.column(name)
-        if not was.column(column).cast(target.type).equals(target):
-            raise _differs(plan, number, str(name))
+        if not same_values(was.column(column).cast(target.type), target):
+            raise _differs(context, number, str(name))
 
 
 def _rows(reader: RowReader, source: Source, episode: int, start: int, stop: int) -> Any:  # noqa: ANN401
@@ -85,19 +124,23 @@ def _rows(reader: RowReader, source: Source, episode: int, start: int, stop: int
     return reader.take(path, first + start, first + stop)
 
 
-def _compare_packets(plan: EditPlan, new: Source, number: int, camera: str) -> None:
-    piece = plan.context.recipe.pieces[number]
-    source, name = plan.context.source(piece), plan.context.old_name(piece, camera)
+def _compare_packets(
+    context: EditContext,
+    number: int,
+    camera: str,
+    path: Path,
+    table: PacketTable,
+    images: NDArray[np.int64],
+) -> None:
+    piece = context.recipe.pieces[number]
+    source, name = context.source(piece), context.old_name(piece, camera)
     was = source.span(name, piece.episode, piece.start, piece.stop)
-    images = new.images(camera, number)
-    path = new.root / new.video_file(camera, number)
-    table = new.frames.videos.table(path)
     if table.via != "mp4" or was.table.via != "mp4":
         return  # copied whole, since no packet of it can be addressed
     old = _bytes(was.path, was.table, was.packets)
     copied = _bytes(path, table, table.shown[images].astype(np.int64))
     if any(ours != theirs for ours, theirs in zip(old, copied, strict=True)):
-        raise _differs(plan, number, camera)
+        raise _differs(context, number, camera)
 
 
 def _bytes(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> Iterator[bytes]:
@@ -115,8 +158,8 @@ def _bytes(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> Iterat
             yield bytes(file.read(first, last))
 
 
-def _differs(plan: EditPlan, number: int, name: str) -> EditError:
+def _differs(context: EditContext, number: int, name: str) -> EditError:
     return EditError(
-        f"{name!r} of episode {number} is not what it was in the old dataset. Do not use the new one, "
-        f"and report this: {str(plan.out)!r}."
+        f"{name!r} of the new episode {number} is not what it was in the old dataset. Do not use the "
+        f"new one, and report this: {str(context.source(context.recipe.pieces[number]).root)!r}."
     )

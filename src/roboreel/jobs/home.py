@@ -24,10 +24,26 @@ def job_home() -> Path:
     return Path(chosen) if chosen else Path(base) / "roboreel" / "jobs"
 
 
-def job_path(plan: Plan, name: str) -> Path:
-    """Return the default folder of a job: the same plan has the same, so that it is resumed."""
+def job_path(plan: Plan, name: str, *, near: Path | None = None) -> Path:
+    """Return the default folder of a job: the same plan has the same, so that it is resumed.
+
+    Args:
+        plan: The tasks.
+        name: What the job is, for people.
+        near: A folder on whose disk the job should be, since its files will move there. If jobs are
+            kept on another one, the job is in ``.roboreel-jobs`` below this folder.
+    """
     readable = re.sub(r"[^\w.-]+", "_", name)[:80]
-    return job_home() / f"{readable}-{plan.key[:12]}"
+    home = job_home()
+    if near is not None and _disk(near) != _disk(home):
+        home = near / ".roboreel-jobs"
+    return home / f"{readable}-{plan.key[:12]}"
+
+
+def _disk(folder: Path) -> int:
+    """Return the disk that a folder is on, or will be on."""
+    absolute = folder.expanduser().absolute()
+    return next(path for path in (absolute, *absolute.parents) if path.exists()).stat().st_dev
 
 
 def list_jobs(home: Path | None = None) -> list[Job]:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["arrow_array"]
+__all__ = ["arrow_array", "same_values"]
 
 
 def arrow_array(values: Any, kind: Any) -> Any:  # noqa: ANN401  # pyarrow is untyped
@@ -43,3 +44,23 @@ def _nested(values: Sequence[Any], kind: Any) -> list[Any]:  # noqa: ANN401
 def _is_list(kind: Any) -> bool:  # noqa: ANN401
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     return any(is_one(kind) for is_one in kinds)
+
+
+def same_values(one: Any, other: Any) -> bool:  # noqa: ANN401  # chunked arrays
+    """Return whether two columns of one type hold the same values; NaN is the same as NaN."""
+    if one.equals(other):
+        return True
+    if len(one) != len(other) or not one.is_null().equals(other.is_null()):
+        return False
+    kind = one.type
+    if _is_list(kind):
+        lengths = pc.list_value_length(one).equals(pc.list_value_length(other))
+        return bool(lengths) and same_values(pc.list_flatten(one), pc.list_flatten(other))
+    if pa.types.is_struct(kind):
+        names = [kind.field(place).name for place in range(kind.num_fields)]
+        pairs = ((pc.struct_field(one, [n]), pc.struct_field(other, [n])) for n in names)
+        return all(same_values(a, b) for a, b in pairs)
+    if not pa.types.is_floating(kind):
+        return False
+    ours, theirs = (np.asarray(column.drop_null().to_numpy()) for column in (one, other))
+    return bool(np.array_equal(ours, theirs, equal_nan=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from contextlib import ExitStack, contextmanager
@@ -183,6 +184,18 @@ class Layout:
     def only(self, names: Collection[str]) -> Layout:
         """Return the layout with some of its columns."""
         return Layout(pa.schema([column for column in self.schema if column.name in names]))
+
+    def to_text(self) -> str:
+        """Return the layout as a text, from which `from_text` makes it again."""
+        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
+        return json.dumps([schema, list(self.plain)])
+
+    @classmethod
+    def from_text(cls, text: str) -> Layout:
+        """Return the layout that `to_text` described."""
+        schema, plain = json.loads(text)
+        buffer = pa.py_buffer(base64.b64decode(schema))
+        return cls(pa.ipc.read_schema(buffer), tuple(plain))
 
     @property
     def names(self) -> list[str]:

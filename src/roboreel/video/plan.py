@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipRequest", "Job", "Plan", "cost_of", "packets_of", "plan_batch"]
+__all__ = [
+    "ClipRequest",
+    "Job",
+    "Plan",
+    "cost_of",
+    "longest",
+    "packet_spans",
+    "packets_of",
+    "plan_batch",
+]
 
 # Handing fewer packets than this to a thread costs more than it saves.
 _MIN_PACKETS = 8
@@ -84,6 +93,9 @@ def plan_batch(
     Raises:
         MissingImageError: An episode has no image for a frame.
     """
+    sizes = {path: table.coding.image_size for path, table in tables.items()}
+    if len(requests) == 1 and len(requests[0].frames) == 1:
+        return Plan([_plan_one(requests[0], tables[requests[0].path])], sizes)
     slots: dict[Path, dict[int, list[int]]] = {path: {} for path in tables}
     for request in requests:
         packets, wanted = packets_of(request, tables[request.path]), slots[request.path]
@@ -102,7 +114,14 @@ def plan_batch(
         for part in split_runs(runs[path], target)
     ]
     jobs.sort(key=lambda job: cost_of(job.runs), reverse=True)
-    return Plan(jobs, {path: table.coding.image_size for path, table in tables.items()})
+    return Plan(jobs, sizes)
+
+
+def _plan_one(request: ClipRequest, table: PacketTable) -> Job:
+    """Return the work for a single image: what all of `plan_batch` comes to."""
+    (packet,) = packets_of(request, table).tolist()
+    run = Run(int(table.start[packet]), packet + 1, (packet,))
+    return Job(request.path, table, [run], {packet: request.slots.tolist()})
 
 
 def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
@@ -128,6 +147,28 @@ def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
     return table.shown[images].astype(np.int64)
 
 
+def packet_spans(jobs: Iterable[Job]) -> dict[Path, list[tuple[int, int]]]:
+    """Return the spans of each file that hold the packets of some jobs."""
+    spans: dict[Path, list[tuple[int, int]]] = {}
+    for job in jobs:
+        for run in job.runs:
+            start = job.table.offset[run.start : run.stop]
+            stop = start + job.table.size[run.start : run.stop]
+            first, last = int(start.min()), int(stop.max())
+            # Packets of a sound file follow one another; other tracks may lie between them.
+            if last - first <= 2 * int((stop - start).sum()):
+                one = [(first, last)]
+            else:
+                one = list(zip(start.tolist(), stop.tolist(), strict=True))
+            spans.setdefault(job.path, []).extend(one)
+    return spans
+
+
 def cost_of(runs: Iterable[Run]) -> int:
     """Return how many packets have to be decoded."""
     return sum(run.stop - run.start for run in runs)
+
+
+def longest(runs: Iterable[Run]) -> int:
+    """Return how many packets the longest run has."""
+    return max((run.stop - run.start for run in runs), default=0)
