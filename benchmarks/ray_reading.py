@@ -29,7 +29,9 @@ def can_run(python: Path | str) -> bool:
         ["unshare", "-n", "ip", "link", "set", "lo", "up"],
         [str(python), "-c", "import ray.data"],
     ]
-    return all(subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in tried)
+    return all(
+        subprocess.run(one, capture_output=True, check=False).returncode == 0 for one in tried
+    )
 
 
 def in_own_network(reader: str, root: str, cameras: int) -> dict[str, float]:
