@@ -216,6 +216,8 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path):
         edit.resample(1e9)
     with pytest.raises(EditError, match="whole numbers, 1 to"):
         edit.resize(FRONT, 10**9, 2)
+    with pytest.raises(EncodingError, match="even height and width, not 33x47"):
+        edit.resize(FRONT, 33, 47).plan(tmp_path / "out")
     with pytest.raises(EditError, match="finite"):
         edit.set([0], {"score": float("nan")})
 
