@@ -37,6 +37,14 @@ class HubServer(ThreadingHTTPServer):
         """Refuse uploads after so many."""
         self.commits: list[list[str]] = []
         """Paths that each commit added or deleted, the latter with a minus sign."""
+        self.cdn: str | None = None
+        """Another host, to which requests for large files are sent on."""
+        self.resolved: list[str] = []
+        """Files that were asked where they are."""
+        self.tokens: set[str | None] = set()
+        """What requests for files had as their authorization."""
+        self.too_many = 0
+        """Refuse so many requests for files, for there are too many."""
         self.tags: dict[str, int] = {}
         """By tag, how many commits there were when it was set."""
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -160,21 +168,40 @@ class _Handler(BaseHTTPRequestHandler):
         match = re.match(r"/datasets/owner/name/resolve/[\w.-]+/([^?]+)", self.path)
         path = self.server.root / match[1] if match else None
         if match is None or path is None or not path.is_file():
-            self._send(b"{}", status=404, headers={"X-Error-Code": "EntryNotFound"})
+            code = "RepoNotFound" if self.path.startswith("/api/") else "EntryNotFound"
+            self._send(b"{}", status=404, headers={"X-Error-Code": code})
+            return
+        self.server.tokens.add(self.headers.get("Authorization"))
+        if self.command == "HEAD":
+            self.server.resolved.append(match[1])
+        if self.server.too_many:
+            self.server.too_many -= 1
+            self._send(b"{}", status=429, headers={"Retry-After": "1"})
             return
         data = path.read_bytes()
+        if self.server.cdn is not None and match[1].endswith((".parquet", ".mp4")):
+            headers = {
+                "Location": f"{self.server.cdn}/{match[1]}?signature=x",
+                "X-Linked-Size": str(len(data)),
+                "X-Linked-ETag": f'"{hashlib.sha256(data).hexdigest()}"',
+                "X-Repo-Commit": COMMIT,
+            }
+            self._send(b"", status=302, headers=headers)
+            return
         headers = {
             "ETag": f'"{hashlib.sha1(data).hexdigest()}"',
             "X-Repo-Commit": COMMIT,
             "Accept-Ranges": "bytes",
         }
         wanted = self.headers.get("Range")
-        start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted else 0
-        if start:
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        first, _, last = (wanted or "bytes=0-").removeprefix("bytes=").partition("-")
+        start, stop = int(first), min(int(last) + 1 if last else len(data), len(data))
+        if wanted:
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
+            headers["Last-Modified"] = "Wed, 21 Oct 2015 07:28:00 GMT"
         if send:
             self.server.fetched.append((match[1], wanted))
-        self._send(data[start:], 206 if start else 200, headers, send=send, cut=True)
+        self._send(data[start:stop], 206 if wanted else 200, headers, send=send, cut=True)
 
     def _send(
         self,

@@ -29,7 +29,9 @@ EXTRAS = {
     "roboreel.huggingface": "datasets",
     "roboreel.rerun": "rerun",
     "roboreel export": "rerun",
+    "roboreel prefetch": "obstore",
     "benchmarks": "matplotlib",
+    "import h5py": "h5py",
 }
 # Runs the blocks of a page: Python in one namespace, shell commands in between.
 DRIVER = """

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from roboreel.video import encode
 from roboreel.video.depth import quantise_depth
 from roboreel.video.encode import Encoding, VideoWriter, encode_video
 from roboreel.video.encoding import Codec, frame_rate
+from roboreel.video.salvage import whole_fragments
+
+if sys.platform != "win32":
+    import resource
 
 Image = NDArray[Any]
 CODECS: list[Codec] = ["av1", "h264", "hevc"]
@@ -263,3 +268,34 @@ def test_no_thread_becomes_real_time(tmp_path):
         assert len(threads) > 5  # those of the encoder
         assert {os.sched_getscheduler(int(thread.name)) for thread in threads} == {own}
     assert os.sched_getscheduler(0) == own
+
+
+@contextmanager
+def files_no_larger_than(size_bytes: int) -> Iterator[None]:
+    """Let every write beyond a size fail, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit for the size of files")
+def test_a_last_fragment_that_cannot_be_written_is_an_error_and_the_others_stay(tmp_path):
+    def write(path: Path) -> None:
+        given: Any = {"size": (48, 64), "fps": 30, "encoding": Encoding("h264")}
+        writer = VideoWriter(path, fragmented=True, **given)
+        for image in numbered_images(5):
+            writer.write(image)
+        writer.close()
+
+    write(tmp_path / "a.mp4")
+    last_fragment = (tmp_path / "a.mp4").read_bytes().rindex(b"moof") - 4
+    with (
+        files_no_larger_than(last_fragment + 40),
+        pytest.raises(EncodingError, match=r"5 images were encoded, but 4 are in the file"),
+    ):
+        write(tmp_path / "b.mp4")
+    assert whole_fragments(tmp_path / "b.mp4", tmp_path / "whole.mp4") == 4
+    assert len(decode(tmp_path / "whole.mp4")) == 4

@@ -19,6 +19,7 @@ SCRIPTS = sorted((PROJECT / "examples").glob("*.py"))
 ARGUMENTS = {
     "demo": ["demo", "--episodes", "2", "--frames", "20"],
     "export_to_rerun": ["arm", "recordings"],
+    "import_recordings": ["recordings"],
     "record": ["my_arm"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
     "train_bc": ["--episodes", "2", "--steps", "20", "--batch-size", "8"],

@@ -5,11 +5,15 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from roboreel.files import write_atomically
+from roboreel.memory.budget import process_budget
+from tests.faults.bringing import SCENARIOS as BRINGING
 from tests.faults.changing import SCENARIOS as CHANGING
 from tests.faults.copying import SCENARIOS as COPYING
 from tests.faults.editing_jobs import SCENARIOS as EDITING_JOBS
@@ -17,6 +21,7 @@ from tests.faults.library import Call, Operation, can_build
 from tests.faults.powercut import MODELS, Disk, snapshot
 from tests.faults.products import SCENARIOS as PRODUCTS
 from tests.faults.recording import SCENARIOS as RECORDING
+from tests.faults.version import list_executed, version_of
 from tests.faults.working import SCENARIOS as WORKING
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -45,7 +50,7 @@ TWINS = {
 @needs_compiler
 @pytest.mark.parametrize(
     "scenarios",
-    [RECORDING, [*CHANGING, *COPYING, *PRODUCTS, *WORKING, *EDITING_JOBS]],
+    [RECORDING, [*CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS]],
     ids=["recorders", "other writers"],
 )
 def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):
@@ -63,6 +68,32 @@ def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):
 def can_import(modules: tuple[str, ...]) -> bool:
     extras = {"roboreel.rerun": "rerun", "roboreel.huggingface": "datasets"}
     return all(find_spec(extras.get(module, "os")) is not None for module in modules)
+
+
+# --- which code a point was covered on
+
+
+def test_the_files_whose_code_ran_are_listed_also_those_of_threads(tmp_path):
+    def act() -> None:
+        thread = threading.Thread(target=process_budget)
+        thread.start()
+        thread.join()
+        write_atomically(tmp_path / "file", "text")
+
+    list_executed(act, tmp_path / "listed")
+    names = {Path(line).name for line in (tmp_path / "listed").read_text().splitlines()}
+    assert names == {"files.py", "budget.py"}
+
+
+def test_coverage_ends_when_a_file_changes_that_the_writer_imports_and_not_with_others(tmp_path):
+    shutil.copytree(PROJECT / "src" / "roboreel", tmp_path / "roboreel")
+    recorder = tmp_path / "roboreel" / "record" / "recorder.py"
+    before = version_of([recorder])
+    (tmp_path / "roboreel" / "cli" / "info.py").write_text("")
+    assert version_of([recorder]) == before
+    with (tmp_path / "roboreel" / "commit" / "carry_out.py").open("a") as file:
+        file.write("# changed\n")
+    assert version_of([recorder]) != before
 
 
 # --- the models of a power cut, on calls made by hand

@@ -28,6 +28,9 @@ from roboreel.errors import CorruptFileError, DatasetError, ForeignChangeError, 
 from roboreel.record.compact import compact_dataset
 from roboreel.record.journal import read_records
 from roboreel.record.recover import recover_dataset
+from roboreel.repair import repair_dataset
+from roboreel.repair.drop import plan_drop
+from tests.factory import edit_info
 from tests.recordings import FPS, features, record
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
@@ -39,8 +42,9 @@ VICTIMS = ("chunk-000/file-000.mp4", "observation.images.a/chunk-000/file-000.mp
 def recorded(tmp_path_factory):
     root = tmp_path_factory.mktemp("recorded") / "dataset"
     with reel.create_dataset(root, fps=FPS, features=features("image", 1)) as recorder:
-        record(recorder, 0, 3)
-        recorder.save_episode()
+        for episode in range(2):
+            record(recorder, episode, 3)
+            recorder.save_episode()
     return root
 
 
@@ -71,7 +75,20 @@ def resume(root: Path) -> None:
     reel.resume_dataset(root).close()
 
 
-WRITERS = [recover_dataset, compact_dataset, resume]
+def relabel(root: Path) -> None:
+    reel.edit_dataset(root).set_task([0], "another task").apply()
+
+
+def drop(root: Path) -> None:
+    plan_drop(root, [0]).apply()
+
+
+def repair(root: Path) -> None:
+    edit_info(root, total_frames=99)
+    repair_dataset(root)
+
+
+WRITERS = [recover_dataset, compact_dataset, resume, relabel, drop, repair]
 ATTACKS = {
     "a folder": ("videos", "../home", "videos/chunk-000/file-000.mp4"),
     "a chunk": ("videos/cam/chunk-000", "../../../home/chunk-000", "videos/cam/chunk-000/file-000.mp4"),
@@ -93,7 +110,7 @@ def test_no_writer_follows_a_link_of_a_foreign_dataset(dataset, writer, attack):
     with pytest.raises(UnsafePathError, match=r"symbolic link.*cp -rL"):
         writer(dataset)
     assert contents(dataset.parent / "home") == before
-    assert len(reel.open_dataset(dataset).episodes) == 1
+    assert len(reel.open_dataset(dataset).episodes) == 2
 
 
 PIPES = [
@@ -254,7 +271,7 @@ def test_a_snapshot_of_the_hub_is_read_and_not_changed(recorded, tmp_path):
         link = snapshot / path.relative_to(recorded)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(os.path.relpath(blobs / str(number), link.parent))
-    assert len(reel.open_dataset(snapshot).episodes) == 1
+    assert len(reel.open_dataset(snapshot).episodes) == 2
     with pytest.raises(UnsafePathError, match=r"snapshot in the Hub's cache.*--out DIR"):
         recover_dataset(snapshot)
     assert not (snapshot / WORKSHOP).exists()

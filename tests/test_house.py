@@ -25,7 +25,12 @@ MIRRORS = {
     "lerobot/streaming.py: __init__",
 }
 # A command has a parameter for each option that it takes.
-COMMANDS = {"cli/cache.py: build", "cli/check.py: check", "cli/repair.py: repair"}
+COMMANDS = {
+    "cli/cache.py: build",
+    "cli/check.py: check",
+    "cli/import_.py: import_",
+    "cli/repair.py: repair",
+}
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -273,6 +274,21 @@ class TestDamage:
             job.folder.remove_stale()
             assert mine.exists()
             assert not dead.exists()
+
+    def test_parts_that_could_not_be_removed_are_not_those_of_the_next_job(self, tmp_path):
+        job = create_job(tmp_path / "job", squares(2))
+        run_job(job, InProcess())
+        left = job.folder.part(job.plan.task(1).id)
+        shutil.copytree(left, tmp_path / "left")
+        assert job.commit()["sum"] == 1
+        (tmp_path / "left" / "square.txt").unlink()
+        shutil.copytree(tmp_path / "left", left)
+        assert execute(squares(2), on=InProcess(), folder=job.path)["sum"] == 1
+
+    def test_a_job_is_refused_where_parts_of_another_cannot_be_removed(self, tmp_path):
+        (tmp_path / "parts").write_text("not a folder, so that it stays")
+        with pytest.raises(JobError, match="Remove the folder"):
+            create_job(tmp_path, squares(2))
 
     def test_folders_that_hold_something_else_are_refused(self, tmp_path):
         (tmp_path / "notes.txt").write_text("")

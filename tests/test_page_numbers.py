@@ -14,7 +14,7 @@ from roboreel.frames.columns import Columns
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.frames.pieces import Pieces
 from roboreel.memory.budget import Budget
-from roboreel.storage.small_groups.blocks import join_blocks
+from roboreel.storage.small_groups.blocks import unpack_each
 from tests.factory import write_dataset
 
 LENGTHS = [150, 1, 90, 300, 7]
@@ -115,9 +115,9 @@ def test_rows_in_order_are_decoded_at_most_twice(tmp_path, monkeypatch, never_de
 
     def count(*given):
         unpacked.append(1)
-        return join_blocks(*given)
+        return unpack_each(*given)
 
-    monkeypatch.setattr(page_numbers, "join_blocks", count)
+    monkeypatch.setattr(page_numbers, "unpack_each", count)
     for row in range(200):
         columns.gather("observation.state", np.array([row]))
     assert len(unpacked) <= 2 * 5

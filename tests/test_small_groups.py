@@ -11,6 +11,7 @@ from roboreel.distinct import distinct, numbered
 from roboreel.spans.mapped import MappedFile
 from roboreel.storage.extents.cursor import varints, words_of
 from roboreel.storage.extents.levels import decode_hybrid
+from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED
 from roboreel.storage.small_groups import blocks, table
 from roboreel.storage.small_groups.runs import decode_runs, skip_uniform
 from roboreel.varint import encode_varint
@@ -183,3 +184,30 @@ def test_distinct_numbers_are_those_of_numpy(numbers):
     found, place = np.unique(values, return_inverse=True)
     assert distinct(values).tolist() == found.tolist()
     assert [part.tolist() for part in numbered(values)] == [found.tolist(), place.tolist()]
+
+
+@given(st.lists(st.binary(max_size=200), min_size=1, max_size=6), st.booleans())
+def test_blocks_unpacked_one_by_one_are_those_that_were_packed(contents, is_packed):
+    codec = SNAPPY if is_packed else UNCOMPRESSED
+    packed = [pa.compress(c, "snappy", asbytes=True) if is_packed else c for c in contents]
+    sizes = np.array([len(content) for content in contents])
+    out = np.empty(blocks.room_for(sizes), np.uint8)
+    found = blocks.unpack_each([memoryview(piece) for piece in packed], sizes, codec, out)
+    assert found is not None
+    spans = zip(found.start.tolist(), found.stop.tolist(), strict=True)
+    assert [bytes(found.data[a:b]) for a, b in spans] == contents
+    assert (found.start % 8 == 0).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda b: b[:-1], lambda b: b + b"x", lambda b: b"\xff" + b],
+    ids=["cut off", "longer", "another length"],
+)
+def test_a_damaged_block_is_not_unpacked(change):
+    content = b"what was written" * 9
+    packed = memoryview(change(pa.compress(content, "snappy", asbytes=True)))
+    sizes = np.array([len(content)])
+    out = np.empty(blocks.room_for(sizes), np.uint8)
+    assert blocks.unpack_each([packed], sizes, SNAPPY, out) is None
+    assert blocks.unpack_each([packed[:5]], sizes, UNCOMPRESSED, out) is None

@@ -34,15 +34,25 @@ def root(tmp_path_factory):
 
 
 COMMANDS = [
-    ["info", "--episodes"],
-    ["info", "--json"],
-    ["stats"],
-    ["check"],
-    ["check", "--format", "github"],
-    ["check", "--format", "json"],
-    ["check", "--format", "sarif"],
-    ["repair", "--dry-run"],
-    ["history"],
+    "info DATA --episodes",
+    "info DATA --json",
+    "stats DATA",
+    "check DATA",
+    "check DATA --format github",
+    "check DATA --format json",
+    "check DATA --format sarif",
+    "repair DATA --dry-run",
+    "history DATA",
+    "report DATA --out OUT/report.html",
+    "export DATA --out OUT/recordings",
+    "edit delete DATA 0 --dry-run",
+    "edit task DATA other --dry-run",
+    "merge DATA DATA --out OUT/merged --dry-run",
+    "convert DATA --to 2.1 --out OUT/converted --dry-run",
+    "split DATA a=0.5 b=0.5 --out OUT/split --dry-run",
+    "cache build DATA --out OUT/cache",
+    "recover DATA",
+    "compact DATA",
 ]
 MARK = "=== the next command ==="
 # One process for all: its start takes longer than a command.
@@ -59,10 +69,17 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+def fill(word: str, places: dict[str, str]) -> str:
+    first, *rest = word.split("/")
+    return "/".join([places.get(first, first), *rest])
+
+
 @pytest.fixture(scope="module")
-def printed(root):
+def printed(root, tmp_path_factory):
     """Return what each command prints on both streams."""
-    calls = json.dumps([[name, str(root), *options] for name, *options in COMMANDS])
+    places = {"DATA": str(root), "OUT": str(tmp_path_factory.mktemp("out"))}
+    words = [command.split() for command in COMMANDS]
+    calls = json.dumps([[fill(word, places) for word in several] for several in words])
     ran = subprocess.run(
         [sys.executable, "-u", "-c", RUN, calls],
         input=f"{MARK}\n".encode() * len(COMMANDS),
@@ -76,7 +93,7 @@ def printed(root):
     return texts
 
 
-@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=lambda n: " ".join(COMMANDS[n]))
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=COMMANDS.__getitem__)
 def test_no_command_prints_a_control_character(number, printed):
     text = printed[number].strip()
     assert text

@@ -121,8 +121,8 @@ class TestOpening:
             reel.open_dataset(path)
 
     def test_addresses_elsewhere_are_not_taken_for_folders(self):
-        with pytest.raises(NotADatasetError, match="at 's3://bucket/arm': give a folder"):
-            reel.open_dataset("s3://bucket/arm")
+        with pytest.raises(NotADatasetError, match="at 'ftp://host/arm': give a folder"):
+            reel.open_dataset("ftp://host/arm")
 
     def test_nothing_is_written_to_an_address(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

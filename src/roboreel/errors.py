@@ -20,6 +20,7 @@
     ├── WindowError             (ValueError)         offsets that do not fall on frames
     ├── EncodingError           (ValueError)         images or packets that cannot become a video
     ├── EditError               (ValueError)         an edit that cannot be made as asked
+    ├── SourceError             (ValueError)         a recording that cannot be imported as asked
     ├── SampleError             (RuntimeError)       a transform that failed on a sample or batch
     ├── WorkerError             (RuntimeError)       a worker process that ended or cannot start
     ├── UnsupportedArgumentError (ValueError)        what LeRobot offers and roboreel does not
@@ -38,6 +39,9 @@
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     │   └── FolderTakenError    (FileExistsError)    no place for a new dataset: something is there
+    ├── RemoteError             (ConnectionError)    a remote file that cannot be fetched
+    │   ├── DatasetChangedError (RuntimeError)       a remote file that changed since it was opened
+    │   └── MirrorError         (ConnectionError)    no room in the mirror for what is needed
     ├── TooLargeError           (ValueError)         values that do not fit in the memory budget
     ├── TooManyFilesError       (OSError)            no further file may be opened
     └── TooSlowError            (TimeoutError)       a camera's images come faster than they are stored
@@ -48,6 +52,7 @@ __all__ = [
     "BufferMismatchError",
     "CacheError",
     "CorruptFileError",
+    "DatasetChangedError",
     "DatasetError",
     "DatasetInUseError",
     "EditError",
@@ -62,14 +67,17 @@ __all__ = [
     "FrameError",
     "JobError",
     "MetadataError",
+    "MirrorError",
     "MissingFileError",
     "MissingImageError",
     "MissingValueError",
     "NotADatasetError",
     "QueryError",
     "RecordingError",
+    "RemoteError",
     "RowNotFoundError",
     "SampleError",
+    "SourceError",
     "StaleDatasetError",
     "TaskNotFoundError",
     "TooLargeError",
@@ -158,6 +166,10 @@ class EditError(DatasetError, ValueError):
     """An edit that cannot be made as asked."""
 
 
+class SourceError(DatasetError, ValueError):
+    """A recording of another format cannot be imported as asked."""
+
+
 class EncodingError(DatasetError, ValueError):
     """Images or packets cannot become one video."""
 
@@ -232,6 +244,18 @@ class RecordingError(DatasetError, RuntimeError):
 
 class FolderTakenError(RecordingError, FileExistsError):
     """A new dataset cannot be made at a path: something is there."""
+
+
+class RemoteError(DatasetError, ConnectionError):
+    """A file of a remote dataset cannot be fetched."""
+
+
+class DatasetChangedError(RemoteError, RuntimeError):
+    """A file of a remote dataset has changed since the dataset was opened."""
+
+
+class MirrorError(RemoteError):
+    """The mirror of a remote dataset has no room for what is needed, or cannot be used."""
 
 
 class TooLargeError(DatasetError, ValueError):

@@ -44,6 +44,21 @@ class Job(Generic[Result]):
         with self._done:  # Not `acquire` and `release`: an interrupt can strike between the two.
             pass
 
+    def wait_for(self, seconds: float) -> bool:
+        """Wait for the call no longer than so many seconds; return whether it is made.
+
+        Not for the main thread: an interrupt between the two lines would leave others waiting.
+        """
+        if not self._done.acquire(timeout=seconds):
+            return False
+        self._done.release()
+        return True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the call is made, or the job was cancelled in time."""
+        return not self._done.locked()
+
     def result(self) -> Result:
         """Wait for the call; return what it returned, or raise what it raised."""
         self.wait()
@@ -80,14 +95,17 @@ class ThreadPool:
     Args:
         threads: How many calls run side by side.
         name: What the threads are called.
+        waits_at_exit: Whether the interpreter waits for calls that are being made. Otherwise they
+            are left behind: such calls wait for a network, and leave nothing half done.
     """
 
-    def __init__(self, threads: int, name: str = "roboreel") -> None:
+    def __init__(self, threads: int, name: str = "roboreel", *, waits_at_exit: bool = True) -> None:
         self.threads = threads
         self.name = name
         self._begin_anew()
         after_fork(self, ThreadPool._begin_anew)
-        _pools.add(self)
+        if waits_at_exit:
+            _pools.add(self)
 
     def submit(
         self,

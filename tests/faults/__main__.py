@@ -25,7 +25,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 def main() -> None:
     """Read the arguments; start again with the library loaded."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", nargs="*", help="names of scenarios")
+    parser.add_argument("--only", nargs="*", help="names of scenarios, in this order")
     parser.add_argument("--points", type=int, help="so many points of each scenario, spread out")
     parser.add_argument("--every", action="store_true", help="all writes of a run of writes")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -43,6 +43,7 @@ def main() -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Try the points of all scenarios."""
+    from tests.faults.bringing import SCENARIOS as BRINGING
     from tests.faults.campaign import Campaign
     from tests.faults.changing import SCENARIOS as CHANGING
     from tests.faults.copying import SCENARIOS as COPYING
@@ -52,8 +53,9 @@ def run(given: argparse.Namespace) -> int:
     from tests.faults.recording import SCENARIOS as RECORDING
     from tests.faults.working import SCENARIOS as WORKING
 
-    known = [*RECORDING, *CHANGING, *COPYING, *PRODUCTS, *WORKING, *EDITING_JOBS]
-    chosen = [scenario for scenario in known if not given.only or scenario.name in given.only]
+    every = [*RECORDING, *CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS]
+    known = {scenario.name: scenario for scenario in every}
+    chosen = [known[name] for name in given.only or known]
     problems = 0
     fast = Path("/dev/shm")
     with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:

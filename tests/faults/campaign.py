@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import resource
 import shutil
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import cache
 from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tests.faults.children import import_all
 from tests.faults.library import Kind, Operation
-from tests.faults.points import Result, Tries, log_whole_run, prepare
+from tests.faults.points import Result, Tries, files_that_run, log_whole_run, prepare
 from tests.faults.powercut import MODELS, Disk, snapshot
+from tests.faults.version import version_of
 
 if TYPE_CHECKING:
     import argparse
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Campaign", "places"]
 
-PROJECT = Path(__file__).resolve().parents[2]
 WAYS = [kind.name.lower() for kind in Kind if kind is not Kind.NOTHING]
 _GROWING = (
     Operation.CREATE, Operation.WRITE, Operation.MKDIR, Operation.LINK, Operation.SYMLINK, Operation.GROW
@@ -62,6 +60,8 @@ class Campaign:
         """All points that there are."""
         self.covered: set[str] = set()
         """Those that this version of the code has been stopped at, now or in an earlier run."""
+        self.version = ""
+        """Of the files that the scenario depends on."""
 
     def run(self) -> int:
         """Try the points; return how many problems there are."""
@@ -85,10 +85,13 @@ class Campaign:
         return len(self.problems)
 
     def _prepared(self) -> Tries:
-        prepared, whole, good = (self.folder / name for name in ("prepared", "whole", "good"))
+        folders = ("prepared", "whole", "good", "traced")
+        prepared, whole, good, traced = (self.folder / name for name in folders)
         prepare(self.scenario, prepared)
-        whole.mkdir()
-        good.mkdir()
+        for folder in (whole, good, traced):
+            folder.mkdir()
+        checks = Path(sys.modules[self.scenario.home].__file__ or "")
+        self.version = version_of(files_that_run(self.scenario, prepared, traced), [checks])
         logged = log_whole_run(self.scenario, prepared, whole)
         disk = Disk(logged.folder, logged.before, logged.calls)
         return Tries(self.scenario, prepared, logged, disk, good)
@@ -177,7 +180,7 @@ class Campaign:
     @property
     def _state(self) -> Path:
         assert self.given.state is not None
-        return Path(self.given.state) / f"{self.folder.name}-{_code_version()}.txt"
+        return Path(self.given.state) / f"{self.folder.name}-{self.version}.txt"
 
     def _read_done(self) -> set[str]:
         if self.given.state is None:
@@ -236,11 +239,3 @@ def places(calls: Sequence[Call], *, every: bool) -> list[int]:
 def _cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-@cache
-def _code_version() -> str:
-    digest = hashlib.sha256()
-    for path in sorted((PROJECT / "src").rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]

@@ -9,23 +9,28 @@ from __future__ import annotations
 import random
 import shutil
 import signal
+import uuid
 from dataclasses import dataclass
+from datetime import datetime, tzinfo
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roboreel.commit import store
 from tests.faults import library
 from tests.faults.children import FAILED, FOREIGN, in_child
 from tests.faults.library import Kind, Operation, read_log
 from tests.faults.powercut import Disk, Snapshot, snapshot
 from tests.faults.scenario import Remains, Scenario
+from tests.faults.version import list_executed
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.faults.library import Call
     from tests.faults.scenario import Ending
 
-__all__ = ["Logged", "Result", "Tries", "log_whole_run", "prepare"]
+__all__ = ["Logged", "Result", "Tries", "files_that_run", "log_whole_run", "prepare"]
 
 REALLY_ENDED = 10
 """Of the processes that end at a call, every tenth is run; what the others leave is computed."""
@@ -64,8 +69,12 @@ class Logged:
 def prepare(scenario: Scenario, folder: Path) -> None:
     """Make the folder that a scenario starts from."""
     folder.mkdir(parents=True)
-    code = in_child(lambda: scenario.prepare(folder), folder.with_suffix(".err"))
-    assert code == 0, folder.with_suffix(".err").read_text()
+
+    def act() -> None:
+        _make_repeatable(1)
+        scenario.prepare(folder)
+
+    _in_good_child(act, folder.with_suffix(".err"))
 
 
 def log_whole_run(scenario: Scenario, prepared: Path, case: Path) -> Logged:
@@ -73,9 +82,34 @@ def log_whole_run(scenario: Scenario, prepared: Path, case: Path) -> Logged:
     work, log = case / "work", case / "log"
     shutil.copytree(prepared, work)
     before = snapshot(work)
-    code = in_child(lambda: _run(scenario, work, log, Kind.NOTHING, 0), case / "errors")
-    assert code == 0, (case / "errors").read_text()
+    _in_good_child(lambda: _run(scenario, work, log, Kind.NOTHING, 0), case / "errors")
     return Logged(before, list(read_log(log)), work)
+
+
+def files_that_run(scenario: Scenario, prepared: Path, case: Path) -> set[Path]:
+    """Return the files of the library whose code a whole run executes, and the check of what it leaves."""
+    work, said = case / "work", case / "said"
+    shutil.copytree(prepared, work)
+
+    def run() -> None:
+        with said.open("w") as file:
+            _make_repeatable(0)
+            scenario.run(work, lambda text: print(text, file=file))
+
+    def verify() -> None:
+        scenario.verify(Remains(work, said.read_text().splitlines(), "done"))
+
+    found = set()
+    for act in (run, verify):
+        listed = case / act.__name__
+        _in_good_child(lambda act=act, listed=listed: list_executed(act, listed), case / "errors")  # type: ignore[misc]
+        found |= {Path(name) for name in listed.read_text().splitlines()}
+    return found
+
+
+def _in_good_child(act: Callable[[], object], errors: Path) -> None:
+    code = in_child(act, errors)
+    assert code == 0, errors.read_text()
 
 
 @dataclass(frozen=True)
@@ -140,7 +174,7 @@ class Tries:
             return Result(reached, checked=False)
         if state is not None:
             state.write(remains.folder)
-        code = in_child(lambda: self.scenario.verify(remains), errors)
+        code = in_child(lambda: _verify(self.scenario, remains), errors)
         if code == 0:
             mark.touch()
             return Result(reached)
@@ -149,8 +183,30 @@ class Tries:
 
 
 def _run(scenario: Scenario, work: Path, log: Path, kind: Kind, call: int) -> None:
+    _make_repeatable(0)
     library.arm(work, log, kind, call)
     scenario.run(work, library.note)
+
+
+def _verify(scenario: Scenario, remains: Remains) -> None:
+    _make_repeatable(2)
+    scenario.verify(remains)
+
+
+def _make_repeatable(seed: int) -> None:
+    """Let this process choose the names that another of the same seed does, and live at the same time.
+
+    So runs that do the same leave equal states, and each state is checked once.
+    """
+    chance = random.Random(seed)
+    vars(uuid)["uuid4"] = lambda: uuid.UUID(int=chance.getrandbits(128), version=4)
+    vars(store)["datetime"] = _SameTime
+
+
+class _SameTime(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> _SameTime:
+        return cls(2026, 1, 1, tzinfo=tz)
 
 
 def _last_lines(errors: Path) -> str:

@@ -65,10 +65,16 @@ class Snapshot:
     times_ns: dict[int, int] = field(default_factory=dict)
     """When each file was last changed."""
 
-    def digest(self) -> str:
-        """Return what tells equal trees from others: by names and contents, not by numbers or times."""
+    def digest(self, *, without: str | None = None) -> str:
+        """Return what tells equal trees from others: by names and contents, not by numbers or times.
+
+        Args:
+            without: How the paths begin that do not matter.
+        """
         total = blake2b(digest_size=16)
         for path, node in self._walk(ROOT, ""):
+            if without is not None and path.startswith(without):
+                continue
             if node in self.names:
                 content = b"folder"
             elif node in self.links:

@@ -113,11 +113,11 @@ def verify(remains: Remains, store: str, before: int) -> None:
     assert promised <= seen <= promised + 1, f"{promised} episodes were saved, {seen} are there"
     remains.once(check_images, root, LENGTHS[:seen])
     finish_commit(Workshop(root))
-    remains.go_on(lambda: recover_and_record(remains, promised), promised)
+    remains.go_on(lambda: recover_what_is_left(remains, promised), promised)
 
 
-def recover_and_record(remains: Remains, promised: int) -> None:
-    """Recover, check what there is, go on, and check again."""
+def recover_what_is_left(remains: Remains, promised: int) -> None:
+    """Recover, check how much there is, and go on."""
     root = remains.folder / "dataset"
     flushed = flushed_frames(root)
     kept = recover_dataset(root).kept_frames
@@ -126,6 +126,12 @@ def recover_and_record(remains: Remains, promised: int) -> None:
     seen = read_info(root)["total_episodes"] - (1 if kept else 0)
     assert promised <= seen <= promised + 1, f"{promised} episodes were saved, {seen} are there"
     lengths = [*LENGTHS[:seen], *([kept] if kept else [])]
+    remains.go_on(lambda: check_and_record(remains, lengths), lengths)
+
+
+def check_and_record(remains: Remains, lengths: list[int]) -> None:
+    """Check what there is, record an episode, and check again."""
+    root = remains.folder / "dataset"
     remains.once(check_sound, root, lengths)
     with reel.resume_dataset(root, compact_on_close=False) as recorder:
         record(recorder, len(lengths), 2, task="go on")

@@ -148,7 +148,9 @@ class Campaign:
         import_all(piece.modules())
         section, unit = self._parsers.counted_as(piece.name)
         numbers = {unit: piece.inputs(), "findings": int(problem is not None)}
-        add_counts(section, piece.name, numbers, self._given.counts)
+        counts = read_counts(self._given.counts).get(section, {}).get(piece.name, {})
+        clean = 0 if problem is not None else counts.get("clean", 0) + piece.inputs()
+        add_counts(section, piece.name, numbers, self._given.counts, clean=clean)
         if problem is not None:
             self._failed.add(piece.name)
             print(f"{piece.name}: {problem}", flush=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
@@ -45,7 +46,11 @@ from roboreel.video.nal import disposable_test, refreshes_all
 from roboreel.video.packet_table import Coding
 from roboreel.video.salvage import whole_fragments
 from tests.factory import write_dataset
-from tests.fuzz import seeds
+from tests.fuzz import foreign, seeds
+
+HAS_ROS = find_spec("mcap") is not None and find_spec("rosbags") is not None
+if TYPE_CHECKING or HAS_ROS:
+    from tests.fuzz import ros
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -254,6 +259,18 @@ def parse_packet(data: bytes) -> None:
     list(obus(packet))
 
 
+def parse_bag_metadata(data: bytes) -> None:
+    """Read the folder of a ROS 2 bag with such metadata beside its one file."""
+    path = stored(bag_database(), "bag/run.db3")
+    stored(data, "bag/metadata.yaml")
+    ros.read_recording(path.parent)
+
+
+@cache
+def bag_database() -> bytes:
+    return seeds.seeds(ros.databases)[0]
+
+
 def parse_text(data: bytes) -> None:
     text = data.decode(errors="replace")
     path = Path("info.json")
@@ -300,15 +317,47 @@ TARGETS: dict[str, Target] = {
     "Parquet footers": Target(parse_footer, seeds.footers),
     "Parquet without footers": Target(parse_cut, seeds.parquet),
     "baselines": Target(lambda data: read_baseline(stored(data)), seeds.baselines, OURS, 4096),
+    "examples of TensorFlow": Target(foreign.parse_tf_example, foreign.examples),
+    "TFRecord files": Target(partial(foreign.parse_records, stored=stored), foreign.records),
+    "features.json": Target(partial(foreign.parse_features, stored=stored), foreign.features),
+    "mappings": Target(partial(foreign.parse_map, stored=stored), foreign.maps, OURS, 2048),
+    "CSV tables": Target(partial(foreign.parse_table, stored=stored), foreign.tables, OURS, 512),
     "typed text": Target(parse_text, seeds.texts, OURS, 128),
 }
+if foreign.HAS_ARRAYS:
+    TARGETS |= {
+        "HDF5 files": Target(
+            lambda data: foreign.read_recording(stored(data)), foreign.hdf5_files, OURS, 65536
+        ),
+        "Zarr metadata": Target(
+            partial(foreign.parse_zarr_metadata, stored=stored), foreign.zarr_metadata
+        ),
+        "Zarr zip files": Target(
+            lambda data: foreign.read_recording(stored(data)), foreign.zarr_zips, OURS, 16384
+        ),
+    }
+if HAS_ROS:
+    TARGETS |= {
+        "MCAP files": Target(lambda data: ros.read_recording(stored(data)), ros.mcap_files),
+        "ROS 1 bags": Target(lambda data: ros.read_recording(stored(data)), ros.bags),
+        "ROS 2 databases": Target(
+            lambda data: ros.read_recording(stored(data)), ros.databases, OURS, 65536
+        ),
+        "ROS 2 metadata": Target(parse_bag_metadata, ros.metadata_files),
+        "ROS definitions": Target(ros.parse_definition, ros.definitions, OURS, 2048),
+        "ROS video packets": Target(ros.parse_packets, ros.packets, OURS, 512),
+    }
 FAST = (
     "codec records, packets", "pictures", "Thrift structs", "Parquet levels", "shard manifests",
     "replay headers", "journal rows",
 )  # fmt: skip
 SLOW = (
     "MP4 fragments, salvage", "Parquet pages", "Parquet footers", "Parquet without footers",
-    "JSON lines", "shards",
+    "JSON lines", "shards", "MCAP files", "ROS 1 bags", "ROS 2 databases", "ROS 2 metadata",
+    "ROS definitions", "TFRecord files", "features.json", "CSV tables", "HDF5 files", "Zarr metadata",
+    "Zarr zip files",
 )  # fmt: skip
 SHARES = dict.fromkeys(FAST, 40) | dict.fromkeys(SLOW, 1)
-TARGETS |= {name: replace(TARGETS[name], share=share) for name, share in SHARES.items()}
+TARGETS |= {
+    name: replace(TARGETS[name], share=share) for name, share in SHARES.items() if name in TARGETS
+}

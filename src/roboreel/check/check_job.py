@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,12 +29,12 @@ from roboreel.findings import TIERS
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.jobs import Operation, Plan, cut
+from roboreel.spans.sources import raise_failure
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -189,6 +190,7 @@ def _run(task: Task, folder: Path) -> dict[str, Any]:
     except (DatasetError, OSError) as error:
         # As in one process: a finding that these rules could not be checked.
         seen = {"seen": None, "error": str(error)}
+    raise_failure(Path(str(task.options["path"])))  # What could not be fetched is no finding.
     (folder / _SEEN_FILE).write_text(json.dumps(seen), encoding="utf-8")
     return {"kind": task.inputs["kind"], "error": seen["error"]}
 

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from roboreel.format.paths import METADATA_FOLDER
+from roboreel.spans.sources import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +49,7 @@ class Listing:
     def size_bytes(self, path: str) -> int:
         """Return the size of a file; 0 if it cannot be told."""
         try:
-            return (self._root / path).stat().st_size
+            return size_of(self._root / path)
         except OSError:
             return 0
 

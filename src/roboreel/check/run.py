@@ -13,6 +13,7 @@ from roboreel.check.selection import needed_tier, select_codes
 from roboreel.errors import (
     DatasetError,
     NotADatasetError,
+    RemoteError,
     UnsafePathError,
     UnsupportedVersionError,
 )
@@ -21,6 +22,7 @@ from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.paths import INFO_PATH
 from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.spans.sources import forget_failures, raise_failure
 
 if TYPE_CHECKING:
     import os
@@ -63,16 +65,19 @@ def check_dataset(
     tier = tier or needed_tier(only)
     ledger = Ledger(select_codes(only, ignore), tier)
     root = dataset_folder(path)
+    forget_failures(root)
     try:
         manifest = read_manifest(root)
-    except NotADatasetError:
+    except (NotADatasetError, RemoteError):
         raise
     except DatasetError as error:
         ledger.add([_unopenable(error, root)])
         ledger.give_up("The metadata cannot be read.")
         return ledger.close(root)
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
-    return check_context(context, ledger, tier)
+    findings = check_context(context, ledger, tier)
+    raise_failure(root)  # What could not be fetched is no finding.
+    return findings
 
 
 def check_context(context: Context, ledger: Ledger, tier: Tier) -> Findings:

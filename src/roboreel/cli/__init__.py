@@ -16,9 +16,11 @@ from roboreel.cli.demo import demo
 from roboreel.cli.edit import edit
 from roboreel.cli.export import export
 from roboreel.cli.history import history
+from roboreel.cli.import_ import import_
 from roboreel.cli.info import info
 from roboreel.cli.job import job
 from roboreel.cli.making import convert, merge, split
+from roboreel.cli.mirror import mirror, prefetch
 from roboreel.cli.recover import recover
 from roboreel.cli.repair import repair
 from roboreel.cli.report import report
@@ -46,8 +48,11 @@ app.command()(report)
 app.command()(view)
 app.command()(export)
 app.add_typer(cache, name="cache")
+app.command()(prefetch)
+app.add_typer(mirror, name="mirror")
 app.add_typer(job, name="job")
 app.add_typer(edit, name="edit")
+app.command("import")(import_)
 app.command()(merge)
 app.command()(convert)
 app.command()(split)

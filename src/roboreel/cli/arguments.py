@@ -29,7 +29,7 @@ DatasetArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATASET",
-        help="A dataset's folder, or hf://datasets/OWNER/NAME if it is downloaded.",
+        help="A dataset's folder or address: hf://datasets/OWNER/NAME, s3://…, gs://…, https://….",
         show_default=False,
     ),
 ]

@@ -46,6 +46,7 @@ def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
     manifest = dataset.manifest
     summary: dict[str, Any] = {
         "path": str(dataset.path),
+        "url": dataset.url,
         "version": manifest.version,
         "robot_type": manifest.robot_type,
         "fps": dataset.fps,
@@ -81,7 +82,7 @@ def _print_summary(dataset: Dataset) -> None:
     manifest = dataset.manifest
     lengths = dataset.episodes.lengths
     minutes, seconds = divmod(len(dataset) / dataset.fps, 60)
-    output.print(f"[bold]{literal(str(dataset.path))}[/]", soft_wrap=True)
+    output.print(f"[bold]{literal(dataset.url or str(dataset.path))}[/]", soft_wrap=True)
     robot = manifest.robot_type or "not named"
     print_line(f"LeRobot {manifest.version}, robot {robot}, {dataset.fps:g} fps")
     span = f", {lengths.min()} to {lengths.max()} frames each" if len(lengths) else ""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.described import Described
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.notebook import to_html
 from roboreel.dataset.plan import select_episodes
+from roboreel.dataset.remote import Fetchable
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Dataset"]
 
 
-class Dataset(Described):
+class Dataset(Fetchable):
     """A LeRobot dataset, or a view of some of its episodes. It never changes a file.
 
     Samples are numbered ``0 … len - 1``: the frames of the episodes, in the order in which the
@@ -111,6 +111,7 @@ class Dataset(Described):
             held_bytes=budget.held_bytes,
             held_by=budget.held_by_owner(),
             paths=self._reader.paths(),
+            fetched=self.fetched,
         )
 
     @property
@@ -337,10 +338,10 @@ class Dataset(Described):
         return opened if self._positions is None else opened._view(self._positions)
 
     def __repr__(self) -> str:
-        return f"Dataset({str(self.path)!r}, {self._summary})"
+        return f"Dataset({(self.url or str(self.path))!r}, {self._summary})"
 
     def _repr_html_(self) -> str:
-        return to_html(str(self.path), self._summary, self.features)
+        return to_html(self.url or str(self.path), self._summary, self.features)
 
     def __reduce__(self) -> tuple[Any, ...]:
         from roboreel.dataset.opening import reopen
@@ -352,6 +353,8 @@ class Dataset(Described):
             chosen[self._positions] = True
             bits = np.packbits(chosen)
         settings = {**self._settings, "memory": process_budget().limit_bytes}
+        if self.is_remote:
+            settings["connection"] = self._opened.connection
         return reopen, (self.path, settings, bits)
 
     def _view(self, positions: NDArray[np.int64] | None) -> Dataset:

@@ -22,7 +22,7 @@ class Described:
 
     @property
     def path(self) -> Path:
-        """The dataset's folder."""
+        """The dataset's folder; of a remote one, the folder of its mirror: see `url`."""
         return self.manifest.root
 
     @property

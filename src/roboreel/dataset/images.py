@@ -13,8 +13,9 @@ from roboreel.errors import CorruptFileError
 from roboreel.image import box_of, decode_image, decode_images, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.sample_spec import SampleSpec
+from roboreel.spans.sources import fetch
 from roboreel.threads import ThreadPool
-from roboreel.video.plan import cost_of
+from roboreel.video.plan import cost_of, packet_spans
 from roboreel.video.reader import Target
 from roboreel.video.scale import fit_picture
 
@@ -66,15 +67,7 @@ class Images:
             Arrays ``(…, C, H, W)`` or ``(…, H, W, C)`` for each part: uint8; for depth, metres as
             float32 from video, or the stored values from pictures.
         """
-        asked = {
-            camera: _Asked(
-                camera,
-                rows.reshape(-1),
-                np.repeat(episodes, rows[:1].size),
-                [size * rows[:1].size for size in sizes],
-            )
-            for camera, rows in cameras.items()
-        }
+        asked = _asked(cameras, episodes, sizes)
         found = self._read_videos(
             [one for one in asked.values() if self._is_video(one, spec)], spec
         )
@@ -89,13 +82,31 @@ class Images:
             for camera, parts in found.items()
         }
 
+    def fetch(
+        self,
+        cameras: Mapping[str, NDArray[np.int64]],
+        episodes: NDArray[np.int64],
+        spec: SampleSpec,
+    ) -> int:
+        """Have the packets of remote videos at hand that `read` would decode.
+
+        Returns:
+            How many bytes were missing.
+        """
+        jobs: list[Job] = []
+        for one in _asked(cameras, episodes, [len(episodes)]).values():
+            if self._is_video(one, spec):
+                plan = self._videos.plan(self._requests(one.camera, one.rows, one.episodes))
+                jobs += [job for job in plan.jobs if job.table.via == "mp4"]
+        return fetch(packet_spans(jobs))
+
     def _is_video(self, asked: _Asked, spec: SampleSpec) -> bool:
         feature = self._manifest.features[asked.camera]
-        return feature.dtype == "video" and not self._is_cached(asked.camera, spec)
+        return feature.dtype == "video" and not self.is_cached(asked.camera, spec)
 
     def _read_stored(self, asked: _Asked, spec: SampleSpec) -> list[NDArray[Any]]:
         """Return images that are no video, for each part."""
-        if self._is_cached(asked.camera, spec):
+        if self.is_cached(asked.camera, spec):
             assert self._cache is not None
             read = partial(self._cache.images, layout=spec.layout, pool=self._pool)
             return [read(asked.camera, rows) for rows in asked.parts()]
@@ -111,7 +122,7 @@ class Images:
         """Yield the images of the episode at a position one by one, in bounded memory."""
         table = self._manifest.episodes
         start, length = int(table.start[episode]), int(table.length[episode])
-        if self._is_cached(camera, spec):
+        if self.is_cached(camera, spec):
             for row in range(start, start + length):
                 yield self._read_stored(_Asked.one(camera, row), spec)[0][0]
             return
@@ -130,7 +141,7 @@ class Images:
 
     def path(self, camera: str) -> str:
         """Return in words how a camera is read."""
-        if self._is_cached(camera, SampleSpec()):
+        if self.is_cached(camera, SampleSpec()):
             return "training cache, mapped"
         if self._manifest.features[camera].dtype == "video":
             return f"video, decoded from the packets it needs{self._describe_demuxed(camera)}"
@@ -144,7 +155,7 @@ class Images:
         count = sum(root / files[file] in demuxed for file in range(len(files)))
         return f"; {count} files by FFmpeg's demuxer, which is slower" if count else ""
 
-    def _is_cached(self, camera: str, spec: SampleSpec) -> bool:
+    def is_cached(self, camera: str, spec: SampleSpec) -> bool:
         """Whether the cache holds a camera in this size; other sizes are read from the source."""
         if self._cache is None or camera not in self._cache.manifest.cameras:
             return False
@@ -305,6 +316,20 @@ class _Asked:
     def parts(self) -> list[NDArray[np.int64]]:
         """Return the rows of each part."""
         return np.split(self.rows, np.cumsum(self.sizes)[:-1])
+
+
+def _asked(
+    cameras: Mapping[str, NDArray[np.int64]], episodes: NDArray[np.int64], sizes: Sequence[int]
+) -> dict[str, _Asked]:
+    return {
+        camera: _Asked(
+            camera,
+            rows.reshape(-1),
+            np.repeat(episodes, rows[:1].size),
+            [size * rows[:1].size for size in sizes],
+        )
+        for camera, rows in cameras.items()
+    }
 
 
 def _scale_into(picture: bytes, out: NDArray[Any], *, alpha: bool, spec: SampleSpec) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from roboreel.mirror.counts import Fetched
+
 __all__ = ["Memory"]
 
 
@@ -21,10 +23,14 @@ class Memory:
     """Bytes held now, by owner."""
     paths: Mapping[str, str]
     """How each feature is read: the fastest way that its files allow."""
+    fetched: Fetched | None = None
+    """What was fetched of a remote dataset."""
 
     def __str__(self) -> str:
         lines = [f"{self.held_bytes / 1e6:.1f} of {self.limit_bytes / 1e6:.1f} MB held"]
         lines += [f"  {size / 1e6:.1f} MB {owner}" for owner, size in sorted(self.held_by.items())]
+        if self.fetched is not None:
+            lines.append(f"  {self.fetched}")
         width = max((len(name) for name in self.paths), default=0)
         lines += [f"  {name:<{width}}  {path}" for name, path in self.paths.items()]
         return "\n".join(lines)

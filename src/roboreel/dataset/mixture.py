@@ -155,21 +155,49 @@ class Mixture:
         """
         wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
         spec = spec_of(features, windows, image_size, layout)
-        asked = (*self._blends, *self._text_names) if spec.features is None else spec.features
-        names = list(dict.fromkeys((*asked, *spec.windows)))
-        texts = [name for name in names if name in self._text_names]
-        self._check_names([*(name for name in names if name not in texts), *spec.windows])
+        names, texts = self._asked_names(spec)
         dataset_index = np.searchsorted(self._bounds, wanted, side="right") - 1
         parts = {}
         for place in distinct(dataset_index).tolist():
             slots = np.flatnonzero(dataset_index == place)
             dataset = self.datasets[place]
-            own = {n: o for n in names if n not in texts and (o := self._blends[n].owns[place])}
+            own = self._own_names(names, texts, place)
             there = [name for name in texts if name in dataset._text_names]
             read = dataset.read(wanted[slots] - self._bounds[place], _own_spec(spec, own, there))
             parts[place] = slots, self._renamed(read, own, place)
         batch = self._join(parts, names, len(wanted), spec)
         return {**batch, "dataset_index": dataset_index}
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a dataset's files are elsewhere, and are fetched when they are needed."""
+        return any(getattr(dataset, "is_remote", False) for dataset in self.datasets)
+
+    def fetch(self, samples: NDArray[np.int64], spec: SampleSpec) -> int:
+        """Have what a batch needs of remote datasets at hand; return how many bytes were missing."""
+        wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
+        names, texts = self._asked_names(spec)
+        dataset_index, missing = np.searchsorted(self._bounds, wanted, side="right") - 1, 0
+        for place in distinct(dataset_index).tolist():
+            dataset: Any = self.datasets[place]
+            if getattr(dataset, "is_remote", False):
+                own = self._own_names(names, texts, place)
+                there = [name for name in texts if name in dataset._text_names]
+                inner = wanted[dataset_index == place] - self._bounds[place]
+                missing += dataset.fetch(inner, _own_spec(spec, own, there))
+        return missing
+
+    def _own_names(self, names: Sequence[str], texts: Sequence[str], place: int) -> dict[str, str]:
+        """Return the names of features in the dataset at a place, by their names here."""
+        return {n: o for n in names if n not in texts and (o := self._blends[n].owns[place])}
+
+    def _asked_names(self, spec: SampleSpec) -> tuple[list[str], list[str]]:
+        """Return the features that are asked for, and which of them are texts."""
+        asked = (*self._blends, *self._text_names) if spec.features is None else spec.features
+        names = list(dict.fromkeys((*asked, *spec.windows)))
+        texts = [name for name in names if name in self._text_names]
+        self._check_names([*(name for name in names if name not in texts), *spec.windows])
+        return names, texts
 
     def __repr__(self) -> str:
         parts = zip(self.datasets, self.weights.tolist(), strict=True)

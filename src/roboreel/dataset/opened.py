@@ -12,6 +12,7 @@ from roboreel.format.episode_columns import read_episode_columns
 from roboreel.format.episode_stats_reader import EpisodeStatsReader
 from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
 from roboreel.memory.budget import process_budget
+from roboreel.mirror.connection import Connection
 
 if TYPE_CHECKING:
     import os
@@ -30,6 +31,8 @@ class Opened:
     manifest: Manifest
     decode_threads: int | None
     cache: Path | None
+    connection: Connection | None = None
+    """How a remote dataset is reached."""
 
     @cached_property
     def reader(self) -> Reader:
@@ -50,13 +53,14 @@ class Opened:
         return EpisodeStatsReader(self.manifest)
 
 
-def find_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """Return the manifest of the dataset at a path or an ``hf://`` address.
+def find_manifest(path: str | os.PathLike[str], connection: Connection | None = None) -> Manifest:
+    """Return the manifest of the dataset at a path or an address.
 
     Raises:
         NotADatasetError: There is no dataset.
     """
-    folder = dataset_folder(path)
+    connection = connection or Connection()
+    folder = dataset_folder(path, connection)
     try:
         return read_manifest(folder)
     except NotADatasetError as error:

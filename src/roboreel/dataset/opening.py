@@ -10,6 +10,7 @@ import numpy as np
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened, find_manifest
 from roboreel.memory.budget import parse_size, process_budget
+from roboreel.mirror.connection import Connection
 
 if TYPE_CHECKING:
     import os
@@ -28,14 +29,20 @@ def open_dataset(
     cache: str | os.PathLike[str] | None = None,
     numbers: Literal["in place", "mapped"] = "in place",
     view: str | None = None,
+    mirror: str | os.PathLike[str] | None = None,
+    mirror_limit: int | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Open a LeRobot dataset (v2.0, v2.1 or v3.0) in place.
 
-    Only metadata is read: no data or video file is opened, and nothing is written.
+    Only metadata is read: no data or video file is opened, and nothing is written. Of a remote
+    dataset, metadata is fetched now and the rest when it is needed, by spans of bytes: see
+    docs/remote.md.
 
     Args:
-        path: The folder that holds ``meta/info.json``; or ``hf://datasets/owner/name[@revision]``,
-            for a dataset that was downloaded before.
+        path: The folder that holds ``meta/info.json``; or its address: ``s3://``, ``gs://``,
+            ``az://``, ``https://``, or ``hf://datasets/owner/name[@revision]``, which is found where
+            it was downloaded before the Hub is asked.
         memory: Limit of the memory budget, such as ``"2GB"``. Process-wide; the latest call wins.
             Default 512 MiB.
         decode_threads: Threads that decode images; one per core by default.
@@ -46,9 +53,16 @@ def open_dataset(
             has changed. Worth it where numbers do not fit in half of the budget and are read at
             random; `Dataset.memory` says so, and what the copy takes. A ``cache`` always has one.
         view: The name of a view that `save_view` saved; by default all episodes.
+        mirror: A folder that keeps what is fetched of remote datasets, for all processes of the
+            machine. Default: ``~/.cache/roboreel/remote``.
+        mirror_limit: The most that all mirrors in this folder may take, such as ``"50GB"``, which is
+            the default. What was not used for longest is removed. The latest call in a process wins.
+        storage_options: How to connect to a remote dataset: see docs/remote.md. Secrets in it are
+            never shown, and never pickled.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
+        RemoteError: A remote dataset cannot be reached.
         UnsupportedVersionError: Its version is not supported.
         MetadataError: A metadata file cannot be understood.
         CacheError: The cache does not exist, or was made from another state of the dataset; or the
@@ -60,13 +74,16 @@ def open_dataset(
         process_budget().limit_bytes = parse_size(memory)
     if numbers not in ("in place", "mapped"):
         raise ValueError(f"numbers is 'in place' or 'mapped', not {numbers!r}.")
-    manifest = find_manifest(path)
+    limit_bytes = None if mirror_limit is None else parse_size(mirror_limit)
+    connection = Connection(mirror, limit_bytes, dict(storage_options or {}))
+    manifest = find_manifest(path, connection)
     if numbers == "mapped" and cache is None:
         # Imported here: opening in place needs no shards.
         from roboreel.dataset.cache.build import map_numbers
 
         cache = map_numbers(Dataset(Opened(manifest, decode_threads, None)))
-    opened = Opened(manifest, decode_threads, None if cache is None else Path(cache).expanduser())
+    place = None if cache is None else Path(cache).expanduser()
+    opened = Opened(manifest, decode_threads, place, connection)
     if cache is not None:
         _ = opened.reader  # A cache that does not fit is refused now, not at the first read.
     dataset = Dataset(opened)
@@ -79,7 +96,11 @@ def open_dataset(
 
 def reopen(path: Path, settings: Mapping[str, Any], bits: NDArray[np.uint8] | None) -> Dataset:
     """Return the dataset or view that a pickle describes; ``bits`` has a bit per episode."""
-    dataset = open_dataset(path, **settings)
+    connection: Connection | None = settings.get("connection")
+    told = {name: value for name, value in settings.items() if name != "connection"}
+    if connection is not None:
+        told["storage_options"], told["mirror_limit"] = connection.options, connection.limit_bytes
+    dataset = open_dataset(path, **told)
     if bits is None:
         return dataset
     chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)

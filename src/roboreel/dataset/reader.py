@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.cache import open_cache
 from roboreel.dataset.images import Images
 from roboreel.dataset.interpolate import check_linear, interpolate, rotation_elements
 from roboreel.dataset.plan import plan_read
@@ -39,7 +38,12 @@ def open_reader(
     Raises:
         CacheError: There is no cache, or it was built from another state of the dataset.
     """
-    opened = None if cache is None else open_cache(cache, manifest)
+    if cache is None:
+        return Reader(manifest, budget, decode_threads=decode_threads)
+    # Imported here: without a cache, the first batch of a process needs no shards.
+    from roboreel.dataset.cache import open_cache
+
+    opened = open_cache(cache, manifest)
     return Reader(manifest, budget, decode_threads=decode_threads, cache=opened)
 
 
@@ -80,16 +84,50 @@ class Reader:
         """
         sizes = [len(rows) for rows in batches]
         rows = batches[0] if len(batches) == 1 else np.concatenate(batches)
+        plan = self._plan(rows, spec)
+        if self.frames.fetching is not None:
+            self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
+        return self._carry_out(plan, spec, sizes)
+
+    def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
+        """Have all that a batch needs of a remote dataset at hand, without reading it.
+
+        Returns:
+            How many bytes were missing.
+        """
+        if self.frames.fetching is None or not len(rows):
+            return 0
+        plan = self._plan(rows, spec)
+        missing = self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
+        return missing + self._images.fetch(self._camera_rows(plan), plan.episodes, spec)
+
+    def _plan(self, rows: NDArray[np.int64], spec: SampleSpec) -> Plan:
         names = self._names(spec)
         fps = self._manifest.fps
         places = {name: _places(window, fps) for name, window in spec.windows.items()}
         for name, window in spec.windows.items():
             if window.at == "linear":
                 check_linear(name, self._manifest.features[name])
-        plan = plan_read(
-            rows, self._files.episodes_of(rows), self._manifest.episodes, names, places
-        )
-        return self._carry_out(plan, spec, sizes)
+        episodes = self._files.episodes_of(rows)
+        return plan_read(rows, episodes, self._manifest.episodes, names, places)
+
+    def _stored_rows(self, plan: Plan, spec: SampleSpec) -> dict[str, NDArray[np.int64]]:
+        """Return the rows to read of each feature that no cache holds."""
+        cached = () if self._cache is None else self._cache.manifest.numbers
+        rows: dict[str, NDArray[np.int64]] = {}
+        for name in plan.features:
+            stored = self._texts.get(name, name)
+            window = plan.windows.get(name)
+            parts = [plan.rows(name).reshape(-1)]
+            if window is not None and window.later is not None:
+                parts.append(window.later.reshape(-1))
+            known = stored in self._manifest.features and stored not in cached
+            if known and not self._images.is_cached(stored, spec):
+                rows[stored] = np.concatenate([*parts, rows.get(stored, parts[0][:0])])
+        return rows
+
+    def _camera_rows(self, plan: Plan) -> dict[str, NDArray[np.int64]]:
+        return {name: plan.rows(name) for name in plan.features if name in self._cameras}
 
     def read_episode(self, episode: int, spec: SampleSpec) -> dict[str, Any]:
         """Return the features of the episode at a position; see `read`."""
@@ -148,7 +186,7 @@ class Reader:
         return self._images.stream(camera, episode, spec)
 
     def _carry_out(self, plan: Plan, spec: SampleSpec, sizes: list[int]) -> list[dict[str, Any]]:
-        cameras = {name: plan.rows(name) for name in plan.features if name in self._cameras}
+        cameras = self._camera_rows(plan)
         images = self._images.read(cameras, plan.episodes, spec, sizes) if cameras else {}
         parts: dict[str, Sequence[Any]] = {}
         for name in plan.features:

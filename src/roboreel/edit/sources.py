@@ -15,6 +15,7 @@ from roboreel.format.hub import dataset_folder
 from roboreel.format.info_edits import read_raw_info
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
+from roboreel.spans.sources import refuse_source
 from roboreel.video.clip import images_of
 from roboreel.video.splice import ImageSpan, restarts_at, splice_key
 
@@ -59,6 +60,7 @@ class Source:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.root = dataset_folder(path)
+        refuse_source(self.root, "edited or merged")
         self.manifest: Manifest = read_manifest(self.root)
         wrong = [one for one in self.manifest.problems if one.severity == "error"]
         if wrong:

@@ -1,4 +1,4 @@
-"""Where datasets from the Hugging Face Hub are on this machine: paths only, no network."""
+"""Where datasets are on this machine: folders, downloads from the Hub, and mirrors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import re
 from pathlib import Path
 
 from roboreel.errors import DatasetError, NotADatasetError
+from roboreel.mirror.addresses import is_address
+from roboreel.mirror.connection import Connection
+from roboreel.mirror.opening import find_mirror, open_mirror, open_tree
 from roboreel.spans.reading import read_file
+from roboreel.spans.sources import refuse_source
 
 __all__ = [
     "SCHEME",
@@ -21,25 +25,53 @@ __all__ = [
 
 SCHEME = "hf://datasets/"
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NOT_SAID = Connection()
 _REPO_ID = re.compile(r"[\w.-]+/[\w.-]+")
 # Datasets on the Hub have a tag for each version that they are available in.
 _TAGS = ("main", "v3.0", "v2.1", "v2.0")
 
 
-def dataset_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the folder of a dataset that is given by its path or by its address on the Hub.
+def dataset_folder(path: str | os.PathLike[str], connection: Connection = _NOT_SAID) -> Path:
+    """Return the folder of a dataset that is given by its path or by its address.
+
+    For a dataset elsewhere that is the folder of its mirror. What was downloaded from the Hub is
+    found before the Hub is asked.
+
+    Args:
+        path: A folder or an address.
+        connection: How a remote dataset is reached.
 
     Raises:
-        NotADatasetError: The address is of a dataset that is not on this machine, or it is not one
-            of a dataset on the Hub.
+        NotADatasetError: There is no dataset at the address.
+        RemoteError: It cannot be reached.
     """
     if isinstance(path, str) and path.startswith(SCHEME):
-        return find_dataset(*parse_hub_url(path))
-    if isinstance(path, str) and _ADDRESS.match(path):
-        # As a Path it would be a folder "hf:" with one slash less.
-        raise NotADatasetError(_no_address(path))
-    return Path(path).expanduser()
+        return _downloaded_or_mirrored(path, connection)
+    if isinstance(path, str) and is_address(path):
+        if path.startswith("hf://"):  # As a Path it would be a folder "hf:" with one slash less.
+            raise NotADatasetError(_no_address(path))
+        return open_mirror(path, connection)
+    folder = Path(path).expanduser()
+    tree = find_mirror(folder)
+    return folder if tree is None else open_tree(tree, connection)
+
+
+def _downloaded_or_mirrored(address: str, connection: Connection) -> Path:
+    """Return the folder of a dataset of the Hub: what was downloaded, or else its mirror."""
+    try:
+        return find_dataset(*parse_hub_url(address))
+    except NotADatasetError as error:
+        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+            raise NotADatasetError(
+                f"{error} It is not looked for on the Hub: HF_HUB_OFFLINE is set."
+            ) from None
+        try:
+            return open_mirror(address, connection)
+        except ModuleNotFoundError as missing:
+            raise NotADatasetError(
+                f"{error} To read it from the Hub in place, install {missing.name!r}: "
+                "pip install 'roboreel[remote]'."
+            ) from None
 
 
 def writable_folder(path: str | os.PathLike[str]) -> Path:
@@ -47,10 +79,14 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         NotADatasetError: It is an address.
+        RemoteError: It is the mirror of a remote dataset.
     """
-    if isinstance(path, str) and _ADDRESS.match(path):
+    if is_address(path):
         raise NotADatasetError(f"A dataset is written to a folder on this machine: not {path!r}.")
-    return Path(path).expanduser()
+    folder = Path(path).expanduser()
+    if find_mirror(folder) is not None:
+        refuse_source(open_tree(folder.absolute()), "written")
+    return folder
 
 
 def parse_hub_url(url: str) -> tuple[str, str | None]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError, MissingValueError
+from roboreel.frames.dense import Dense
 from roboreel.frames.page_numbers import PageNumbers
 from roboreel.frames.pieces import Pieces
-from roboreel.storage.nulls import PartlyNull
 from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
@@ -34,33 +34,6 @@ _DENSE = "dense columns"
 _TOGETHER_BYTES = 2**22
 # A pass over small row groups reads about this much at once.
 _AHEAD_BYTES = 2**14
-
-
-@dataclass(slots=True, eq=False)
-class _Dense:
-    """One feature over all rows, filled by row group as rows are asked for."""
-
-    values: NDArray[Any]
-    filled: set[tuple[int, int]]
-    """Files and row groups that have been read."""
-    missing: NDArray[np.int64]
-    """Rows of each episode that have not been read."""
-    lock: threading.Lock
-    """Guards all but ``values``; never held while reading."""
-    num_missing: int
-    """Rows of all episodes that have not been read."""
-    nulls: NDArray[np.bool_] | None = None
-    """Which rows are null, as far as they have been read; None if none is."""
-
-    def put(self, rows: NDArray[np.int64], part: NDArray[Any] | PartlyNull) -> None:
-        """Take in the values of some rows."""
-        if isinstance(part, PartlyNull):
-            with self.lock:
-                if self.nulls is None:  # pages without any are never touched
-                    self.nulls = np.zeros(len(self.values), bool)
-                self.nulls[rows] = part.nulls
-            part = part.values
-        self.values[rows] = part
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,19 +230,19 @@ class Columns:
     def _row_bytes(self, feature: Feature) -> int:
         return math.prod(feature.value_shape) * feature.numpy_dtype.itemsize
 
-    def _dense(self, name: str, feature: Feature) -> _Dense | None:
+    def _dense(self, name: str, feature: Feature) -> Dense | None:
         key = (self._files.token, name)
-        held: _Dense | None = self._budget.get(key)
+        held: Dense | None = self._budget.get(key)
         if held is None and self._fits(feature):
             shape = (self._files.num_rows, *feature.value_shape)
             # Not zeroed: pages that no row group fills are never touched and cost nothing.
             values = np.empty(shape, feature.numpy_dtype)
             missing = self._files.lengths.copy()
-            held = _Dense(values, set(), missing, threading.Lock(), int(missing.sum()))
+            held = Dense(values, set(), missing, threading.Lock(), int(missing.sum()))
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
-    def _lacking(self, names: Sequence[str]) -> dict[str, _Dense]:
+    def _lacking(self, names: Sequence[str]) -> dict[str, Dense]:
         """Return the dense arrays of some features that are not complete yet."""
         lacking = {}
         for name in names:
@@ -281,7 +254,7 @@ class Columns:
                 lacking[name] = dense
         return lacking
 
-    def _fill(self, columns: Mapping[str, _Dense], rows: NDArray[np.int64]) -> None:
+    def _fill(self, columns: Mapping[str, Dense], rows: NDArray[np.int64]) -> None:
         for file, group, _ in self._groups(rows):
             names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
             if not names:
@@ -307,7 +280,7 @@ class Columns:
                 f"{str(self._files.open(file).path)!r}."
             )
 
-    def _note_filled(self, columns: Iterable[_Dense], file: int, group: int) -> None:
+    def _note_filled(self, columns: Iterable[Dense], file: int, group: int) -> None:
         episodes, counts = self._files.episodes_in_group(file, group)
         for dense in columns:
             with dense.lock:
@@ -354,6 +327,20 @@ class Columns:
                 for chosen, values in self._pieces.held(name, file, group, places.rows):
                     out[places.slots[chosen]] = values
         return out
+
+    def unread(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of some rows whose values have to be read from files."""
+        feature = self._features[name]
+        dense = self._dense(name, feature) if feature.kind == "number" else None
+        if dense is None:
+            return rows
+        if not dense.num_missing:
+            return rows[:0]
+        return rows[dense.missing[self._files.episodes_of(rows)] > 0]
+
+    def groups_of(self, rows: NDArray[np.int64]) -> list[tuple[int, int]]:
+        """Return the files and row groups that hold some rows."""
+        return [(file, group) for file, group, _ in self._groups(rows)]
 
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
         """Yield the file and row group of some rows, and which of the rows lie in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError
+from roboreel.forking import after_fork
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.memory.budget import process_budget
 from roboreel.memory.kept_open import KeptOpen
@@ -72,8 +74,13 @@ class FrameFiles:
         order = episodes.row_order
         self._row_starts = episodes.start[order]
         self._row_episodes = order
+        self._begin()
+        after_fork(self, FrameFiles._begin)
         self.token = f"frames {next(_tokens)}"
         """Starts the keys under which a budget holds what was read from these files."""
+
+    def _begin(self) -> None:
+        self._checking = threading.Lock()
 
     def episodes_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the position of the episode that each row belongs to."""
@@ -90,7 +97,7 @@ class FrameFiles:
         files = self._episodes.data_file[positions]
         if not self._checked[files].all():
             for file in distinct(files[~self._checked[files]]).tolist():
-                self._check(file)
+                self._check_once(file)
         if self._wrong:
             for position in distinct(positions).tolist():
                 self._refuse_wrong(position)
@@ -101,7 +108,7 @@ class FrameFiles:
         position = self._row_episodes.item(self._row_starts.searchsorted(row, side="right") - 1)
         file = self._episodes.data_file.item(position)
         if not self._checked[file]:
-            self._check(file)
+            self._check_once(file)
         self._refuse_wrong(position)
         return file, self._data_row.item(position) + row - self._episodes.start.item(position)
 
@@ -162,6 +169,10 @@ class FrameFiles:
         """Return a file, open for reading."""
         return self._open.get(file, lambda: self._open_file(file))
 
+    def let_go(self, file: int) -> None:
+        """Close a file, whose footer may take much memory; it is opened again if need be."""
+        self._open.discard(file)
+
     def _refuse_wrong(self, position: int) -> None:
         if position in self._wrong:
             raise CorruptFileError(self._wrong[position])
@@ -180,6 +191,12 @@ class FrameFiles:
         if len(numbers) == 1:
             return f"episode {numbers[0]}"
         return f"episodes {numbers.min()} to {numbers.max()}"
+
+    def _check_once(self, file: int) -> None:
+        """Check a file, unless another thread does: its footer may take much memory."""
+        with self._checking:
+            if not self._checked[file]:
+                self._check(file)
 
     def _check(self, file: int) -> None:
         """Compare a file with the metadata. If they differ, find its episodes by their numbers."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError, DatasetError, RemoteError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +59,8 @@ class FrameOrder:
         by_rate = frames / self._manifest.fps
         try:
             stored = self._gather("timestamp", episode).astype(np.float64)
+        except RemoteError:
+            raise
         except DatasetError:
             return by_rate
         every = np.arange(len(stored))
@@ -71,6 +73,8 @@ class FrameOrder:
             try:
                 numbers = self._gather("frame_index", episode)
                 times_s = None if _counts_up(numbers) else self._gather("timestamp", episode)
+            except RemoteError:
+                raise  # The data can be read, only not now: nothing is assumed of its order.
             except DatasetError:
                 return  # Not known: another try may succeed.
             if times_s is not None:

@@ -12,9 +12,11 @@ from roboreel.frames.frame_order import FrameOrder
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.frames.task_texts import TaskTexts
 from roboreel.memory.budget import process_budget
+from roboreel.spans.sources import source_of
 from roboreel.video.reader import VideoReader
 
 if TYPE_CHECKING:
+    from roboreel.frames.fetching import Fetching
     from roboreel.memory.budget import Budget
     from roboreel.schema import Manifest
 
@@ -52,3 +54,12 @@ class FrameReader:
         """Images of video, by clip."""
         self.clips = Clips(manifest, self.videos, FrameOrder(manifest, self.columns))
         """The part of a video file that shows an episode."""
+        self.fetching: Fetching | None = None
+        """Fetches what a batch needs ahead of reading it; None if the files are on this machine."""
+        if source_of(manifest.root) is not None:
+            # Imported here: few datasets are remote.
+            from roboreel.frames.fetching import Fetching
+
+            self.fetching = Fetching(
+                manifest, self.files, self.columns, self.pictures, self.videos, self.clips
+            )

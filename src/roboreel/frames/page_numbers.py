@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from roboreel.distinct import numbered
 from roboreel.errors import CorruptFileError
 from roboreel.frames.page_table import PageTable
 from roboreel.storage.open_files import OPEN_FILES
-from roboreel.storage.small_groups.blocks import Blocks, join_blocks
+from roboreel.storage.small_groups.blocks import Blocks, room_for, unpack_each
 from roboreel.storage.small_groups.number_pages import UNFAMILIAR, UNKNOWN
 from roboreel.storage.small_groups.number_rows import decode_rows, find_values
 from roboreel.storage.small_groups.runs import ranges
@@ -194,9 +195,9 @@ class PageNumbers:
     ) -> None:
         entries, place = numbered(spans.entry)
         pages = table.pages[entries]
-        size = int(pages["unpacked_bytes"].sum() + pages["dictionary_bytes"].sum())
-        with self._budget.lent(_COPIES * size, owner=_OWNER):
-            unpacked = self._unpack(table, form, entries, pages)
+        size = room_for(pages["unpacked_bytes"]) + room_for(pages["dictionary_bytes"])
+        with self._budget.in_hand(_COPIES * size, owner=_OWNER), self._scratch(size) as scratch:
+            unpacked = self._unpack(table, form, entries, pages, scratch)
             if unpacked is None:
                 return
             sound = unpacked.values_at[place] >= 0
@@ -211,8 +212,26 @@ class PageNumbers:
             values[slots], done[slots] = decoded, True
             self._hold(table, form, unpacked)
 
+    @contextmanager
+    def _scratch(self, size_bytes: int) -> Iterator[NDArray[np.uint8]]:
+        """Lend memory to unpack pages into, for one thread at a time.
+
+        It is used again and again: new memory costs as much as what is unpacked into it.
+        """
+        key = (self._files.token, "scratch")
+        scratch: NDArray[np.uint8] | None = self._budget.take(key)
+        if scratch is None or len(scratch) < size_bytes:
+            scratch = np.empty(size_bytes, np.uint8)
+        yield scratch
+        self._budget.put(key, scratch, scratch.nbytes, owner=_OWNER)
+
     def _unpack(
-        self, table: PageTable, form: Form, entries: NDArray[np.int64], pages: NDArray[np.void]
+        self,
+        table: PageTable,
+        form: Form,
+        entries: NDArray[np.int64],
+        pages: NDArray[np.void],
+        scratch: NDArray[np.uint8],
     ) -> _Unpacked | None:
         """Return row groups, unpacked; None if one is damaged."""
         has = np.flatnonzero(pages["dictionary_bytes"])
@@ -220,9 +239,9 @@ class PageNumbers:
         start = np.concatenate([pages["dictionary_start"][has], pages["start"]]).tolist()
         stop = np.concatenate([pages["dictionary_stop"][has], pages["stop"]]).tolist()
         listed = zip([*has.tolist(), *range(len(entries))], start, stop, strict=True)
-        pieces = [files[place].bytes_at(first, last) for place, first, last in listed]
+        pieces = [files[place].view(first, last - first) for place, first, last in listed]
         sizes = np.concatenate([pages["dictionary_bytes"][has], pages["unpacked_bytes"]])
-        blocks = join_blocks(pieces, sizes, form.codec)
+        blocks = unpack_each(pieces, sizes, form.codec, scratch)
         if blocks is None:
             table.set_values_at(entries, UNFAMILIAR)
             return None
@@ -254,14 +273,11 @@ class PageNumbers:
 
     def _hold(self, table: PageTable, form: Form, unpacked: _Unpacked) -> None:
         """Hold row groups whole if there is room, or if they were asked for not long ago."""
-        chosen = [
-            place
-            for place, entry in enumerate(unpacked.entries.tolist())
-            if unpacked.values_at[place] >= 0 and self._is_worth_it(table, entry)
-        ]
+        sound = np.flatnonzero(unpacked.values_at >= 0)
+        chosen = sound[self._are_worth_it(table, form, unpacked.entries[sound])]
         # A few at a time: positions take many times the memory of the values.
         for first in range(0, len(chosen), _HELD_AT_ONCE):
-            place = np.array(chosen[first : first + _HELD_AT_ONCE], np.int64)
+            place = chosen[first : first + _HELD_AT_ONCE]
             num_rows = table.pages["num_rows"][unpacked.entries[place]]
             values = unpacked.decode(form, place, (0 * num_rows, num_rows))
             if values is None:
@@ -271,18 +287,25 @@ class PageNumbers:
                 key = (self._files.token, table.token, entry)
                 self._budget.put(key, part.copy(), part.nbytes, owner=_OWNER)
 
-    def _is_worth_it(self, table: PageTable, entry: int) -> bool:
+    def _are_worth_it(
+        self, table: PageTable, form: Form, entries: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which row groups to hold."""
         limit = self._budget.limit_bytes
         # Open files make room: they are opened again if need be.
         held = self._budget.held_bytes - self._budget.held_by(OPEN_FILES)
-        if held <= limit - limit // _FREE_SHARE:
-            return True
-        key = (table.token, entry)
-        is_recent = self._recent.pop(key, True) is None
-        self._recent[key] = None
+        row_bytes = form.items * form.dtype.itemsize
+        needed = held + np.cumsum(table.pages["num_rows"][entries] * row_bytes)
+        # Of a feature that is larger than the budget, few row groups are asked for again in time.
+        is_large = self._files.num_rows * row_bytes > limit
+        worth: NDArray[np.bool_] = needed <= (0 if is_large else limit - limit // _FREE_SHARE)
+        for place in np.flatnonzero(~worth).tolist():
+            key = (table.token, int(entries[place]))
+            worth[place] = self._recent.pop(key, True) is None
+            self._recent[key] = None
         while len(self._recent) > _MOST_RECENT:
             self._recent.popitem(last=False)
-        return is_recent
+        return worth
 
 
 def _spans_of(entry: NDArray[np.int64], row: NDArray[np.int64], known: NDArray[np.bool_]) -> _Spans:

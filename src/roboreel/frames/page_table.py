@@ -10,6 +10,7 @@ import numpy as np
 
 from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError
+from roboreel.forking import after_fork
 from roboreel.storage.small_groups.number_pages import PAGE, describe_numbers
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class PageTable:
         self._files = files
         self._name = name
         self._feature = feature
-        self._lock = threading.Lock()
+        self._begin()
+        after_fork(self, PageTable._begin)
         self._row_base = np.full(files.num_files, _NOT_DESCRIBED, np.int64)
         """By file, where its rows begin among those of all described files."""
         self.form: Form | None = None
@@ -56,6 +58,9 @@ class PageTable:
         self.counted_bytes = 0
         """What a budget counts of this."""
 
+    def _begin(self) -> None:
+        self._lock, self._describing = threading.Lock(), threading.Lock()
+
     @property
     def size_bytes(self) -> int:
         """Memory that this takes."""
@@ -68,8 +73,9 @@ class PageTable:
         files, file_rows = self._files.locate(rows)
         base = self._row_base[files]
         if (base == _NOT_DESCRIBED).any():
-            for file in distinct(files[base == _NOT_DESCRIBED]).tolist():
-                self._describe(file)
+            with self._describing:  # One thread does it, and the others wait for it.
+                for file in distinct(files[base == _NOT_DESCRIBED]).tolist():
+                    self._describe(file)
             base = self._row_base[files]
         place = base + file_rows
         row_start = self.row_start
@@ -82,6 +88,8 @@ class PageTable:
             self.pages["values_at"][entries] = values_at
 
     def _describe(self, file: int) -> None:
+        if self._row_base[file] != _NOT_DESCRIBED:
+            return
         num_rows = np.diff(self._files.group_bounds(file))
         mapped = self._files.map(file)
         try:
@@ -89,8 +97,6 @@ class PageTable:
         except (CorruptFileError, IndexError, KeyError, UnicodeDecodeError):
             found = None  # pyarrow says what is wrong with it.
         with self._lock:
-            if self._row_base[file] != _NOT_DESCRIBED:
-                return
             if found is None or (self.form is not None and found.form != self.form):
                 self._row_base[file] = _UNFAMILIAR
                 return

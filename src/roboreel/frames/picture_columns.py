@@ -11,6 +11,7 @@ from roboreel.errors import MissingFileError, MissingValueError, UnsafePathError
 from roboreel.format.templates import leaves_folder
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.spans.reading import read_file
+from roboreel.spans.sources import exists
 from roboreel.storage.extents.byte_column import ByteColumn
 from roboreel.storage.parquet_errors import parquet_errors
 
@@ -95,6 +96,10 @@ class PictureColumns:
                     raise self._missing(camera, file, row)
                 yield found
 
+    def spans(self, camera: str, file: int, file_rows: list[int]) -> list[tuple[int, int]]:
+        """Return the spans of a data file that the pictures of some rows need."""
+        return self._column(camera, file).spans(file_rows)
+
     def path_of(self, row: int) -> str:
         """Return the data file of a row, for error messages."""
         files, _ = self._files.locate(np.asarray([row]))
@@ -137,7 +142,7 @@ class PictureColumns:
                 f"stay below its folder, in {str(data_file)!r}."
             )
         places = [data_file.parent / name, self._root / name]
-        there = next((place for place in places if place.is_file()), None)
+        there = next((place for place in places if exists(place)), None)
         if there is None:
             raise MissingFileError(
                 f"The picture {name!r} of {camera!r} is missing: it is neither next to the data file "

@@ -215,7 +215,7 @@ class Pieces:
         numbers = [f for f in sizes if f.kind == "number"]
         row_bytes = sum(math.prod(f.value_shape) * f.numpy_dtype.itemsize for f in numbers)
         whole = row_bytes * count if len(numbers) == len(sizes) else self._limit_bytes
-        return self._budget.lent(_COPIES * min(whole, self._limit_bytes), owner=_OWNER)
+        return self._budget.in_hand(_COPIES * min(whole, self._limit_bytes), owner=_OWNER)
 
     @property
     def _limit_bytes(self) -> int:

@@ -175,9 +175,7 @@ def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -
         if not there <= _OURS:
             raise JobError(f"A job needs a folder of its own: there are files in {str(root)!r}.")
         if there - {_PLAN_FILE}:
-            remove_job(
-                root
-            )  # what is left of one that was being removed: its parts count for nothing
+            _remove_rest(root)
     make_folder(root)
     write_atomically(root / _PLAN_FILE, plan.to_bytes())
     described = {
@@ -189,6 +187,16 @@ def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -
     }
     write_atomically(root / _JOB_FILE, json.dumps(described, indent=1))
     return Job(root, plan, name)
+
+
+def _remove_rest(root: Path) -> None:
+    """Remove what is left of a job that was being removed: its parts may be damaged."""
+    remove_job(root)
+    if (root / "parts").exists():
+        raise JobError(
+            "An earlier job was committed, but not all of its files could be removed. Remove the "
+            f"folder: {str(root)!r}."
+        )
 
 
 def open_job(path: str | os.PathLike[str]) -> Job:

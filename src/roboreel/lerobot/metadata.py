@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.dataset import open_dataset
 from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
-from roboreel.format.hub import find_dataset
+from roboreel.format.hub import dataset_folder, find_dataset
 from roboreel.lerobot.arguments import check_repo_type, refuse_sync
 from roboreel.lerobot.depth import check_unit, stats_in_unit
 from roboreel.lerobot.episode_records import EpisodeRecords
@@ -40,8 +40,11 @@ _ASSIGNED = ("episodes", "stats", "tasks")
 
 
 def locate(repo_id: str, root: str | Path | None, revision: str | None) -> Path:
-    """Return the folder of a dataset: the given one, or where it was downloaded to."""
-    return find_dataset(repo_id, revision) if root is None else Path(root).expanduser()
+    """Return the folder of a dataset: the given one, or where it was downloaded to.
+
+    The given one may be an address: it is read in place then.
+    """
+    return find_dataset(repo_id, revision) if root is None else dataset_folder(root)
 
 
 class LeRobotDatasetMetadata(MetadataChanges):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from roboreel.errors import DatasetError, SampleError
+from roboreel.errors import DatasetError, RemoteError, SampleError
 from roboreel.loading.skipping import find_failing
 from roboreel.loading.transforming import Transform, sample_seeds
 
@@ -105,7 +105,9 @@ class BatchReader:
 
     def _load_without_failing(self, step: Step, error: Exception) -> Loaded:
         """Return a batch without the samples that cannot be read, or the error if all cannot."""
-        if not self.leaves_out or not isinstance(error, DatasetError):
+        # What cannot be fetched now is no bad sample.
+        is_bad = isinstance(error, DatasetError) and not isinstance(error, RemoteError)
+        if not self.leaves_out or not is_bad:
             return Loaded(error=error)
         places = np.arange(len(step.samples))
         failing = find_failing(lambda some: self._read([step.only(some)]), places)

@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from roboreel.loading.batches import BatchReader, Loaded, Step
+from roboreel.loading.fetch_ahead import FetchAhead
 from roboreel.loading.prefetch import Prefetcher
 from roboreel.loading.skipping import Skipped
 from roboreel.order.order import LocalOrder, Weighted
@@ -161,7 +162,7 @@ class Epochs:
     def _start(self, split: Split) -> Prefetcher[list[Step], list[Loaded]]:
         ahead = self.ahead
         together = ahead.together() if self._reads_several() else 1
-        groups = _grouped(self._steps(split), together)
+        groups = self._fetched(_grouped(self._steps(split), together))
         depth = max(1, ahead.depth // together - self._shares_images())
         if not ahead.workers:
             return Prefetcher(
@@ -180,6 +181,16 @@ class Epochs:
             threads=ahead.lanes,
             ahead=depth,
             readers=pool,
+        )
+
+    def _fetched(self, groups: Iterator[list[Step]]) -> Iterator[list[Step]]:
+        """Return the steps; what they need of remote datasets is fetched ahead of reading them."""
+        samples = self.samples
+        if not getattr(samples, "is_remote", False):
+            return groups
+        fetch: Callable[..., int] = samples.fetch  # type: ignore[attr-defined]  # see is_remote
+        return FetchAhead(
+            groups, lambda steps: fetch(np.concatenate([step.samples for step in steps]))
         )
 
     def _reads_several(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from roboreel.loading.fetch_ahead import FetchAhead
+from roboreel.spans.sources import Stop, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Prefetcher(Generic[Task, Result]):
         self._ahead = ahead
         self._readers = readers
         self._begun: deque[tuple[Task, Job[Result]]] = deque()
+        self._stop = Stop()
         self._pool = ThreadPool(threads, "roboreel-loader")
 
     def __iter__(self) -> Iterator[tuple[Task, Result]]:
@@ -74,8 +77,11 @@ class Prefetcher(Generic[Task, Result]):
     def close(self) -> None:
         """Drop what is not begun, and wait for what is; no thread is left afterwards."""
         self._begun.clear()
+        self._stop.is_set = True  # Whoever waits for the network waits no longer.
         if self._readers is not None:
             self._readers.stop()
+        if isinstance(self._tasks, FetchAhead):
+            self._tasks.close()
         self._pool.close()
         if self._readers is not None:
             self._readers.close()
@@ -85,4 +91,8 @@ class Prefetcher(Generic[Task, Result]):
             task = next(self._tasks, None)
             if task is None:
                 return
-            self._begun.append((task, self._pool.submit(self._work, task)))
+            self._begun.append((task, self._pool.submit(self._run, task)))
+
+    def _run(self, task: Task) -> Result:
+        with stoppable(self._stop):
+            return self._work(task)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.dataset.members import source_of
-from roboreel.errors import DatasetError, SampleError
+from roboreel.errors import DatasetError, RemoteError, SampleError
 from roboreel.loading.source import ReadsBatches
 from roboreel.loading.transforming import Transform, takes_generator
 from roboreel.numbers import inside, positions, whole_numbers
@@ -130,6 +130,17 @@ class Samples:
             for samples, whole, seed in zip(numbers, wholes, drawn, strict=True)
         ]
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether samples are fetched before they are read."""
+        return bool(getattr(self.dataset, "is_remote", False))
+
+    def fetch(self, samples: NDArray[np.int64]) -> int:
+        """Have what some samples need at hand, without reading them; return the bytes missing."""
+        source: Any = self.dataset
+        missing: int = source.fetch(self.anchors.source_samples(self._numbers(samples)), self.spec)
+        return missing
+
     def make_generator(self, seed: int) -> Any:  # noqa: ANN401  # a framework has its own
         """Return the generator that a transform is called with."""
         return np.random.default_rng(seed)
@@ -169,6 +180,8 @@ class Samples:
     def _read(self, batches: list[NDArray[np.int64]]) -> list[Sample]:
         try:
             return self._read_unnamed(batches)
+        except RemoteError:
+            raise  # It is about no sample: reading each of them would wait as long again.
         except DatasetError as error:
             raise self._naming(np.concatenate(batches), error) from error
 

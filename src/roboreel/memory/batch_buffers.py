@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from roboreel.forking import after_fork
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +37,20 @@ class BatchBuffers:
 
     The allocator returns large blocks to the system, which then clears every page of the next one.
     Here a block is kept under the byte budget once no array, view or tensor refers to it, and is
-    reused. Safe to use from several threads, and after a fork.
+    reused. Where the budget is full, half as much as batches have in use is kept beside it: the
+    next batch would take that memory anyway. Safe to use from several threads, and after a fork.
     """
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        self._in_use = self._spare_bytes = 0
+        self._spare: list[NDArray[np.uint8]] = []
+        self._begin()
+        after_fork(self, BatchBuffers._begin)
+
+    def _begin(self) -> None:
+        # Reentrant: blocks come back wherever the collector happens to run.
+        self._lock = threading.RLock()
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Return an array with arbitrary contents, for the caller alone while it is in use."""
@@ -52,17 +64,32 @@ class BatchBuffers:
             block = _make_block(size_bytes)
         # One object per use: views and tensors keep it alive, and its end returns the block.
         lease = (ctypes.c_char * size_bytes).from_buffer(block.data)
+        with self._lock:
+            self._in_use += size_bytes
         weakref.finalize(lease, self._give_back, block).atexit = False
         array: NDArray[Any] = np.frombuffer(memoryview(lease), dtype).reshape(shape)
         return array
 
     def _waiting(self, size_bytes: int) -> NDArray[np.uint8] | None:
+        with self._lock:
+            for place, block in enumerate(self._spare):
+                if block.nbytes == size_bytes:
+                    self._spare_bytes -= size_bytes
+                    return self._spare.pop(place)
         keys = _keys(size_bytes)
         return next((b for key in keys if (b := self._budget.take(key)) is not None), None)
 
     def _give_back(self, block: NDArray[np.uint8]) -> None:
-        # What else is held costs more to make again: decoders, packet tables.
-        if self._budget.held_bytes + block.nbytes > self._budget.limit_bytes:
+        with self._lock:
+            self._in_use -= block.nbytes
+            # What else is held costs more to make again: decoders, packet tables.
+            is_full = self._budget.held_bytes + block.nbytes > self._budget.limit_bytes
+            if is_full:
+                self._spare.append(block)
+                self._spare_bytes += block.nbytes
+            while self._spare_bytes > self._in_use // 2:
+                self._spare_bytes -= self._spare.pop(0).nbytes
+        if is_full:
             return
         # If two threads choose the same key, one block is freed: no harm.
         key = next((key for key in _keys(block.nbytes) if self._budget.get(key) is None), None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roboreel.forking import after_fork
+from roboreel.memory.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_LIMIT_BYTES", "Budget", "parse_size", "process_budget"]
 
 DEFAULT_LIMIT_BYTES = 512 * 1024**2
+# The most that threads have in hand for brief work, as a share of the limit.
+_IN_HAND_SHARE = 4
 
 T = TypeVar("T")
 
@@ -61,6 +64,7 @@ class Budget:
         self._held_bytes = 0
         self._held_by: defaultdict[str, int] = defaultdict(int)
         self._lock = threading.RLock()
+        self._room = Room()
         self._shared: dict[Any, Any] = {}
         after_fork(self, Budget._after_fork)
 
@@ -174,6 +178,16 @@ class Budget:
             with self._lock:
                 self._count(owner, -size_bytes)
 
+    @contextmanager
+    def in_hand(self, size_bytes: int, *, owner: str) -> Iterator[None]:
+        """Count memory as `lent` does, for work that ends soon and waits for no other thread.
+
+        Threads wait until what they have in hand together fits in a quarter of the limit.
+        """
+        room = self._room.take(size_bytes, self._limit_bytes // _IN_HAND_SHARE)
+        with room, self.lent(size_bytes, owner=owner):
+            yield
+
     def drop(self, key: Hashable) -> None:
         """Remove a value, if it is held."""
         self.take(key)
@@ -202,6 +216,7 @@ class Budget:
     def _after_fork(self) -> None:
         # A thread that does not exist in the child may have held the lock.
         self._lock = threading.RLock()
+        self._room = Room()
         for key in [key for key, entry in self._entries.items() if not entry.survives_fork]:
             self.drop(key)
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from roboreel.errors import RecordingError, TooSlowError
 from roboreel.image import encode_depth, encode_png
+from roboreel.record.encoded import EncodedImage, EncodedPacket
 from roboreel.record.journal import RecordFile
 from roboreel.record.totals import ImageSampler
 from roboreel.video.encode import VideoWriter
+from roboreel.video.packet_file import PacketWriter, ShownImage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from roboreel.schema import Depth, Feature
     from roboreel.video.encode import Encoding
 
+    Image = NDArray[Any] | EncodedImage | EncodedPacket
+    """An image as it is handed over."""
+
 __all__ = ["Camera", "Cameras", "ImageFile", "PictureFile", "VideoFile"]
 
 
@@ -31,7 +36,7 @@ class ImageFile(Protocol):
 
     path: Path
 
-    def write(self, image: NDArray[Any]) -> None:
+    def write(self, image: Image) -> None:
         """Take the next image."""
         ...
 
@@ -41,33 +46,52 @@ class ImageFile(Protocol):
 
 
 class VideoFile:
-    """Images as video, in a file that can be read up to its last fragment at any moment."""
+    """Images as video, in a file that can be read up to its last fragment at any moment.
+
+    Packets are stored as they come, others are encoded: an episode has either.
+    """
 
     def __init__(self, path: Path, shape: tuple[int, ...], fps: float, encoding: Encoding) -> None:
         self.path = path
         self._given = ((shape[0], shape[1]), fps, encoding)
-        self._writer: VideoWriter | None = None
+        self._writer: VideoWriter | PacketWriter | None = None
+        self._shown: list[ShownImage] = []
 
-    def write(self, image: NDArray[Any]) -> None:
-        """Encode the next image."""
-        if self._writer is None:
-            # Opened here, so that only the camera's own thread waits for it.
-            size, fps, encoding = self._given
+    def write(self, image: Image) -> None:
+        """Encode the next image, or store its packet."""
+        size, fps, encoding = self._given
+        # Opened here, so that only the camera's own thread waits for it.
+        if self._writer is None and isinstance(image, EncodedPacket):
+            self._writer = PacketWriter(self.path, codec=image.codec, size=size, fps=fps)
+        elif self._writer is None:
             self._writer = VideoWriter(
                 self.path, size=size, fps=fps, encoding=encoding, fragmented=True
             )
-        self._writer.write(image)
+        if isinstance(self._writer, PacketWriter) != isinstance(image, EncodedPacket):
+            raise RecordingError("An episode has packets or images of a camera, not both.")
+        if isinstance(self._writer, PacketWriter) and isinstance(image, EncodedPacket):
+            self._shown += self._writer.write(image.data, keyframe=image.keyframe)
+        elif isinstance(self._writer, VideoWriter) and not isinstance(image, EncodedPacket):
+            self._writer.write(image.decode() if isinstance(image, EncodedImage) else image)
+
+    def take_shown(self) -> list[ShownImage]:
+        """Return the images of packets that came out of the decoder since the last call."""
+        shown, self._shown = self._shown, []
+        return shown
 
     def finish(self) -> int:
         """Wait for the encoder; return how many images came out of it."""
         if self._writer is None:
             return 0
-        self._writer.close()
+        if isinstance(self._writer, PacketWriter):
+            self._shown += self._writer.finish()
+        else:
+            self._writer.close()
         return self._writer.images
 
 
 class PictureFile:
-    """Images one record each: PNG, and TIFF for depth in metres."""
+    """Images one record each: PNG, and TIFF for depth in metres; encoded ones as they come."""
 
     def __init__(self, path: Path, depth: Depth | None = None) -> None:
         self.path = path
@@ -75,11 +99,16 @@ class PictureFile:
         self._depth = depth
         self._count = 0
 
-    def write(self, image: NDArray[Any]) -> None:
-        """Compress the next image."""
-        encoded = (
-            encode_png(image) if self._depth is None else encode_depth(image, self._depth.unit)
-        )
+    def write(self, image: Image) -> None:
+        """Compress the next image, unless it is."""
+        if isinstance(image, EncodedPacket):
+            raise RecordingError("Packets are stored as video only.")
+        if isinstance(image, EncodedImage):
+            encoded = image.data
+        elif self._depth is None:
+            encoded = encode_png(image)
+        else:
+            encoded = encode_depth(image, self._depth.unit)
         self._file.append(encoded)
         self._count += 1
 
@@ -110,7 +139,7 @@ class Camera:
         self.count = 0
         """How many images are stored, known after `join`."""
         # Queues and locks of C alone: Ctrl-C cannot leave them half changed.
-        self._waiting: SimpleQueue[tuple[int, NDArray[Any]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[int, Image] | None] = SimpleQueue()
         self._left: SimpleQueue[None] = SimpleQueue()
         self._capacity = capacity
         self._taken = 0
@@ -127,7 +156,7 @@ class Camera:
             return True
         return False
 
-    def put(self, number: int, image: NDArray[Any]) -> None:
+    def put(self, number: int, image: Image) -> None:
         """Hand over an image by its number; handing over the same one again does nothing."""
         self._waiting.put((number, image))
 
@@ -160,16 +189,25 @@ class Camera:
                 self._left.put(None)
         try:
             self.count = self.file.finish()
+            self._sample_shown()
         except Exception as error:  # noqa: BLE001  # raised by whoever waits for the thread
             self.error = self.error or error
         self._running.release()
 
-    def _take(self, image: NDArray[Any]) -> None:
+    def _take(self, image: Image) -> None:
         try:
             self.file.write(image)
-            self.sampler.take(image)
+            if not isinstance(image, EncodedPacket):
+                self.sampler.take(image)
+            self._sample_shown()
         except Exception as error:  # noqa: BLE001  # raised by whoever gives the next image
             self.error = error
+
+    def _sample_shown(self) -> None:
+        """Show the images of packets to the statistics; they come when the decoder has them."""
+        if isinstance(self.file, VideoFile):
+            for shown in self.file.take_shown():
+                self.sampler.take(shown)
 
 
 class Cameras:
@@ -202,7 +240,7 @@ class Cameras:
                     "disk."
                 )
 
-    def put(self, number: int, images: Mapping[str, NDArray[Any]]) -> None:
+    def put(self, number: int, images: Mapping[str, Image]) -> None:
         """Hand over the images of a frame, which now belong to the cameras.
 
         Handing over the same frame again does nothing: what an interrupt broke off is completed so.
@@ -232,6 +270,7 @@ class Cameras:
         for camera in self._cameras.values():
             if camera.error is not None:
                 raise RecordingError(
-                    f"The images of {camera.name!r} cannot be stored: {camera.error} "
-                    "Discard this episode; the saved ones are safe."
+                    f"The images of {camera.name!r} cannot be stored: {camera.error} Discard this "
+                    "episode, or close: resume_dataset keeps its frames that have all their images. "
+                    "The saved episodes are safe."
                 ) from camera.error

@@ -8,6 +8,7 @@ import numpy as np
 
 from roboreel.errors import FrameError
 from roboreel.format.counters import COUNTERS
+from roboreel.record.encoded import EncodedImage, EncodedPacket, check_encoded
 from roboreel.record.values import channels_hint, check_names, check_value
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Feature
+
+    Stored = NDArray[Any] | str | EncodedImage | EncodedPacket
 
 __all__ = ["Door", "given_features"]
 
@@ -63,7 +66,10 @@ class Door:
             raise FrameError(f"The task is {task!r}: every frame needs one in words, task='…'.")
         return {name: self._value(name, f, frame[name]) for name, f in self._given.items()}
 
-    def _value(self, name: str, feature: Feature, value: object) -> NDArray[Any] | str:
+    def _value(self, name: str, feature: Feature, value: object) -> Stored:
+        if feature.is_camera and isinstance(value, EncodedImage | EncodedPacket):
+            check_encoded(name, feature, value)
+            return value
         if feature.is_camera:
             return _image(name, feature, value)
         if feature.kind == "text":

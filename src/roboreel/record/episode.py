@@ -7,6 +7,8 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from roboreel.commit import Workshop
 from roboreel.cores import usable_cores
 from roboreel.errors import RecordingError
@@ -23,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from roboreel.format.episode_metadata import Value
-    from roboreel.record.cameras import ImageFile
+    from roboreel.record.cameras import Image, ImageFile
     from roboreel.record.options import RecordingOptions
     from roboreel.record.totals import Gathered
     from roboreel.schema import Feature
@@ -127,7 +127,7 @@ class OpenEpisode:
                 no more frames.
         """
         self._check_open()
-        images = {name: values[name].copy() for name in self._names}
+        images = {name: _own(values[name]) for name in self._names}
         record = self._format.pack(values, task)
         number, end = len(self._records), self._file.size_bytes
         self._cameras.wait_for_room(number)
@@ -209,7 +209,7 @@ class OpenEpisode:
         self._cameras.stop()
         self._file.close()
 
-    def _complete(self, number: int, record: bytes, images: Mapping[str, NDArray[Any]]) -> None:
+    def _complete(self, number: int, record: bytes, images: Mapping[str, Image]) -> None:
         """Do what follows once a frame is in the journal; doing it twice changes nothing."""
         self._records[number:] = [record]
         self._cameras.put(number, images)
@@ -254,6 +254,11 @@ class OpenEpisode:
             capacity=max(2, round(settings.options.queue_s * settings.fps)),
             sample_every=sample_stride(settings.fps),
         )
+
+
+def _own(image: Image) -> Image:
+    """Return an image that the caller cannot change any more."""
+    return image.copy() if isinstance(image, np.ndarray) else image
 
 
 def drop_folder(folder: Path) -> None:

@@ -213,7 +213,7 @@ class Recorder:
         Args:
             frame: A value for every feature that was declared. Cameras: ``uint8 (H, W, 3)``, or
                 for depth ``(H, W)``, floating point in metres or uint16 in millimetres. Arrays
-                are copied.
+                are copied. An `EncodedImage` or `EncodedPacket` is stored without encoding it again.
             task: What the robot is doing, in words.
 
         Raises:

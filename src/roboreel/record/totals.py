@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.record.encoded import EncodedImage
     from roboreel.schema import Feature, Manifest
     from roboreel.stats import FeatureStats
+    from roboreel.video.packet_file import ShownImage
 
     Gathered = Accumulator | ImageAccumulator
 
@@ -64,12 +66,13 @@ class ImageSampler:
         self._per_metre = _per_metre(feature)
         self._seen = 0
 
-    def take(self, image: NDArray[Any]) -> None:
-        """Look at the next image: ``(H, W, C)``, or ``(H, W)`` for depth."""
+    def take(self, image: NDArray[Any] | EncodedImage | ShownImage) -> None:
+        """Look at the next image: ``(H, W, C)``, or ``(H, W)`` for depth; decoded if it counts."""
         self._seen += 1
         if (self._seen - 1) % self._every:
             return
-        thin = image[:: self._step, :: self._step]
+        pixels = image if isinstance(image, np.ndarray) else image.decode()
+        thin = pixels[:: self._step, :: self._step]
         if isinstance(self.gathered, ImageAccumulator):
             self.gathered.update(np.ascontiguousarray(np.moveaxis(thin, -1, 0))[None])
         elif self.gathered is not None:

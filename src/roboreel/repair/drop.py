@@ -23,6 +23,7 @@ from roboreel.format.info_edits import read_raw_info, with_counts, with_splits
 from roboreel.format.paths import INFO_PATH
 from roboreel.repair.changes import PlannedChange, aside, remove, written
 from roboreel.repair.plan import RepairPlan
+from roboreel.spans.sources import refuse_source
 from roboreel.storage.rewrite import rewrite_rows
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def plan_drop(path: str | os.PathLike[str], numbers: Sequence[int]) -> RepairPla
         CorruptFileError: A data file cannot be read that also holds episodes that stay.
     """
     root = dataset_folder(path)
+    refuse_source(root, "repaired")
     context = Context(read_manifest(root))
     drop = _Drop.of(context, numbers)
     files = _grouped(drop) if context.manifest.version.startswith("v3") else _single(drop)

@@ -22,6 +22,7 @@ from roboreel.repair.rows import cure_rows
 from roboreel.repair.statistics import cure_statistics, write_statistics
 from roboreel.repair.tasks import cure_missing_tasks, write_new_tasks
 from roboreel.repair.videos import cure_indexes
+from roboreel.spans.sources import refuse_source
 
 if TYPE_CHECKING:
     import os
@@ -63,6 +64,7 @@ def plan_repair(
         ValueError: No rule has such a code.
     """
     root = dataset_folder(path)
+    refuse_source(root, "repaired")
     findings = check_dataset(
         root,
         tier="deep" if deep else None,

@@ -32,6 +32,7 @@ from roboreel.shards.features import (
     Value,
     is_number,
 )
+from roboreel.shards.flat import FlatNumbers, flatten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from roboreel.shards.readers import BatchReader
 
 __all__ = ["BatchTable"]
+
+# From so many rows on, all batches are looked up once to gather rows of numbers in one step.
+_MANY_ROWS = 256
 
 
 class _Batch:
@@ -88,6 +92,7 @@ class BatchTable:
         self._shard_of = [shard for shard, reader in enumerate(readers) for _ in reader.batch_rows]
         self._first_batch = np.cumsum([0, *(len(reader.batch_rows) for reader in readers)]).tolist()
         self._batches: list[_Batch | None] = [None] * len(batch_rows)
+        self._flats: dict[str, FlatNumbers | None] = {}
         self._disk = DiskWatch()
         self._max_open = max_open
         self._may_close = len(readers) > max_open
@@ -139,6 +144,10 @@ class BatchTable:
         """Return columns of some rows, in their order; the caller has checked that they exist."""
         if is_run(rows):
             return self.span(int(rows[0]), int(rows[-1]) + 1, names)
+        if len(rows) >= _MANY_ROWS and not self._disk.waits:
+            flat = {name: column for name in names if (column := self._flat(name)) is not None}
+            if len(flat) == len(names):
+                return self._take_flat(flat, rows)
         return self._collect(self._scattered(rows), len(rows), names)
 
     def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
@@ -195,6 +204,26 @@ class BatchTable:
                     continue
                 arrays = [as_declared(found.column(name), self.features[name]) for name in names]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _flat(self, name: str) -> FlatNumbers | None:
+        """Return where a column lies in the files; None if it cannot be gathered in one step."""
+        if name not in self._flats:
+            maps = [] if self._may_close else [reader.mapped() for reader in self._readers]
+            known = [found for found in maps if found is not None]
+            self._flats[name] = None
+            if known and len(known) == len(self._readers):
+                columns = [self._batch(n).columns[name] for n in range(len(self._batches))]
+                self._flats[name] = flatten(columns, self._bounds, self._shard_of, known)
+        return self._flats[name]
+
+    def _take_flat(
+        self, columns: Mapping[str, FlatNumbers], rows: NDArray[np.int64]
+    ) -> dict[str, Any]:
+        started_ns = perf_counter_ns()
+        taken = {name: column.take(rows) for name, column in columns.items()}
+        row_ns = self._batches[0].row_ns if self._batches[0] else 0
+        self._disk.note(perf_counter_ns() - started_ns, row_ns * len(rows))
+        return taken
 
     def _scattered(self, rows: NDArray[np.int64]) -> list[tuple[_Batch, Any, Any]]:
         """Return the batches of some rows, with the rows in each and their places."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingFileError
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Sequence as Items
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from roboreel.shards.manifest import Shard
 
@@ -36,6 +39,9 @@ class BatchReader(Protocol):
     def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
         """Start fetching memory at ``(address, length)`` from the disk; returns at once."""
 
+    def mapped(self) -> tuple[int, NDArray[np.uint8]] | None:
+        """Return address and bytes of the map; None if there is none."""
+
     def close(self) -> None:
         """Close the file; `read` opens it again. Batches already read stay valid."""
 
@@ -53,6 +59,9 @@ class TableReader:
 
     def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
         """Do nothing: the table is in memory."""
+
+    def mapped(self) -> None:
+        """Return None: batches lie anywhere."""
 
     def close(self) -> None:
         """Do nothing: there is no file."""
@@ -117,6 +126,12 @@ class MappedShard:
         offsets = ((address - opened.address, length) for address, length in extents)
         size_bytes = opened.file.size_bytes
         opened.file.prefetch(extent for extent in offsets if 0 <= extent[0] < size_bytes)
+
+    def mapped(self) -> tuple[int, NDArray[np.uint8]]:
+        """Return address and bytes of the map."""
+        opened = self._opened()
+        data = np.frombuffer(opened.file.view(0, opened.file.size_bytes), np.uint8)
+        return opened.address, data
 
     def close(self) -> None:
         """Drop the map; it stays alive as long as a batch refers to it."""

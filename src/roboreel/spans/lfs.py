@@ -6,8 +6,13 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from roboreel.errors import MissingFileError
+from roboreel.spans.sources import source_of
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from roboreel.spans.sources import SpanSource
 
 __all__ = ["LFS_ADVICE", "MOST_POINTER_BYTES", "is_lfs_pointer", "starts_as_pointer"]
 
@@ -26,6 +31,10 @@ def starts_as_pointer(handle: int) -> bool:
 
 def is_lfs_pointer(path: Path) -> bool:
     """Return whether a file is a pointer; one that cannot be opened is not."""
+    source = source_of(path)
+    if source is not None:
+        size = source.size_of(path)
+        return size is not None and size <= MOST_POINTER_BYTES and _starts_so(source, path)
     try:
         status = path.stat()
         # Only regular files: opening a FIFO would wait for a writer.
@@ -35,3 +44,11 @@ def is_lfs_pointer(path: Path) -> bool:
             return file.read(len(_START)) == _START
     except OSError:
         return False
+
+
+def _starts_so(source: SpanSource, path: Path) -> bool:
+    try:
+        file = source.open(path, "file")
+    except MissingFileError:
+        return False
+    return file.read(0, min(len(_START), file.size_bytes)) == _START

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
 from roboreel.spans.handles import open_to_read, too_many_files
+from roboreel.spans.sources import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
 __all__ = ["MappedFile", "check_mapped"]
 
@@ -42,6 +45,12 @@ class MappedFile:
     """
 
     __slots__ = ("_map", "_view", "identity", "path", "size_bytes")
+
+    def __new__(cls, path: Path) -> Self:
+        """Return a mapped file, or one whose bytes come from a source."""
+        # Chosen once, so that reads of plain files never ask.
+        chosen: type[Self] = cls if source_of(path) is None else _SourceFile  # type: ignore[assignment]
+        return object.__new__(chosen)
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -119,3 +128,56 @@ class MappedFile:
             f"{length} bytes at offset {offset} are needed, "
             f"but the file has {self.size_bytes} bytes."
         )
+
+
+class _SourceFile(MappedFile):
+    """A file whose bytes come from a source. Views are copies: a map could lose its bytes."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        source = source_of(path)
+        assert source is not None
+        self._bytes = source.open(path, "file")
+        self.size_bytes = self._bytes.size_bytes
+        self.identity = self._bytes.identity
+        if self.size_bytes == 0:
+            raise CorruptFileError(f"The file is empty: {str(path)!r}.")
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes of the file."""
+        if offset < 0 or length < 0 or offset + length > self.size_bytes:
+            raise self._outside(offset, length)
+        return self._bytes.read(offset, offset + length)
+
+    def view(self, offset: int, length: int) -> memoryview:
+        """Return bytes of the file."""
+        return memoryview(self.read(offset, length))
+
+    def find(self, needle: bytes, start: int, stop: int) -> int:
+        """Return where bytes occur first in ``[start, stop)``; -1 if they do not."""
+        found = self.bytes_at(start, stop).find(needle)
+        return found if found < 0 else start + found
+
+    def bytes_at(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``[start, stop)``; less where the file ends."""
+        start, stop = max(start, 0), min(stop, self.size_bytes)
+        return self._bytes.read(start, stop) if start < stop else b""
+
+    def pieces(self, starts: Sequence[int], stops: Sequence[int]) -> list[bytes]:
+        """Return the bytes of many spans."""
+        self._bytes.fetch(zip(starts, stops, strict=True))
+        return [self.bytes_at(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+    def join(self, pieces: Sequence[tuple[int, int]]) -> bytes:
+        """Return the bytes of ``(offset, length)`` pieces, one after another."""
+        self.prefetch(pieces)
+        return b"".join([self.bytes_at(offset, offset + length) for offset, length in pieces])
+
+    def check_size(self) -> None:
+        """Do nothing: the version of the file is checked when its bytes are fetched."""
+
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch ``(offset, length)`` ranges together."""
+        self._bytes.fetch([(offset, offset + length) for offset, length in ranges])

@@ -88,7 +88,10 @@ class BoundedFile:
         self._leaves_of: dict[str, list[int]] = {}
         self.names: list[str] = file.schema_arrow.names
         """Names of the columns."""
-        self._schema = [file.schema.column(leaf) for leaf in range(len(file.schema))]
+        # Not `file.schema`: that refers to the footer, which then refers to it, and a footer of
+        # megabytes would stay until the collector comes by.
+        schema = pq.ParquetSchema(file.metadata)
+        self._schema = [schema.column(leaf) for leaf in range(len(schema))]
         self.leaves: list[str] = [column.path for column in self._schema]
         """Paths of the leaves, such as ``"camera.bytes"``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,7 @@ import pyarrow as pa
 import pyarrow.json as pa_json
 
 from roboreel.errors import CorruptFileError, DatasetError
-from roboreel.spans.handles import open_to_read
-from roboreel.spans.reading import check_small
+from roboreel.spans.reading import open_stream
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.json_text import parse_json
 from roboreel.storage.ragged import TextLists
@@ -36,9 +34,7 @@ def open_lines(path: Path) -> Iterator[BinaryIO]:
         MissingFileError: There is no such file.
         CorruptFileError: It is not a regular file, or too large.
     """
-    handle, status = open_to_read(path)
-    with os.fdopen(handle, "rb") as file:
-        check_small(status.st_size, path)
+    with open_stream(path) as file:
         yield file
 
 

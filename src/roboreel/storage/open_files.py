@@ -25,25 +25,30 @@ __all__ = ["OPEN_FILES", "ArrowFile", "OpenFiles"]
 OPEN_FILES = "open files"
 """Their owner, to a user."""
 
-# Measured: 1.2 to 2 KB for the description of a column in a row group, however short it is.
-_FILE_BYTES, _CHUNK_BYTES = 50_000, 1600
+# Measured: 1.2 to 2 KB for the description of a column in a row group, however short it is, and
+# 0.3 KB for what `BoundedFile` knows of it.
+_FILE_BYTES, _CHUNK_BYTES = 50_000, 1900
+# And so many times the length of the footer, before it is known what is in it.
+_FOOTER_TIMES = 16
 # Descriptions are many small allocations, which the C library keeps when they are freed.
 _MOST_FREED_BYTES = 2**22
 # Reads free memory too, in each thread's part of the heap. To return it takes about 1 ms.
-_CALLS = 64
+_CALLS = 16
 
 
 class ArrowFile:
     """A Parquet file as pyarrow opened it.
 
+    Args:
+        path: The file, for errors.
+        source: Its bytes.
+
     Raises:
-        MissingFileError: There is no such file.
         CorruptFileError: It is not a readable Parquet file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, source: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
         with parquet_errors(path):
-            source = arrow_file(path)
             self.file = pq.ParquetFile(source)
             self.metadata: Any = self.file.metadata
             """The footer as pyarrow parsed it."""
@@ -77,7 +82,11 @@ class OpenFiles:
             return last[1]
         opened: ArrowFile | None = self._budget.get(key)
         if opened is None:
-            opened = ArrowFile(path)
+            with parquet_errors(path):
+                source = arrow_file(path)
+                needed = _bytes_to_open(source)
+            with self._budget.in_hand(needed, owner=OPEN_FILES):
+                opened = ArrowFile(path, source)
             self._budget.put(key, opened, opened.size_bytes, owner=OPEN_FILES, survives_fork=False)
             weakref.finalize(opened, self._note_freed, opened.size_bytes).atexit = False
             self.tidy()
@@ -103,3 +112,10 @@ class OpenFiles:
 
     def _after_fork(self) -> None:
         self._last = None
+
+
+def _bytes_to_open(source: Any) -> int:  # noqa: ANN401  # pyarrow is untyped
+    """Return about how much memory pyarrow takes to open a file, from the length of its footer."""
+    size_bytes = int(source.size())
+    tail = source.read_at(8, max(0, size_bytes - 8))
+    return _FILE_BYTES + _FOOTER_TIMES * min(int.from_bytes(tail[:4], "little"), size_bytes)

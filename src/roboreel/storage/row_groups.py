@@ -77,8 +77,9 @@ class RowGroups:
         """
         for name in names:
             self._check_name(name)
+        bounded = self._bounded  # Opening it again may wait, which nobody may do with the lock.
         with self._lock:
-            table = self._bounded.read(groups, names, limit_bytes)
+            table = bounded.read(groups, names, limit_bytes)
         with parquet_errors(self.path):
             return {name: plain_array(table.column(name)) for name in names}
 
@@ -90,8 +91,9 @@ class RowGroups:
             TooLargeError: It takes more than the limit.
         """
         self._check_name(name)
+        bounded = self._bounded
         with self._lock:
-            table = self._bounded.read([group], [f"{name}.{field}"], limit_bytes)
+            table = bounded.read([group], [f"{name}.{field}"], limit_bytes)
         with parquet_errors(self.path):
             return plain_array(table.column(name)).field(field)
 
@@ -126,8 +128,9 @@ class RowGroups:
             TooLargeError: Not even one row does.
         """
         self._check_name(name)
+        bounded = self._bounded
         with self._lock:
-            return self._bounded.piece_rows(group, name, limit_bytes)
+            return bounded.piece_rows(group, name, limit_bytes)
 
     def pieces(self, group: int, name: str, num_rows: int) -> Iterator[Any]:
         """Yield a column of a row group as Arrow arrays of some rows each.
@@ -182,6 +185,20 @@ class RowGroups:
             return statistics.min, statistics.max
         except (ValueError, OverflowError):  # no text, or no date that Python knows
             return None
+
+    def spans(self, group: int, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return where columns of a row group lie in the file."""
+        metadata = self.metadata.row_group(group)
+        starts = [f"{name}." for name in names]
+        spans = []
+        for leaf, path in enumerate(self._leaves):
+            if path in names or any(path.startswith(start) for start in starts):
+                chunk = metadata.column(leaf)
+                first = chunk.data_page_offset
+                if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
+                    first = min(first, chunk.dictionary_page_offset)
+                spans.append((first, first + chunk.total_compressed_size))
+        return spans
 
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""

@@ -24,9 +24,10 @@ __all__ = ["KEPT_BEHIND", "Decoder", "decoder_bytes"]
 
 # FFmpeg's own AV1 decoder needs hardware support.
 _DECODERS = {"av1": "libdav1d"}
-# The most that a decoder of any codec was seen to hold: fixed tables, and reference images.
-_BASE_BYTES = 1_000_000
-_HELD_IMAGES = 10
+# The most that a decoder of any codec was seen to hold: fixed tables, and reference images, of
+# which there are no more than it was fed, and a few in the making.
+_BASE_BYTES = 600_000
+_HELD_IMAGES, _IN_THE_MAKING = 10, 2
 # How many keyframes to try before giving up on an image.
 _LOOK_BACK = 4
 # At most how many packets follow an image before decoders hand it out.
@@ -78,14 +79,15 @@ class Decoder:
         self.converter = Converter()
         self._contexts: dict[bool, av.VideoCodecContext] = {}
         self._is_disposable = disposable_test(coding)
-        self._image_bytes = 0
+        self._image_bytes = self._most_fed = 0
         self._position: _Position | None = None
 
     @property
     def nbytes(self) -> int:
         """Estimate of the memory that the decoder holds."""
         kept = 0 if self._position is None else len(self._position.kept)
-        in_contexts = len(self._contexts) * (_BASE_BYTES + _HELD_IMAGES * self._image_bytes)
+        held = min(_HELD_IMAGES, self._most_fed + _IN_THE_MAKING)
+        in_contexts = len(self._contexts) * (_BASE_BYTES + held * self._image_bytes)
         return in_contexts + kept * self._image_bytes
 
     def decode(
@@ -210,6 +212,7 @@ class Decoder:
     def _note_start(self, table: PacketTable, run: Run) -> None:
         """Note the keyframe of the last image: a run may go through several GOPs."""
         assert self._position is not None
+        self._most_fed = max(self._most_fed, self._position.next - run.start)
         self._position.start = int(table.start[run.wanted[-1]])
 
     def _drop_passed(self, table: PacketTable, run: Run) -> None:
@@ -249,10 +252,11 @@ def _packets_ahead(
             yield from reader.read(first, min(limit, first + table.coding.reorder + 1))
 
 
-def decoder_bytes(coding: Coding) -> int:
-    """Return the memory that a decoder is expected to take before it has decoded anything."""
+def decoder_bytes(coding: Coding, packets: int) -> int:
+    """Return the memory that a decoder is expected to take for so many packets of a run."""
     height, width = coding.image_size
-    return _BASE_BYTES + _HELD_IMAGES * height * width * 3 // 2
+    images = min(_HELD_IMAGES, packets + _IN_THE_MAKING)
+    return _BASE_BYTES + images * height * width * 3 // 2
 
 
 def _feed(

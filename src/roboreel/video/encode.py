@@ -15,6 +15,7 @@ from roboreel.errors import EncodingError
 from roboreel.video.depth import quantise_depth
 from roboreel.video.encoding import ENCODERS, Encoding, frame_rate
 from roboreel.video.priorities import kept_priorities
+from roboreel.video.salvage import count_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,6 +69,7 @@ class VideoWriter:
         self.encoding = encoding or Encoding()
         self._images = 0
         self._packets = 0
+        self._fragmented = fragmented
         _check_encoder(self.encoding.encoder)
         check_size(size, self.encoding)
         options = _FRAGMENTED if fragmented else {}
@@ -105,8 +107,8 @@ class VideoWriter:
         """Finish the file. Does nothing if it is closed already.
 
         Raises:
-            EncodingError: No image was written, or the encoder did not return one packet per
-                image. The file is removed.
+            EncodingError: No image was written, the encoder did not return one packet per image, or
+                not all of them are in the file. The file is removed, unless it is fragmented.
         """
         if self._container is None:
             return
@@ -115,25 +117,40 @@ class VideoWriter:
                 raise EncodingError(f"A video needs at least one image: {str(self.path)!r}.")
             self._mux(None)
             self._container.close()
-            if self._packets != self._images:
-                raise EncodingError(
-                    f"The encoder {self.encoding.encoder} returned {self._packets} packets for "
-                    f"{self._images} images. The video was removed: {str(self.path)!r}."
-                )
+            self._check_complete()
         except BaseException:
-            self.abort()
+            if self._fragmented:
+                self._drop_container()  # What is in the file can be read.
+            else:
+                self.abort()
             raise
         self._container = None
 
     def abort(self) -> None:
         """Remove the file, finished or not."""
-        container, self._container = self._container, None
-        if container is not None:
-            # FFmpeg complains about a file without packets, which is removed anyway.
-            with suppress(av.error.FFmpegError):
-                container.close()
+        self._drop_container()
         with suppress(FileNotFoundError):
             self.path.unlink()
+
+    def _drop_container(self) -> None:
+        container, self._container = self._container, None
+        if container is not None:
+            # FFmpeg complains about a file without packets, or on a disk that is full.
+            with suppress(av.error.FFmpegError):
+                container.close()
+
+    def _check_complete(self) -> None:
+        if self._packets != self._images:
+            raise EncodingError(
+                f"The encoder {self.encoding.encoder} returned {self._packets} packets for "
+                f"{self._images} images: {str(self.path)!r}."
+            )
+        # FFmpeg does not tell when the last fragment cannot be written.
+        if self._fragmented and (stored := count_images(self.path)) != self._images:
+            raise EncodingError(
+                f"{self._images} images were encoded, but {stored} are in the file: the disk is full, "
+                f"or fails: {str(self.path)!r}."
+            )
 
     def __enter__(self) -> VideoWriter:  # noqa: PYI034  # typing.Self is younger than 3.10
         return self

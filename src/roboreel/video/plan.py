@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipRequest", "Job", "Plan", "cost_of", "packets_of", "plan_batch"]
+__all__ = [
+    "ClipRequest",
+    "Job",
+    "Plan",
+    "cost_of",
+    "longest",
+    "packet_spans",
+    "packets_of",
+    "plan_batch",
+]
 
 # Handing fewer packets than this to a thread costs more than it saves.
 _MIN_PACKETS = 8
@@ -128,6 +137,28 @@ def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:
     return table.shown[images].astype(np.int64)
 
 
+def packet_spans(jobs: Iterable[Job]) -> dict[Path, list[tuple[int, int]]]:
+    """Return the spans of each file that hold the packets of some jobs."""
+    spans: dict[Path, list[tuple[int, int]]] = {}
+    for job in jobs:
+        for run in job.runs:
+            start = job.table.offset[run.start : run.stop]
+            stop = start + job.table.size[run.start : run.stop]
+            first, last = int(start.min()), int(stop.max())
+            # Packets of a sound file follow one another; other tracks may lie between them.
+            if last - first <= 2 * int((stop - start).sum()):
+                one = [(first, last)]
+            else:
+                one = list(zip(start.tolist(), stop.tolist(), strict=True))
+            spans.setdefault(job.path, []).extend(one)
+    return spans
+
+
 def cost_of(runs: Iterable[Run]) -> int:
     """Return how many packets have to be decoded."""
     return sum(run.stop - run.start for run in runs)
+
+
+def longest(runs: Iterable[Run]) -> int:
+    """Return how many packets the longest run has."""
+    return max((run.stop - run.start for run in runs), default=0)

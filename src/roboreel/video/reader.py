@@ -13,13 +13,22 @@ import numpy as np
 from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
+from roboreel.spans.sources import fetch, has_sources, state_of
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.decode import decoder_bytes
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
-from roboreel.video.plan import ClipRequest, Job, Plan, packets_of, plan_batch
+from roboreel.video.plan import (
+    ClipRequest,
+    Job,
+    Plan,
+    longest,
+    packet_spans,
+    packets_of,
+    plan_batch,
+)
 from roboreel.video.standing import Decoders
 
 if TYPE_CHECKING:
@@ -40,6 +49,9 @@ __all__ = ["ClipRequest", "Target", "VideoReader", "open_packets"]
 
 # A stream decodes this many packets at a time, which bounds how many images it may have to hold.
 _STREAM_PACKETS = 64
+# Reads that move forward image by image or window by window touch a GOP or two of a file. What
+# touches more is a batch at random, behind which nobody goes on.
+_MOST_RUNS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +120,8 @@ class VideoReader:
             CorruptFileError: A file is damaged.
             UnsupportedVideoError: A file cannot be decoded.
         """
+        if has_sources():
+            fetch(packet_spans([job for job, _ in work if job.table.via == "mp4"]))
         lanes, left = self._lanes(work), deque(work)
         if lanes == 1:
             self._run_all(left)
@@ -145,7 +159,7 @@ class VideoReader:
         runs = chain.from_iterable(split_runs(plan_runs(packets, table.start), _STREAM_PACKETS))
         wanted = deque(packets.tolist())
         held: dict[int, NDArray[Any]] = {}  # Images whose turn has not come.
-        with self._opened(request.path, table, ()) as (reader, lease):
+        with self._opened(request.path, table, (), _STREAM_PACKETS) as (reader, lease):
             decoder = lease.decoder
             for run in runs:
                 for packet, image in decoder.decode(reader, table, run):
@@ -162,10 +176,10 @@ class VideoReader:
         The table's ``via`` says which.
         """
         try:
-            state = path.stat()
+            state = state_of(path)
         except OSError:
             return read_packet_table(path)  # Raises an error that names the file.
-        key = ("video table", str(path), state.st_size, state.st_mtime_ns)
+        key = ("video table", str(path), *state)
         table = self._budget.load(
             key, lambda: _read_table(path), lambda table: table.nbytes, owner="video tables"
         )
@@ -181,8 +195,7 @@ class VideoReader:
         """Return how many jobs run side by side: no more than decoders fit in half of the budget."""
         if len(work) <= 1 or self.threads == 1:
             return 1
-        codings = {job.table.serial: job.table.coding for job, _ in work}
-        largest = max(map(decoder_bytes, codings.values()))
+        largest = max(decoder_bytes(job.table.coding, longest(job.runs)) for job, _ in work)
         fitting = max(1, self._budget.limit_bytes // 2 // largest)
         return min(len(work), self.threads, fitting)
 
@@ -201,8 +214,8 @@ class VideoReader:
 
     def _run(self, job: Job, target: Target) -> None:
         images, layout, depth = target.images, target.layout, target.depth
-        runs = job.runs if target.goes_on else ()
-        with self._opened(job.path, job.table, runs) as (reader, lease):
+        runs = job.runs if target.goes_on and len(job.runs) <= _MOST_RUNS else ()
+        with self._opened(job.path, job.table, runs, longest(job.runs)) as (reader, lease):
             decoder, keep = lease.decoder, lease.keep_bytes
             write = decoder.converter.write
             for run in job.runs:
@@ -214,11 +227,12 @@ class VideoReader:
 
     @contextmanager
     def _opened(
-        self, path: Path, table: PacketTable, runs: Sequence[Run]
+        self, path: Path, table: PacketTable, runs: Sequence[Run], packets: int
     ) -> Iterator[tuple[PacketReader, Lease]]:
         """Lend a file's packets and a decoder for them to this thread; errors name the file."""
         try:
-            with self._decoders.lend(table, runs) as lease, open_packets(path, table) as reader:
+            lent = self._decoders.lend(table, runs, packets)
+            with lent as lease, open_packets(path, table) as reader:
                 yield reader, lease
         except (CorruptFileError, UnsupportedVideoError) as error:
             if str(path) in str(error):

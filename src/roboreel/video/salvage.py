@@ -1,4 +1,4 @@
-"""Recovery of what a crash left of a fragmented video file."""
+"""What there is of a fragmented video file: all of it, or what a crash left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketColumns
 
-__all__ = ["first_images", "whole_fragments"]
+__all__ = ["count_images", "first_images", "whole_fragments"]
 
 _BLOCK_BYTES = 1024**2
 # No codec writes as many zeros in a row: H.264 and HEVC never more than three, and in AV1 each
@@ -47,13 +47,19 @@ def whole_fragments(path: Path, out: Path) -> int:
     return count
 
 
+def count_images(path: Path) -> int:
+    """Return how many images a fragmented file has, by its boxes alone: no image data is read."""
+    with SpanReader(path, "video file") as source:
+        return _end_of_fragments(source, look_at_data=False)[1]
+
+
 def first_images(path: Path, count: int, out: Path) -> None:
     """Copy the first images of a video file to a new file, without decoding them."""
     ticks = image_ticks(path)
     cut_video(path, int(ticks[0]), int(ticks[count - 1]) + 1, out)
 
 
-def _end_of_fragments(file: SpanReader) -> tuple[int, int]:
+def _end_of_fragments(file: SpanReader, *, look_at_data: bool = True) -> tuple[int, int]:
     """Return where the last whole fragment ends, and how many images there are up to there."""
     end, count, last = 0, 0, -1
     listed: PacketColumns | None = None
@@ -65,27 +71,31 @@ def _end_of_fragments(file: SpanReader) -> tuple[int, int]:
             if runs:
                 listed = join_columns(runs)
             elif box.kind == b"mdat":
-                if listed is None or not _is_whole(file, box, listed, last):
+                if listed is None or not _fits(box, listed, last):
+                    break
+                if look_at_data and not _is_written(file, box, listed):
                     break
                 end, count = box.stop, count + len(listed.size)
                 last, listed = int(listed.dts[-1]), None
     return end, count
 
 
-def _is_whole(file: SpanReader, box: boxes.FileBox, packets: PacketColumns, last: int) -> bool:
-    """Whether a data box has all the packets of its fragment, which follow tick ``last``."""
-    stops = packets.offset + packets.size
-    fits = (
+def _fits(box: boxes.FileBox, packets: PacketColumns, last: int) -> bool:
+    """Whether a data box has room for just the packets of its fragment, which follow tick ``last``."""
+    return (
         box.is_whole
         and len(packets.size) > 0
         and bool((packets.size > 0).all())
         and bool((np.diff(packets.dts, prepend=last) > 0).all())
         and int(packets.offset[0]) == box.body
-        and int(stops[-1]) == box.stop
+        and int(packets.offset[-1] + packets.size[-1]) == box.stop
     )
-    if not fits:
-        return False
+
+
+def _is_written(file: SpanReader, box: boxes.FileBox, packets: PacketColumns) -> bool:
+    """Whether a data box holds its packets, and no part of it is still empty."""
     data = file.read(box.body, box.stop)
+    stops = packets.offset + packets.size
     # The last byte of a packet has a stop bit, in every codec that we write.
     ended = all(data[int(stop) - box.body - 1] for stop in stops)
     return ended and _HOLE not in data

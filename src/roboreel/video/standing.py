@@ -92,11 +92,12 @@ class Decoders:
         after_fork(self, Decoders._begin)
 
     @contextmanager
-    def lend(self, table: PacketTable, runs: Sequence[Run]) -> Iterator[Lease]:
+    def lend(self, table: PacketTable, runs: Sequence[Run], packets: int) -> Iterator[Lease]:
         """Lend a decoder for runs of a file. After an error it is not used again.
 
         Args:
             table: The packets of the file.
+            packets: How many packets the longest run has.
             runs: What is decoded. Empty if no read is expected to go on behind it, and nobody waits
                 for it then.
         """
@@ -104,7 +105,7 @@ class Decoders:
         try:
             decoder = self._take(table, current)
             keep_bytes = self._budget.limit_bytes // _KEPT_SHARE if current.goes_on else 0
-            size_bytes = max(decoder_bytes(table.coding), decoder.nbytes)
+            size_bytes = max(decoder_bytes(table.coding, packets), decoder.nbytes)
             with self._budget.lent(size_bytes, owner=_OWNER):
                 yield Lease(decoder, keep_bytes)
             self._put(decoder, current)

@@ -27,6 +27,8 @@ from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
 from roboreel.files import make_folder, write_atomically
 from roboreel.image import encode_jpeg
+from roboreel.memory.budget import process_budget
+from roboreel.memory.heap import return_freed_memory
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw
@@ -59,6 +61,8 @@ _PART_ROWS = 4096
 _ROWS_AT_ONCE = 32
 _ROWS_TRIED = 48
 _BLOCK_ROWS, _BLOCK_BYTES = 1 << 16, 32 * 1024**2
+# A block is there several times: as episodes, joined, and as Arrow writes it.
+_BLOCK_SHARE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +142,7 @@ def map_numbers(dataset: Dataset) -> Path:
                 f"another disk, or open the dataset without numbers='mapped': {str(root)!r}."
             )
         materialize(dataset, root, {})
+        return_freed_memory()
     return root
 
 
@@ -229,20 +234,26 @@ def write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> No
 def _numbers(dataset: Dataset, manifest: CacheManifest) -> Iterator[dict[str, NDArray[Any]]]:
     """Yield the numbers of all rows, episode after episode, in blocks of a record batch each."""
     # Large batches, since a gather visits every batch it needs; yet few rows in memory.
-    block_rows = min(_BLOCK_ROWS, max(1, _BLOCK_BYTES // max(1, _row_bytes(dataset, manifest))))
-    columns, episodes = dataset._reader.frames.columns, dataset.manifest.episodes
+    block_bytes = min(_BLOCK_BYTES, process_budget().limit_bytes // _BLOCK_SHARE)
+    block_rows = min(_BLOCK_ROWS, max(1, block_bytes // max(1, _row_bytes(dataset, manifest))))
+    frames, episodes = dataset._reader.frames, dataset.manifest.episodes
     parts: list[dict[str, NDArray[Any]]] = []
-    count = 0
+    count, file = 0, -1
     for position in np.argsort(episodes.start, kind="stable").tolist():
+        if episodes.data_file[position] != file:
+            frames.files.let_go(file)
+            file = int(episodes.data_file[position])
         start = int(episodes.start[position])
         stop = start + int(episodes.length[position])
         for first in range(start, stop, block_rows):
             last = min(first + block_rows, stop)
-            parts.append(columns.read_span(manifest.numbers, first, last))
+            parts.append(frames.columns.read_span(manifest.numbers, first, last))
             count += last - first
             if count >= block_rows:
-                yield _joined(parts)
+                joined = _joined(parts)
                 parts, count = [], 0
+                yield joined
+                frames.files.tidy()
     if parts:
         yield _joined(parts)
 

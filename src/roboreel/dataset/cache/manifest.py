@@ -12,6 +12,7 @@ from roboreel.dataset.cache.pictures import picture_from_json, picture_to_json
 from roboreel.errors import CacheError, MissingFileError
 from roboreel.format.paths import METADATA_FOLDER, SMALL_NAMES
 from roboreel.spans.reading import read_file
+from roboreel.spans.sources import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,8 +120,8 @@ def dataset_state(manifest: Manifest, *, files: bool = True) -> dict[str, Any]:
             digest.update(read_file(path))
         elif "stats" not in path.name:
             # An episode table is mostly statistics: too large to hash, so size and time must do.
-            status = path.stat()
-            digest.update(f"{status.st_size} {status.st_mtime_ns}\n".encode())
+            size_bytes, modified_ns = state_of(path)
+            digest.update(f"{size_bytes} {modified_ns}\n".encode())
     sets = [manifest.data_files, *manifest.video_files.values()]
     state: dict[str, Any] = {
         "metadata": digest.hexdigest(),
@@ -155,8 +156,8 @@ def _digest_of_files(root: Path, sets: Sequence[FileSet]) -> str:
     for group in sets:
         for file in range(len(group)):
             try:
-                status = (root / group[file]).stat()
-                digest.update(f"{group[file]} {status.st_size} {status.st_mtime_ns}\n".encode())
+                size_bytes, modified_ns = state_of(root / group[file])
+                digest.update(f"{group[file]} {size_bytes} {modified_ns}\n".encode())
             except FileNotFoundError:  # noqa: PERF203  # a missing file is part of the state
                 digest.update(f"{group[file]} missing\n".encode())
     return digest.hexdigest()

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError, RowNotFoundError, TooLargeError
+from roboreel.errors import (
+    CorruptFileError,
+    DatasetError,
+    RemoteError,
+    RowNotFoundError,
+    TooLargeError,
+)
 from roboreel.memory.budget import Budget, process_budget
 from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.memory.heap import keep_freed_memory
@@ -121,7 +127,7 @@ class ByteColumn:
                 file.prefetch(self._ranges(wanted))
             for position in order[1:]:
                 values[position] = self._read_one(file, wanted[position])
-        except RowNotFoundError:
+        except (RowNotFoundError, RemoteError):
             raise
         except DatasetError as error:
             raise self._named(error) from error
@@ -138,10 +144,20 @@ class ByteColumn:
         try:
             file.prefetch(self._stretch(rows))
             return [self._view_one(file, row) for row in rows]
-        except RowNotFoundError:
+        except (RowNotFoundError, RemoteError):
             raise
         except DatasetError as error:
             raise self._named(error) from error
+
+    def spans(self, rows: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the spans of the file that rows need; of a row group without an index, all of it."""
+        spans = [(place, place + length) for place, length in self._ranges(list(rows))]
+        groups = {bisect_right(self._first_rows, row) - 1 for row in rows}
+        for group in groups:
+            if self._chunks.chunks is not None and self._budget.get(self._keys[group]) is None:
+                chunk = self._chunks.chunks[group]
+                spans.append((chunk.start, chunk.stop))
+        return spans
 
     def rungs(self) -> dict[str, int]:
         """Return how many values are on each rung, over the row groups indexed so far."""

@@ -78,7 +78,7 @@ def find_chunks(file: MappedFile, metadata: Any, column: tuple[str, ...]) -> Col
             damaged.
         FeatureNotFoundError: There is no such column.
     """
-    leaf = _find_leaf(file.path, metadata.schema, column)
+    leaf = _find_leaf(file.path, pq.ParquetSchema(metadata), column)
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     bounds = tuple(accumulate(sizes, initial=0))
     if min(sizes, default=0) < 0 or bounds[-1] != metadata.num_rows:

@@ -14,17 +14,30 @@ from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED
 from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from roboreel.spans.mapped import MappedFile
 
-__all__ = ["Blocks", "first_alike", "join_blocks", "skip_preambles", "unpack_blocks"]
+__all__ = [
+    "Blocks",
+    "first_alike",
+    "join_blocks",
+    "room_for",
+    "skip_preambles",
+    "unpack_blocks",
+    "unpack_each",
+]
 
 # Stands between blocks, so that one that is longer or shorter than it says is noticed. A Snappy
 # literal: its tag, and eight bytes that no file can know.
 _BORDER = os.urandom(8)
 _LITERAL = b"\x1c" + _BORDER
 _MOST_ALIKE_BYTES = 32
+# Blocks that are unpacked one by one begin at multiples of this, as values of any type have to.
+_ALIGNMENT = 8
+_SNAPPY = pa.Codec("snappy")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,3 +150,47 @@ def join_blocks(
     if not (borders == int.from_bytes(_BORDER, "little")).all():
         return None
     return Blocks(data, stops - unpacked_bytes, stops)
+
+
+def room_for(unpacked_bytes: NDArray[np.int64]) -> int:
+    """Return how much memory `unpack_each` needs."""
+    return int(_aligned(unpacked_bytes).sum()) + _ALIGNMENT
+
+
+def unpack_each(
+    pieces: Sequence[memoryview],
+    unpacked_bytes: NDArray[np.int64],
+    codec: int,
+    out: NDArray[np.uint8],
+) -> Blocks | None:
+    """Return blocks, each unpacked into its part of some memory.
+
+    For blocks of many kilobytes: they are not copied together first, as `join_blocks` does.
+
+    Args:
+        pieces: The blocks; those of Snappy with their length before them, which `skip_preambles`
+            has compared.
+        unpacked_bytes: How long each of them is unpacked.
+        codec: Parquet's number of the compression.
+        out: The memory, as much as `room_for` says.
+
+    Returns:
+        None if a block is damaged.
+    """
+    stops = np.cumsum(_aligned(unpacked_bytes))
+    start = stops - _aligned(unpacked_bytes)
+    stop = start + unpacked_bytes
+    view = out.data
+    try:
+        for piece, begin, end in zip(pieces, start.tolist(), stop.tolist(), strict=True):
+            packed = codec == SNAPPY
+            view[begin:end] = (
+                _SNAPPY.decompress(piece, end - begin, asbytes=True) if packed else piece
+            )
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+    return Blocks(out, start, stop)
+
+
+def _aligned(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    return -(-sizes // _ALIGNMENT) * _ALIGNMENT

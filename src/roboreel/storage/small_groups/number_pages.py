@@ -32,7 +32,7 @@ _HEAD_BYTES = 2**20
 PAGE = np.dtype(
     [
         ("num_rows", np.int64),
-        # Where the packed bytes lie in the file, after the length that Snappy puts first.
+        # Where the packed bytes lie in the file, with the length that Snappy puts first.
         ("start", np.int64),
         ("stop", np.int64),
         ("unpacked_bytes", np.int64),
@@ -124,26 +124,22 @@ def _pages(
     pages["values_at"] = UNFAMILIAR
     sound = np.flatnonzero(found.sound & fits)
     some = found.take(sound)
-    start = skip_preambles(file, some.start, spans.stop[sound], some.unpacked_bytes, form.codec)
     has = np.flatnonzero(some.in_dictionary)
-    dictionary = skip_preambles(
-        file,
-        some.dictionary_start[has],
-        some.dictionary_stop[has],
-        some.dictionary_bytes[has],
-        form.codec,
-    )
-    if start is None or dictionary is None:
-        return None
+    for start, stop, size in (
+        (some.start, spans.stop[sound], some.unpacked_bytes),
+        (some.dictionary_start[has], some.dictionary_stop[has], some.dictionary_bytes[has]),
+    ):
+        if skip_preambles(file, start, stop, size, form.codec) is None:
+            return None
     for name, values in (
-        ("start", start),
+        ("start", some.start),
         ("stop", spans.stop[sound]),
         ("unpacked_bytes", some.unpacked_bytes),
         ("values_at", UNKNOWN),
     ):
         pages[name][sound] = values
     for name, values in (
-        ("dictionary_start", dictionary),
+        ("dictionary_start", some.dictionary_start[has]),
         ("dictionary_stop", some.dictionary_stop[has]),
         ("dictionary_bytes", some.dictionary_bytes[has]),
     ):

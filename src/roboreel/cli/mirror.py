@@ -1,0 +1,112 @@
+"""roboreel mirror: what is kept of remote datasets, and how much room it takes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roboreel.cli.arguments import (
+    DatasetArgument,
+    DryRunOption,
+    EpisodesOption,
+    JsonOption,
+    select_episodes,
+)
+from roboreel.cli.console import (
+    literal,
+    output,
+    print_json,
+    print_line,
+    print_problem,
+    progress_bar,
+    text_table,
+)
+from roboreel.dataset import open_dataset
+from roboreel.memory.budget import parse_size
+
+__all__ = ["mirror", "prefetch"]
+
+mirror = typer.Typer(no_args_is_help=True, help="List and remove what is kept of remote datasets.")
+
+HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of mirrors.")]
+
+
+def prefetch(
+    path: DatasetArgument,
+    episodes: EpisodesOption = None,
+    features: Annotated[
+        list[str] | None,
+        typer.Option("--feature", help="A feature to fetch; repeatable. Default: all."),
+    ] = None,
+    home: HomeOption = None,
+    limit: Annotated[
+        str | None, typer.Option(help="The most that all mirrors may take, such as 50GB.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch a remote dataset, or some of its episodes, into its mirror."""
+    dataset = select_episodes(open_dataset(path, mirror=home, mirror_limit=limit), episodes)
+    if dataset.fetched is None:
+        print_line("The dataset is on this machine: there is nothing to fetch.")
+        return
+    with progress_bar() as progress:
+        bar = progress.add_task("Frames", total=None)
+        dataset.prefetch(
+            features or None,
+            on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
+        )
+    if as_json:
+        print_json(asdict(dataset.fetched))
+    else:
+        print_line(f"{dataset.fetched}, in {dataset.path}")
+
+
+@mirror.command("list")
+def list_(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """List the mirrors, the last used first."""
+    # Imported here: whoever reads local datasets needs none of it.
+    from roboreel.mirror.listing import list_mirrors
+
+    entries = list_mirrors(home)
+    if as_json:
+        print_json([{**asdict(entry), "path": str(entry.path)} for entry in entries])
+        return
+    table = text_table("dataset", "files", "MB", "MB here", "folder")
+    for entry in entries:
+        table.add_row(
+            literal(entry.url),
+            f"{entry.num_files:,}",
+            f"{entry.dataset_bytes / 1e6:,.1f}",
+            f"{entry.held_bytes / 1e6:,.1f}",
+            literal(entry.path.name),
+        )
+    output.print(table)
+
+
+@mirror.command()
+def prune(
+    keep_bytes: Annotated[
+        str, typer.Option(help="How much may stay, such as 50GB.", show_default=False)
+    ],
+    home: HomeOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Remove the mirrors used longest ago until the rest fits."""
+    from roboreel.mirror.listing import prune_mirrors
+
+    try:
+        limit_bytes = parse_size(keep_bytes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="'--keep-bytes'") from error
+    pruned = prune_mirrors(limit_bytes, home, dry_run=dry_run)
+    done = "Would remove" if dry_run else "Removed"
+    for entry in pruned.removed:
+        print_line(f"{done} {entry.held_bytes / 1e6:,.1f} MB of {entry.url}")
+    for entry in pruned.refused:
+        print_problem(f"Not removed, since a process has it open: {entry.url}")
+    print_line(f"{pruned.kept_bytes / 1e6:,.1f} MB kept.")
+    if pruned.refused:
+        raise typer.Exit(1)

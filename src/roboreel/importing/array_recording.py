@@ -1,0 +1,179 @@
+"""A recording in a file of named arrays: each stream of an episode is some rows of an array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import SourceError
+from roboreel.importing.array_streams import Column, classify, to_values
+from roboreel.importing.array_tree import MOST_CHUNK_BYTES, Slabs
+from roboreel.importing.recording import Recording, SourceEpisode, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from roboreel.importing.array_tree import ArrayTree, Leaf
+    from roboreel.importing.recording import Values
+
+__all__ = ["ArrayEpisode", "ArrayRecording", "Rate", "describe_columns"]
+
+MOST_STEPS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayEpisode:
+    """Where an episode lies in a file of arrays."""
+
+    name: str
+    length: int
+    arrays: Mapping[str, str]
+    """The path of the array of each stream."""
+    start: int = 0
+    """The row of its first step, in every array."""
+    is_part: bool = False
+    """Whether the arrays hold other episodes too."""
+    task: str | None = None
+    metadata: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many steps there are in a second, and how that is known."""
+
+    fps: float | None = None
+    reason: str = ""
+
+
+class ArrayRecording(Recording):
+    """A recording of steps in a file of arrays.
+
+    Args:
+        tree: The file, which now belongs to the recording.
+        leaves: Its arrays.
+        layout: What was recognised.
+        episodes: Where each lies.
+        columns: What the arrays hold, by stream.
+        rate: Steps per second, if that is known.
+    """
+
+    def __init__(
+        self,
+        tree: ArrayTree,
+        leaves: Mapping[str, Leaf],
+        layout: str,
+        episodes: Sequence[ArrayEpisode],
+        columns: Mapping[str, Column],
+        rate: Rate,
+    ) -> None:
+        listed = [SourceEpisode(e.name, e.length, e.task, e.metadata) for e in episodes]
+        streams = {name: column.stream for name, column in columns.items()}
+        super().__init__(tree.path, layout, streams, listed, fps=rate.fps, fps_reason=rate.reason)
+        self._tree, self._places, self._columns = tree, tuple(episodes), columns
+        self._slabs = Slabs(tree, leaves)
+
+    def count(self, episode: int, stream: str) -> int:
+        """Return how many steps an episode has."""
+        self.stream(stream)
+        return self._places[episode].length
+
+    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+        """Return rows of several arrays."""
+        self.check_wanted(episode, wanted)
+        place = self._places[episode]
+        where = f"in episode {place.name!r} of {str(self.path)!r}"
+        found: dict[str, Values] = {}
+        for name, positions in wanted.items():
+            rows = self._slabs.read(place.arrays[name], positions + place.start)
+            found[name] = to_values(self._columns[name], rows, where)
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._tree.close()
+
+
+def describe_columns(
+    tree: ArrayTree, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]
+) -> dict[str, Column]:
+    """Return what the arrays of all episodes hold, by stream.
+
+    A stream that some episode lacks, or has in another shape or length, is ``other``.
+
+    Raises:
+        SourceError: There is no episode, or an impossible one.
+    """
+    if not episodes:
+        raise SourceError(f"There is no episode in {str(tree.path)!r}.")
+    _check_lengths(tree, leaves, episodes)
+    columns: dict[str, Column] = {}
+    for name in dict.fromkeys(name for episode in episodes for name in episode.arrays):
+        problem = _difference(name, leaves, episodes)
+        first = next(episode for episode in episodes if name in episode.arrays)
+        leaf = leaves[first.arrays[name]]
+        if problem:
+            columns[name] = Column(Stream(name, "other", source_type=leaf.dtype, note=problem))
+            continue
+        columns[name] = classify(name, leaf, _Sample(tree, leaf, first))
+    return columns
+
+
+class _Sample:
+    """A few rows of an array, read once and only if asked for."""
+
+    def __init__(self, tree: ArrayTree, leaf: Leaf, episode: ArrayEpisode) -> None:
+        self._tree, self._leaf, self._episode = tree, leaf, episode
+        self._rows: NDArray[Any] | None = None
+
+    def __call__(self) -> NDArray[Any]:
+        if self._rows is None:
+            start, length = self._episode.start, self._episode.length
+            steps = sorted({0, length // 2, max(0, length - 1)}) if length else []
+            parts = [self._tree.read(self._leaf.path, start + s, start + s + 1) for s in steps]
+            self._rows = np.concatenate(parts) if parts else self._tree.read(self._leaf.path, 0, 0)
+        return self._rows
+
+
+def _check_lengths(
+    tree: ArrayTree, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]
+) -> None:
+    for episode in episodes:
+        if not 0 <= episode.length <= MOST_STEPS:
+            raise SourceError(
+                f"Episode {episode.name!r} claims {episode.length:,} steps: {str(tree.path)!r}."
+            )
+    for leaf in leaves.values():
+        size = leaf.chunk_rows * max(1, int(np.prod(leaf.shape[1:], dtype=float)))
+        if size > MOST_CHUNK_BYTES:
+            raise SourceError(
+                f"A chunk of {leaf.path!r} has {size:,} elements or more, which is not decoded: "
+                f"{str(tree.path)!r}."
+            )
+
+
+def _difference(name: str, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]) -> str:
+    """Return why an array is not the same in all episodes; nothing if it is."""
+    expected: Leaf | None = None
+    for episode in episodes:
+        if name not in episode.arrays:
+            return f"Episode {episode.name!r} does not have it."
+        leaf = leaves[episode.arrays[name]]
+        expected = expected or leaf
+        if not leaf.shape:
+            return "It is one value, not one for each step."
+        stop = episode.start + episode.length
+        if leaf.rows < stop or (leaf.rows != stop and not episode.is_part):
+            return f"It has {leaf.rows} values, and episode {episode.name!r} ends at {stop}."
+        padded = leaf.dtype == "uint8" and len(leaf.shape) == 2
+        if (leaf.kind, leaf.dtype) != (expected.kind, expected.dtype) or (
+            leaf.shape[1:] != expected.shape[1:] and not padded
+        ):
+            return (
+                f"It is {leaf.dtype} {leaf.shape[1:]} in episode {episode.name!r}, and "
+                f"{expected.dtype} {expected.shape[1:]} before."
+            )
+    return ""

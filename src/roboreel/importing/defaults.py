@@ -1,0 +1,224 @@
+"""The mapping that a recording gets if none is given: names by layout, and what is left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from roboreel.errors import SourceError
+from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
+from roboreel.importing.rates import median_rate
+from roboreel.importing.tree_layouts import TASK_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from roboreel.importing.recording import Recording, Stream
+
+__all__ = ["default_map", "unmapped_streams"]
+
+ACTION, STATE = "action", "observation.state"
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What is peculiar to a layout."""
+
+    names: Mapping[str, str]
+    """Features of streams, by name."""
+    left_out: Mapping[str, str]
+    """Why streams are not mapped, by a pattern of their names."""
+    state: tuple[tuple[str, ...], ...] = ()
+    """Streams that together are the state: the first of these of which all are there."""
+    action: tuple[str, ...] = ()
+    """Streams of which the next frame's values are the action."""
+    flip: str | None = None
+    """How images have to be turned."""
+
+
+_SIMULATOR = {
+    r"next_obs/.*": "the observation of the next frame",
+    r"states": "the state of the simulator",
+    r"action_dict/.*": "the parts of the action",
+}
+_REWARDS = {"rewards": "next.reward", "dones": "next.done"}
+_EEF = ("obs/robot0_eef_pos", "obs/robot0_eef_quat", "obs/robot0_gripper_qpos")
+_UMI = ("robot0_eef_pos", "robot0_eef_rot_axis_angle", "robot0_gripper_width")
+_LAYOUTS = {
+    "act": _Layout(
+        {
+            "observations/qpos": STATE,
+            "observations/qvel": "observation.velocity",
+            "observations/effort": "observation.effort",
+            "base_action": "action.base",
+        },
+        {},
+    ),
+    "robomimic": _Layout(_REWARDS, _SIMULATOR, (_EEF,)),
+    "libero": _Layout(
+        _REWARDS,
+        {**_SIMULATOR, "robot_states": "the joints and the gripper once more"},
+        (("obs/ee_states", "obs/gripper_states"),),
+        flip="vertical",  # The renderer counts lines from the bottom.
+    ),
+    "diffusion_policy": _Layout({"state": STATE, "img": "observation.image"}, {}),
+    "umi": _Layout({}, {}, (_UMI,), _UMI),
+    "rlds": _Layout(
+        {
+            "reward": "next.reward",
+            "is_last": "next.done",
+            "is_terminal": "next.terminal",
+            "discount": "next.discount",
+        },
+        {
+            r"is_first": "the first frame of an episode",
+            r".*embedding.*": "an embedding of the task",
+        },
+    ),
+}
+_NONE = _Layout({}, {})
+_TIMES = re.compile(r"(.*/)?(timestamps?|times?|t|frame_index|episode_index|index|task_index)")
+_PREFIX = re.compile(r"^(observations?|obs|data)[/.]")
+_SUFFIX = re.compile(r"[_/](image|rgb|color|img|compressed|image_raw|compressed_video|video)$")
+
+
+def default_map(recording: Recording) -> ImportMap:
+    """Return the mapping of a recording, by its layout and the names of its streams."""
+    layout = _LAYOUTS.get(recording.layout, _NONE)
+    features: dict[str, FeatureMap] = {}
+    together = next((s for s in layout.state if _all_numbers(recording, s)), ())
+    if together:
+        features[STATE] = FeatureMap(together)
+    if layout.action and _all_numbers(recording, layout.action):
+        features[ACTION] = FeatureMap(layout.action, shift=1)
+    task = _task_stream(recording)
+    for stream in recording.streams.values():
+        if stream.name in together or _why_not(recording, stream, layout, task):
+            continue
+        name = _free(_name(stream, layout, recording), features)
+        flip = layout.flip if stream.is_camera and stream.depth_unit is None else None
+        # Simulators write 0 and 1; LeRobot's feature of this name is a boolean.
+        dtype = "bool" if name == "next.done" and stream.dtype != "bool" else None
+        features[name] = FeatureMap((stream.name,), flip=flip, dtype=dtype)
+    if not features:
+        said = [
+            f"{s.name}: {_why_not(recording, s, layout, task)}" for s in recording.streams.values()
+        ]
+        raise SourceError(
+            f"No stream can become a feature by itself ({'; '.join(said[:8])}). Give a mapping with "
+            f"--map: {str(recording.path)!r}."
+        )
+    return ImportMap(features, task=TaskRule(stream=task))
+
+
+def unmapped_streams(recording: Recording, mapping: ImportMap) -> dict[str, str]:
+    """Return the streams that no feature comes from, and why, by name."""
+    used: set[str | None] = {n for one in mapping.features.values() for n in one.streams}
+    used |= {mapping.task.stream, mapping.episodes.start, mapping.episodes.stop}
+    used |= {mapping.episodes.active, mapping.episodes.stream}
+    layout = _LAYOUTS.get(recording.layout, _NONE)
+    return {
+        name: _why_not(recording, stream, layout, mapping.task.stream) or "not in the mapping"
+        for name, stream in recording.streams.items()
+        if name not in used and not (stream.topic in used and _is_alone(recording, stream))
+    }
+
+
+def _is_alone(recording: Recording, stream: Stream) -> bool:
+    """Return whether a stream can be meant by its topic's name: no other listed one has a part of it."""
+    parts = [n for n, s in recording.streams.items() if s.topic == stream.topic and n != s.topic]
+    return parts == [stream.name]
+
+
+def _why_not(recording: Recording, stream: Stream, layout: _Layout, task: str | None) -> str:
+    """Return why a stream is not mapped unless somebody asks for it; nothing if it is."""
+    if stream.kind == "other":
+        return stream.note
+    if stream.name == task:
+        return "the task in words"
+    for pattern, reason in layout.left_out.items():
+        if re.fullmatch(pattern, stream.name):
+            return reason
+    if _TIMES.fullmatch(stream.name):
+        return "times and counters are made anew"
+    if recording.timed:
+        return _too_rare(recording, stream)
+    return ""
+
+
+def _too_rare(recording: Recording, stream: Stream) -> str:
+    """Return why a stream of messages cannot fill rows; nothing if it can."""
+    times = recording.times(0, stream.name)
+    if stream.kind == "text" or len(times) < 2:
+        return f"{len(times)} messages" if stream.kind != "text" else "a text"
+    rate = median_rate(times) or 0.0
+    span = max(_span(recording, name) for name in recording.streams)
+    if rate < 1:
+        return f"{rate:.2g} messages a second"
+    return "it covers a part of the time only" if _span(recording, stream.name) < 0.8 * span else ""
+
+
+def _span(recording: Recording, name: str) -> int:
+    times = recording.times(0, name)
+    return int(times.max() - times.min()) if len(times) else 0
+
+
+def _task_stream(recording: Recording) -> str | None:
+    """Return the stream that tells the task, by its name."""
+    texts = [s for s in recording.streams.values() if s.kind == "text"]
+    for wanted in TASK_NAMES:
+        for stream in texts:
+            if wanted in (stream.topic.rsplit("/", 1)[-1], stream.name.rpartition(":")[2]):
+                return stream.name
+    return None
+
+
+def _all_numbers(recording: Recording, names: tuple[str, ...]) -> bool:
+    streams = recording.streams
+    return all(name in streams and streams[name].kind == "numbers" for name in names)
+
+
+def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
+    if stream.name in layout.names:
+        return layout.names[stream.name]
+    path = stream.name.strip("/")
+    if path in ("action", "actions"):
+        return ACTION
+    if stream.is_camera:
+        return _camera_name(path)
+    if path.endswith(":position") and _is_only(recording, ":position"):
+        return STATE
+    short = _PREFIX.sub("", path)
+    if short in ("state", "qpos", "proprio"):
+        return STATE
+    parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
+    if parts and parts[0] in ("action", "actions"):
+        return ".".join([ACTION, *parts[1:]])
+    return ".".join(["observation", *(parts or ["value"])])
+
+
+def _camera_name(path: str) -> str:
+    short = _PREFIX.sub("", path)
+    if short in ("image", "img", "rgb"):
+        return "observation.image"
+    while _SUFFIX.search(short):
+        short = _SUFFIX.sub("", short)
+    parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
+    parts = [part for part in parts if part not in ("images", "image", "observation")] or ["camera"]
+    return f"observation.images.{'_'.join(parts)}"
+
+
+def _is_only(recording: Recording, ending: str) -> bool:
+    return sum(name.endswith(ending) for name in recording.streams) == 1
+
+
+def _clean(part: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_\-]+", "_", part).strip("_")
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free

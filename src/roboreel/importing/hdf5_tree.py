@@ -1,0 +1,140 @@
+"""The arrays of an HDF5 file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, SourceError
+from roboreel.importing.array_tree import ArrayTree, Leaf
+
+try:
+    import h5py
+    import hdf5plugin  # noqa: F401  # registers the filters that datasets of others need
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "Importing HDF5 files needs h5py. Install it with: pip install 'roboreel[hdf5]'",
+        name=error.name,
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.importing.array_tree import LeafKind
+
+__all__ = ["HDF5Tree"]
+
+_MOST_ATTRIBUTE_BYTES = 16 * 1024**2
+_MOST_ARRAYS = 2_000_000
+
+
+class HDF5Tree(ArrayTree):
+    """An HDF5 file, open to be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = h5py.File(path, "r")
+        except OSError as error:
+            raise CorruptFileError(f"{_said(error)}: {str(path)!r}.") from error
+
+    def leaves(self) -> dict[str, Leaf]:
+        """Return all arrays; links to other files are not followed."""
+        found: dict[str, Leaf] = {}
+
+        def visit(name: str | bytes, item: object) -> None:
+            if not isinstance(item, h5py.Dataset) or len(found) >= _MOST_ARRAYS:
+                return
+            if isinstance(name, bytes):  # not UTF-8
+                shown = name.decode("utf-8", "backslashreplace")
+                found[shown] = Leaf(shown, (), "other", note="Its name is not text.")
+            else:
+                found[name] = _leaf(name, item)
+
+        try:
+            self._file.visititems(visit)
+        except (OSError, RuntimeError, ValueError, KeyError, UnicodeError, TypeError) as error:
+            raise self._damaged("The table of contents", error) from error
+        return found
+
+    def attributes(self, path: str) -> Mapping[str, bool | int | float | str]:
+        """Return the small attributes of a group or array."""
+        found: dict[str, bool | int | float | str] = {}
+        try:
+            attributes = (self._file[path] if path else self._file).attrs
+            for name in attributes:
+                if attributes.get_id(name).get_storage_size() > _MOST_ATTRIBUTE_BYTES:
+                    raise SourceError(
+                        f"The attribute {name!r} of {path or '/'!r} has more than "
+                        f"{_MOST_ATTRIBUTE_BYTES:,} bytes: {str(self.path)!r}."
+                    )
+                value = _plain(attributes[name])
+                if value is not None:
+                    found[name] = value
+        except (OSError, RuntimeError, ValueError, KeyError, UnicodeError, TypeError) as error:
+            if isinstance(error, SourceError):
+                raise
+            raise self._damaged(f"An attribute of {path or '/'!r}", error) from error
+        return found
+
+    def read(self, path: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows ``[start, stop)`` of an array."""
+        try:
+            rows: NDArray[Any] = self._file[path][start:stop]
+        except (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError) as error:
+            raise self._damaged(f"Rows {start} to {stop} of {path!r}", error) from error
+        return rows if rows.dtype == object else rows.astype(rows.dtype.newbyteorder("="))
+
+    def read_scalar(self, path: str) -> object:
+        """Return the value of an array without axes."""
+        try:
+            return _plain(self._file[path][()])
+        except (OSError, RuntimeError, ValueError, KeyError, TypeError, MemoryError) as error:
+            raise self._damaged(f"The value of {path!r}", error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _damaged(self, what: str, error: Exception) -> CorruptFileError:
+        return CorruptFileError(f"{what} cannot be read: {_said(error)}: {str(self.path)!r}.")
+
+
+def _leaf(name: str, dataset: h5py.Dataset) -> Leaf:
+    shape, dtype = dataset.shape, dataset.dtype
+    if shape is None:
+        return Leaf(name, (), "other", note="It is empty.")
+    if dataset.external:
+        return Leaf(name, shape, "other", note="Its values lie in another file.")
+    rows = dataset.chunks[0] if dataset.chunks else 1
+    chunk_rows = max(1, min(rows, shape[0])) if shape else 1
+    vlen, text = h5py.check_vlen_dtype(dtype), h5py.check_string_dtype(dtype)
+    if text is not None:
+        return Leaf(name, shape, "text" if len(shape) < 2 else "other", note="Texts in a table.")
+    if vlen is not None or dtype.kind == "V":
+        is_bytes = len(shape) == 1 and (dtype.names is None) and (vlen is None or vlen == np.uint8)
+        kind: LeafKind = "bytes" if is_bytes else "other"
+        return Leaf(name, shape, kind, chunk_rows=chunk_rows, note="Values of varying length.")
+    if dtype.kind not in "biuf":
+        return Leaf(name, shape, "other", str(dtype), note=f"Values of type {dtype}.")
+    return Leaf(name, shape, "numbers", dtype.newbyteorder("=").name, chunk_rows)
+
+
+def _plain(value: object) -> bool | int | float | str | None:
+    """Return an attribute as a plain value; None for arrays and the like."""
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, bool | int | float | str) else None
+
+
+def _said(error: Exception) -> str:
+    """Return what HDF5 says, on one line and without a full stop."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

@@ -1,0 +1,205 @@
+"""Images of video packets and video files: kept as packets where that is possible, or decoded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import closing
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+
+from roboreel.errors import CorruptFileError, SourceError
+from roboreel.record.encoded import EncodedPacket
+from roboreel.video.bitstream import stream_packer
+from roboreel.video.demux import DemuxedPackets, demux_packet_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.importing.recording import Recording, Values
+    from roboreel.video.packet_table import PacketTable
+
+__all__ = ["ImageSource", "open_images", "read_packets", "remux_problem"]
+
+_PACKETS_AT_ONCE = 32
+_DECODERS = {"h264": "h264", "hevc": "hevc", "av1": "libdav1d"}
+
+
+def remux_problem(
+    recording: Recording, episode: int, stream: str, positions: NDArray[np.int64]
+) -> str:
+    """Return why rows cannot keep the packets of a stream; nothing if they can.
+
+    Args:
+        recording: The recording.
+        episode: The source episode.
+        stream: A stream of packets or a video file.
+        positions: The image of each row, ``(R,)``.
+    """
+    if not len(positions):
+        return ""
+    if recording.streams[stream].codec not in _DECODERS:
+        return f"{recording.streams[stream].codec} is not a codec that is kept"
+    if (np.diff(positions) != 1).any():
+        return "rows repeat or skip packets"
+    first = int(positions[0])
+    if recording.streams[stream].kind == "packets":
+        keyframes = recording.keyframes(episode, stream)
+        return "" if keyframes[first] else "the first row is not a keyframe"
+    table = _table(recording.video_path(episode, stream))
+    if table.coding.reorder:
+        return "packets are not in the order of their images"
+    if len(table.shown) != len(table.pts):
+        return "the file hides some of its packets"
+    return "" if table.keyframe[first] else "the first row is not a keyframe"
+
+
+def read_packets(
+    recording: Recording, episode: int, stream: str, positions: NDArray[np.int64]
+) -> list[EncodedPacket]:
+    """Return packets in a form that a recorder keeps; `remux_problem` must have found none."""
+    codec: Any = recording.streams[stream].codec
+    if recording.streams[stream].kind == "packets":
+        keyframes = recording.keyframes(episode, stream)
+        found = _bytes(recording.read(episode, {stream: positions})[stream])
+        return [
+            EncodedPacket(data, codec, bool(keyframes[i]))
+            for i, data in zip(positions.tolist(), found, strict=True)
+        ]
+    path = recording.video_path(episode, stream)
+    table = _table(path)
+    pack = stream_packer(table.coding)
+    if pack is None:
+        raise SourceError(f"Packets of {table.coding.codec} cannot be kept: {str(path)!r}.")
+    start, stop = int(positions[0]), int(positions[-1]) + 1
+    with DemuxedPackets(path, table) as packets:
+        return [
+            EncodedPacket(
+                pack(bytes(data), bool(table.keyframe[i])), codec, bool(table.keyframe[i])
+            )
+            for i, data in packets.read(start, stop)
+        ]
+
+
+class ImageSource(ABC):
+    """Images of one stream by position, decoded in order; going back starts at a keyframe."""
+
+    def __init__(self) -> None:
+        self._frames: Iterator[tuple[int, Any]] = iter(())
+        self._at = -1
+        self._held: Any = None
+
+    def read(self, positions: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+        """Return images ``uint8 (H, W, 3)`` at positions that ascend; repeats are allowed."""
+        images: list[NDArray[np.uint8]] = []
+        for position in positions.tolist():
+            if images and position == self._at:
+                images.append(images[-1])
+                continue
+            frame = self._frame(position)
+            images.append(frame.to_ndarray(format="rgb24"))
+        return images
+
+    def _frame(self, position: int) -> Any:  # noqa: ANN401  # PyAV is untyped to us
+        if position == self._at:
+            return self._held
+        if position < self._at or self._held is None:
+            self._frames = self.start(position)
+        for number, frame in self._frames:
+            if number == position:
+                self._at, self._held = number, frame
+                return frame
+        raise CorruptFileError(
+            f"Image {position} does not come out of the decoder, of {self.where}."
+        )
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """What is decoded, for errors."""
+
+    @abstractmethod
+    def start(self, position: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the decoded image of each position, from this one or earlier."""
+
+
+class PacketImages(ImageSource):
+    """The images of a stream of packets."""
+
+    def __init__(self, recording: Recording, episode: int, stream: str) -> None:
+        super().__init__()
+        self._recording, self._episode, self._stream = recording, episode, stream
+
+    @property
+    def where(self) -> str:
+        """The stream and the recording."""
+        return f"{self._stream!r} in {str(self._recording.path)!r}"
+
+    def start(self, position: int) -> Iterator[tuple[int, Any]]:
+        """Yield images from the keyframe on that a position needs."""
+        recording, episode, stream = self._recording, self._episode, self._stream
+        before = np.flatnonzero(recording.keyframes(episode, stream)[: position + 1])
+        if not len(before):
+            raise SourceError(f"No keyframe comes before packet {position} of {self.where}.")
+        shown = first = int(before[-1])
+        context = av.CodecContext.create(_DECODERS[str(recording.streams[stream].codec)], "r")
+        count = recording.count(episode, stream)
+        try:
+            for at in range(first, count, _PACKETS_AT_ONCE):
+                wanted = np.arange(at, min(at + _PACKETS_AT_ONCE, count))
+                for data in _bytes(recording.read(episode, {stream: wanted})[stream]):
+                    for frame in context.decode(av.Packet(data)):
+                        yield shown, frame
+                        shown += 1
+            for frame in context.decode(None):
+                yield shown, frame
+                shown += 1
+        except av.error.FFmpegError as error:
+            raise CorruptFileError(
+                f"Packets cannot be decoded: {error}, of {self.where}."
+            ) from error
+
+
+class FileImages(ImageSource):
+    """The images of a video file."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    @property
+    def where(self) -> str:
+        """The file."""
+        return repr(str(self._path))
+
+    def start(self, position: int) -> Iterator[tuple[int, Any]]:  # from the front
+        """Yield all images."""
+        try:
+            with closing(av.open(str(self._path))) as container:
+                yield from enumerate(container.decode(video=0))
+        except av.error.FFmpegError as error:
+            raise CorruptFileError(
+                f"The video cannot be decoded: {error}: {self.where}."
+            ) from error
+
+
+def open_images(recording: Recording, episode: int, stream: str) -> ImageSource:
+    """Return a decoder of a stream of packets or of a video file."""
+    if recording.streams[stream].kind == "packets":
+        return PacketImages(recording, episode, stream)
+    return FileImages(recording.video_path(episode, stream))
+
+
+def _bytes(values: Values) -> list[bytes]:
+    """Return values that are bytes, as such."""
+    return [value for value in values if isinstance(value, bytes)]
+
+
+@lru_cache(maxsize=8)
+def _table(path: Path) -> PacketTable:
+    return demux_packet_table(path)

@@ -1,0 +1,138 @@
+"""Several recordings as a job: each task imports some of them, and the parts are merged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.edit import plan_merge
+from roboreel.errors import FolderTakenError, SourceError
+from roboreel.files import sync_directory
+from roboreel.importing.changes import Changes, changed_map
+from roboreel.importing.mapping_file import map_from_json, map_to_json
+from roboreel.importing.opening import open_recording
+from roboreel.importing.planning import plan_import
+from roboreel.importing.provenance import (
+    describe_source,
+    import_key,
+    read_provenance,
+    write_provenance,
+)
+from roboreel.importing.writing import add_episodes, new_recorder
+from roboreel.jobs import Operation, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from roboreel.importing.mapping import ImportMap
+    from roboreel.importing.plan import ImportPlan
+    from roboreel.jobs import Part, Task
+    from roboreel.record.recorder import Recorder
+
+__all__ = ["OPERATION", "plan_job"]
+
+_DATASET = "dataset"
+_TASK_BYTES = 256 * 1024**2
+_BYTES_PER_S = 20e6
+
+
+def plan_job(
+    sources: Sequence[Path], out: Path, mapping: ImportMap | None, changes: Changes
+) -> Plan:
+    """Return the tasks that import recordings; small ones share a task."""
+    sizes = [_size(path) for path in sources]
+    groups: list[list[int]] = []
+    for number, size in enumerate(sizes):
+        if groups and sum(sizes[i] for i in groups[-1]) + size <= _TASK_BYTES:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return Plan(
+        "roboreel.importing.job:OPERATION",
+        {
+            "out": str(out),
+            "mapping": None if mapping is None else map_to_json(mapping),
+            "changes": changes.to_json(),
+        },
+        {"sources": np.array([json.dumps([str(sources[i]) for i in group]) for group in groups])},
+        np.array([sum(sizes[i] for i in group) / _BYTES_PER_S for group in groups]),
+    )
+
+
+def _run(task: Task, folder: Path) -> Mapping[str, Any]:
+    """Import some recordings, one after the other, into one dataset."""
+    raw = task.options["mapping"]
+    mapping = None if raw is None else map_from_json(raw)
+    changes = Changes(**task.options["changes"])
+    described: list[dict[str, Any]] = []
+    recorder: Recorder | None = None
+    first: ImportPlan | None = None
+    try:
+        for path in json.loads(task.inputs["sources"]):
+            with open_recording(path, distro=changes.distro) as recording:
+                plan = plan_import(recording, changed_map(recording, mapping, changes))
+                recorder = recorder or new_recorder(plan, folder / _DATASET)
+                first = first or plan
+                if not _is_alike(first, plan):
+                    raise SourceError(
+                        f"It has other features or another rate than the recordings before it: "
+                        f"give a mapping that fits all: {str(path)!r}."
+                    )
+                add_episodes(recorder, recording, plan)
+                described.append(describe_source(plan, import_key(plan), complete=True))
+    finally:
+        if recorder is not None:
+            recorder.close()
+    frames = sum(e["frames"] for source in described for e in source["episodes"])
+    return {"sources": described, "frames": frames}
+
+
+def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
+    """Merge the parts beside the dataset's place, and move the whole there."""
+    out = Path(str(plan.options["out"]))
+    listed = list(parts)
+    sources = [source for part in listed for source in part.summary["sources"]]
+    frames = sum(int(part.summary["frames"]) for part in listed)
+    result = {
+        "path": str(out),
+        "episodes": sum(len(source["episodes"]) for source in sources),
+        "frames": frames,
+    }
+    there = read_provenance(out)
+    if there is not None and there["sources"] == sources:
+        return result  # A commit that was interrupted right before it ended.
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
+    staged = out.with_name(f".{out.name}.importing")
+    shutil.rmtree(staged, ignore_errors=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    folders = [part.folder / _DATASET for part in listed]
+    if len(folders) == 1:
+        shutil.copytree(folders[0], staged)
+    else:
+        plan_merge(folders, staged).apply()
+    write_provenance(staged, sources, complete=True)
+    if out.exists():
+        out.rmdir()
+    staged.rename(out)
+    sync_directory(out.parent)
+    return result
+
+
+OPERATION = Operation(_run, _commit)
+
+
+def _is_alike(one: ImportPlan, other: ImportPlan) -> bool:
+    """Return whether two recordings become episodes of one dataset."""
+    features = [{n: planned.feature for n, planned in p.features.items()} for p in (one, other)]
+    return one.fps == other.fps and features[0] == features[1]
+
+
+def _size(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

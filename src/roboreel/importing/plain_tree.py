@@ -1,0 +1,93 @@
+"""Array files of no known layout: episodes, rate and task as far as names tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import SourceError
+from roboreel.importing.array_recording import (
+    ArrayEpisode,
+    ArrayRecording,
+    Rate,
+    describe_columns,
+)
+from roboreel.importing.rates import rate_of_times
+from roboreel.importing.tree_layouts import TASK_NAMES, episode_groups, usual_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from roboreel.importing.array_tree import ArrayTree, Leaf
+    from roboreel.importing.recording import Recording
+
+__all__ = ["open_plain", "rate_of", "task_of"]
+
+_TIME_NAMES = ("timestamp", "timestamps", "time", "times", "t")
+_RATE_NAMES = ("fps", "frequency", "freq", "hz", "control_freq", "control_frequency", "rate")
+
+
+def open_plain(tree: ArrayTree, leaves: Mapping[str, Leaf], layout: str) -> Recording:
+    """Return the recording in a file of no known layout.
+
+    Raises:
+        SourceError: No array has steps.
+    """
+    if not any(leaf.shape for leaf in leaves.values()):
+        raise SourceError(f"There is no array with steps in {str(tree.path)!r}.")
+    episodes = []
+    for name, arrays in episode_groups(leaves).items():
+        length = usual_rows(leaves[path] for path in arrays.values())
+        parent = _parent(arrays)
+        metadata = {
+            key: value
+            for key, value in tree.attributes(parent).items()
+            if key not in TASK_NAMES and (not isinstance(value, str) or len(value) <= 1000)
+        }
+        fitting = {name: p for name, p in arrays.items() if leaves[p].shape}
+        task = task_of(tree, leaves, parent)
+        episodes.append(ArrayEpisode(name, length, fitting, task=task, metadata=metadata))
+    columns = describe_columns(tree, leaves, episodes)
+    rate = rate_of(tree, leaves, episodes[0])
+    return ArrayRecording(tree, leaves, layout, episodes, columns, rate)
+
+
+def rate_of(tree: ArrayTree, leaves: Mapping[str, Leaf], episode: ArrayEpisode) -> Rate:
+    """Return the rate that an attribute or the timestamps of an episode tell; none if neither does."""
+    for parent in dict.fromkeys([_parent(episode.arrays), ""]):
+        for name, value in tree.attributes(parent).items():
+            number = not isinstance(value, bool | str) and 0 < value < 1e6
+            if name.lower() in _RATE_NAMES and number:
+                return Rate(float(value), f"its attribute {name!r}")
+    for name, path in episode.arrays.items():
+        leaf = leaves[path]
+        flat = leaf.kind == "numbers" and (len(leaf.shape) == 1 or leaf.shape[1:] == (1,))
+        if name.rsplit("/", 1)[-1].lower() in _TIME_NAMES and flat and leaf.rows > 1:
+            stop = episode.start + min(episode.length, 100_000)
+            times = tree.read(path, episode.start, stop).reshape(-1)
+            fps = rate_of_times(np.asarray(times))
+            if fps is not None:
+                return Rate(fps, f"the times in {name!r}")
+    return Rate()
+
+
+def task_of(tree: ArrayTree, leaves: Mapping[str, Leaf], parent: str) -> str | None:
+    """Return the task in words that an attribute or a text of a group tells, or of the file."""
+    for place in dict.fromkeys([parent, ""]):
+        said: dict[str, object] = dict(tree.attributes(place))
+        prefix = f"{place}/" if place else ""
+        for name in TASK_NAMES:
+            leaf = leaves.get(f"{prefix}{name}")
+            if leaf is not None and leaf.kind == "text" and not leaf.shape:
+                said[name] = tree.read_scalar(leaf.path)
+            text = said.get(name)
+            if isinstance(text, str) and text.strip():
+                return text.strip()
+    return None
+
+
+def _parent(arrays: Mapping[str, str]) -> str:
+    """Return the group of an episode, from one of its arrays."""
+    name, path = next(iter(arrays.items()))
+    return path.removesuffix(name).rstrip("/")

@@ -1,0 +1,284 @@
+"""RLDS episodes of TensorFlow Datasets as recordings; one record is one episode."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError, FeatureError, SourceError
+from roboreel.image import image_size
+from roboreel.importing.recording import Recording, SourceEpisode, Stream
+from roboreel.importing.tf_example import list_records, parse_example, read_record, skim_example
+from roboreel.importing.tfds_features import read_features
+from roboreel.importing.tree_layouts import natural_key
+from roboreel.schema import Feature
+from roboreel.spans.reading import SpanReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from roboreel.importing.recording import Values
+    from roboreel.importing.tf_example import Example, Record
+    from roboreel.importing.tfds_features import TFDSFeature
+
+__all__ = ["RLDSRecording", "open_source"]
+
+_SPLIT = re.compile(r"-(?P<split>[A-Za-z0-9_]+)\.tfrecord")
+_MOST_VALUE = 2**31
+LAST_NOTE = "In RLDS, the value of the last step has no meaning."
+
+
+def open_source(path: Path) -> Recording:
+    """Open a folder that TensorFlow Datasets made, the folder above it, or one of its files.
+
+    Raises:
+        CorruptFileError: A file is damaged.
+        SourceError: There are no episodes.
+    """
+    folder = _version_folder(path) if path.is_dir() else path.parent
+    if not (folder / "features.json").is_file():
+        raise SourceError(
+            f"A TFRecord file needs features.json beside it, which says what is in it: {str(path)!r}."
+        )
+    features = read_features(folder / "features.json")
+    files = [path] if path.is_file() else sorted(folder.glob("*.tfrecord*"), key=_file_order)
+    places = [(file, record) for file in files for record in list_records(file)]
+    if not places:
+        raise SourceError(f"There is no episode in {str(path)!r}.")
+    return RLDSRecording(path, features, places)
+
+
+class RLDSRecording(Recording):
+    """Episodes in TFRecord files.
+
+    Args:
+        path: What was opened.
+        features: What features.json declares.
+        places: File and record of each episode.
+    """
+
+    def __init__(
+        self, path: Path, features: Sequence[TFDSFeature], places: Sequence[tuple[Path, Record]]
+    ) -> None:
+        self._places = tuple(places)
+        self._held: tuple[int, Example] | None = None
+        self._steps = {f.key.removeprefix("steps/"): f for f in features if f.is_step}
+        self._counter = _counter(self._steps)
+        first = self._example_at(places[0])
+        streams = {name: _stream(name, f, first) for name, f in self._steps.items()}
+        about = [f for f in features if not f.is_step]
+        super().__init__(path, "rlds", streams, list(self._list_episodes(about)))
+
+    def count(self, episode: int, stream: str) -> int:
+        """Return how many steps an episode has."""
+        self.stream(stream)
+        return self.episodes[episode].length or 0
+
+    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+        """Return values of an episode, whose record is read once."""
+        self.check_wanted(episode, wanted)
+        if self._held is None or self._held[0] != episode:
+            self._held = (episode, self._example_at(self._places[episode]))
+        example, length = self._held[1], self.episodes[episode].length or 0
+        file = self._places[episode][0]
+        try:
+            return {
+                name: _values(self.streams[name], self._steps[name], example, length, positions)
+                for name, positions in wanted.items()
+            }
+        except CorruptFileError as error:
+            raise CorruptFileError(f"Episode {episode}: {error} {str(file)!r}.") from error
+
+    def close(self) -> None:
+        """Forget the record that is held."""
+        self._held = None
+
+    def _list_episodes(self, about: Sequence[TFDSFeature]) -> Iterator[SourceEpisode]:
+        """Yield the episodes, of which only a few bytes are read."""
+        wanted = {self._counter.key, *(feature.key for feature in about)}
+        number = 0
+        for path, places in groupby(self._places, key=lambda place: place[0]):
+            with SpanReader(path, "TFRecord file") as file:
+                for _, record in places:
+                    try:
+                        example = skim_example(file, record, wanted)
+                        length = self._length(example)
+                        metadata = {**_split_of(path), **_metadata(about, example)}
+                    except CorruptFileError as error:
+                        raise CorruptFileError(
+                            f"Episode {number} cannot be read: {error} {str(path)!r}."
+                        ) from error
+                    yield SourceEpisode(str(number), length, metadata=metadata)
+                    number += 1
+
+    def _example_at(self, place: tuple[Path, Record]) -> Example:
+        try:
+            return parse_example(read_record(*place))
+        except CorruptFileError as error:
+            if str(place[0]) in str(error):
+                raise
+            raise CorruptFileError(
+                f"The record at byte {place[1][0]:,} is not an example: {error} {str(place[0])!r}."
+            ) from error
+
+    def _length(self, example: Example) -> int:
+        feature = self._counter
+        return len(_list_of(feature, example)) // max(1, _size(feature.shape))
+
+
+def _version_folder(path: Path) -> Path:
+    if (path / "features.json").is_file():
+        return path
+    return next(path.glob("*/features.json")).parent
+
+
+def _file_order(path: Path) -> tuple[Any, ...]:
+    order = {"train": 0, "val": 1, "validation": 1, "test": 2}
+    split = str(_split_of(path).get("split", ""))
+    return order.get(split, 3), natural_key(path.name)
+
+
+def _split_of(path: Path) -> dict[str, str]:
+    found = _SPLIT.search(path.name)
+    return {"split": found["split"]} if found else {}
+
+
+def _counter(steps: Mapping[str, TFDSFeature]) -> TFDSFeature:
+    """Return the feature that tells the number of steps: a small one of known size."""
+    plain = [f for f in steps.values() if f.kind in ("numbers", "text") and -1 not in f.shape]
+    plain = [f for f in plain if not f.encoding] or [f for f in steps.values() if f.kind == "image"]
+    if not plain:
+        raise SourceError("No feature of the steps tells how many steps there are.")
+    return min(plain, key=lambda f: (f.kind == "text", _size(f.shape)))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
+    if feature.key not in example:
+        return _other(name, feature, "The first episode does not have it.")
+    note = LAST_NOTE if name == "action" or name.startswith("action/") else ""
+    if feature.kind == "text":
+        return Stream(name, "text", source_type="text")
+    if feature.kind == "image":
+        return _picture_stream(name, feature, example)
+    if (
+        feature.kind != "numbers"
+        or -1 in feature.shape
+        or not 0 < _size(feature.shape) < _MOST_VALUE
+    ):
+        return _other(name, feature, "Its values have no fixed shape that is known.")
+    try:
+        Feature(feature.dtype, feature.shape)
+        return Stream(
+            name, "numbers", feature.dtype, feature.shape, source_type=feature.dtype, note=note
+        )
+    except (FeatureError, SourceError) as error:
+        return _other(name, feature, str(error))
+
+
+def _picture_stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
+    pictures = example.strings(feature.key)
+    try:
+        size = tuple(image_size(pictures[0])) if pictures else ()
+        deep = feature.dtype == "uint16"
+        return Stream(
+            name,
+            "pictures",
+            "uint16" if deep else "uint8",
+            size,
+            depth_unit="mm" if deep and size[-1] == 1 else None,
+            source_type="JPEG" if pictures[0].startswith(b"\xff\xd8") else "PNG",
+            note="Depth of 16 bits is taken for millimetres." if deep else "",
+        )
+    except (CorruptFileError, SourceError, IndexError) as error:
+        return _other(name, feature, f"Its first picture cannot be used: {error}")
+
+
+def _other(name: str, feature: TFDSFeature, note: str) -> Stream:
+    return Stream(name, "other", source_type=feature.dtype or feature.kind, note=note)
+
+
+def _list_of(feature: TFDSFeature, example: Example) -> Sequence[Any] | NDArray[Any]:
+    """Return a list of an example as it is stored."""
+    if feature.key not in example:
+        raise CorruptFileError(f"{feature.key!r} is missing.")
+    if feature.kind in ("text", "image") or feature.encoding:
+        return example.strings(feature.key)
+    return (
+        example.floats(feature.key)
+        if feature.dtype in ("float16", "bfloat16", "float32", "float64")
+        else example.ints(feature.key)
+    )
+
+
+def _values(
+    stream: Stream,
+    feature: TFDSFeature,
+    example: Example,
+    length: int,
+    positions: NDArray[np.int64],
+) -> Values:
+    stored = _list_of(feature, example)
+    size = _size(feature.shape) if feature.kind == "numbers" and not feature.encoding else 1
+    if len(stored) != length * size:
+        raise CorruptFileError(
+            f"{feature.key!r} has {len(stored):,} elements: {length} steps need {length * size:,}."
+        )
+    if stream.kind == "text":
+        return [stored[i].decode("utf-8", "replace") for i in positions.tolist()]
+    if stream.kind == "pictures":
+        return [stored[i] for i in positions.tolist()]
+    if feature.encoding:
+        return (
+            np.stack([_unpacked(stored[i], feature) for i in positions.tolist()])
+            if len(positions)
+            else np.empty((0, *stream.shape), stream.dtype)
+        )
+    rows = np.asarray(stored).reshape(length, *feature.shape)[positions]
+    return rows.astype(stream.dtype)
+
+
+def _unpacked(data: bytes, feature: TFDSFeature) -> NDArray[Any]:
+    """Return a tensor that is stored as the bytes of its elements."""
+    wanted = _size(feature.shape) * np.dtype(feature.dtype).itemsize
+    if feature.encoding == "zlib":
+        try:
+            data = zlib.decompressobj().decompress(data, wanted + 1)
+        except zlib.error as error:
+            raise CorruptFileError(f"{feature.key!r} cannot be unpacked: {error}.") from error
+    if len(data) != wanted:
+        raise CorruptFileError(f"{feature.key!r} has {len(data):,} bytes: {wanted:,} are needed.")
+    return np.frombuffer(data, feature.dtype).reshape(feature.shape).copy()
+
+
+def _metadata(
+    features: Sequence[TFDSFeature], example: Example
+) -> dict[str, bool | int | float | str]:
+    """Return what an example says of the whole episode."""
+    found: dict[str, bool | int | float | str] = {}
+    for feature in features:
+        if feature.key not in example or feature.shape or feature.encoding:
+            continue
+        stored = _list_of(feature, example) if feature.kind in ("numbers", "text") else []
+        if len(stored) != 1:
+            continue
+        value = stored[0]
+        name = feature.key.removeprefix("episode_metadata/").replace("/", ".")
+        if isinstance(value, bytes):
+            found[name] = value.decode("utf-8", "replace")
+        else:
+            found[name] = np.asarray(value).astype(feature.dtype).item()
+    return found

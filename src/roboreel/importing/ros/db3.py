@@ -1,0 +1,123 @@
+"""SQLite files of ROS 2 bags."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from roboreel.errors import CorruptFileError
+from roboreel.importing.ros.container import Channel, Container, Message, log_time
+from roboreel.spans.handles import open_to_read
+from roboreel.text import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["SqliteFile"]
+
+
+class SqliteFile(Container):
+    """One SQLite file of a ROS 2 bag, open to be read; its one chunk is the table of messages.
+
+    Raises:
+        CorruptFileError: It is not such a file, or is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._base = _connect(path)
+        try:
+            with _translated(path):
+                self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def chunk_count(self) -> int:
+        """How many blocks are read at once."""
+        return 1
+
+    def messages(self, chunk: int) -> Iterator[Message]:
+        """Yield the messages of a chunk, in the order of the file."""
+        query = "SELECT rowid, topic_id, timestamp, data FROM messages ORDER BY rowid"
+        with _translated(self.path):
+            for row, topic, timestamp, data in self._base.execute(query):
+                if topic not in self.channels or not isinstance(timestamp, int):
+                    raise CorruptFileError(
+                        f"Message {row} has no known topic or no time: {str(self.path)!r}."
+                    )
+                yield Message(topic, log_time(timestamp, self.path), row, self._body(row, data))
+
+    def read(self, chunk: int, offset: int) -> memoryview:
+        """Return the message at a place that `messages` told."""
+        with _translated(self.path):
+            found = self._base.execute("SELECT data FROM messages WHERE rowid = ?", (offset,))
+            (data,) = found.fetchone() or (None,)
+        return self._body(offset, data)
+
+    def close(self) -> None:
+        """Close the file; closing twice does nothing."""
+        self._base.close()
+
+    def _open(self) -> None:
+        self._base.execute("PRAGMA trusted_schema = OFF")
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'"
+        tables = {name for (name,) in self._base.execute(query)}
+        if not {"topics", "messages"} <= tables:
+            raise CorruptFileError(
+                "The SQLite file is not a ROS 2 bag: it lacks the tables topics and messages: "
+                f"{str(self.path)!r}."
+            )
+        if "schema" in tables:
+            self.distro = _distro(self._base)
+        definitions = _definitions(self._base) if "message_definitions" in tables else {}
+        query = "SELECT id, name, type, serialization_format FROM topics ORDER BY id"
+        for number, topic, kind, encoding in self._base.execute(query):
+            described = definitions.get(kind, ("", b""))
+            self.channels[number] = Channel(str(topic), str(kind), str(encoding), *described)
+
+    def _body(self, row: int, data: object) -> memoryview:
+        if not isinstance(data, bytes):
+            raise CorruptFileError(f"Message {row} is not bytes: {str(self.path)!r}.")
+        return memoryview(data)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    handle, _ = open_to_read(path, "ROS 2 bag")  # For its errors, in our words.
+    os.close(handle)
+    log = path.with_name(path.name + "-wal")
+    # "immutable" promises that nobody writes, and so needs no lock; it would ignore a log.
+    mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
+    try:
+        return sqlite3.connect(f"file:{quote(str(path))}?{mode}", uri=True, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise CorruptFileError(f"SQLite cannot open it ({error}): {str(path)!r}.") from error
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite in our words."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        why = readable(str(error))[:100]
+        raise CorruptFileError(f"The SQLite file is damaged ({why}): {str(path)!r}.") from error
+
+
+def _distro(base: sqlite3.Connection) -> str | None:
+    row = base.execute("SELECT ros_distro FROM schema").fetchone()
+    return str(row[0]) if row and row[0] else None
+
+
+def _definitions(base: sqlite3.Connection) -> dict[str, tuple[str, bytes]]:
+    query = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
+    return {
+        kind: (str(encoding), str(text).encode())
+        for kind, encoding, text in base.execute(query)
+        if text
+    }

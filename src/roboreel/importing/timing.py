@@ -1,0 +1,252 @@
+"""The episodes of a recording that is timed: clocks are chosen, spans cut, rows aligned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import SourceError
+from roboreel.importing.align import Cleaned, Policy, align, clean, sections
+from roboreel.importing.boundaries import (
+    spans_by_gap,
+    spans_by_marks,
+    spans_by_times,
+    spans_while,
+)
+from roboreel.importing.durations import format_ns
+from roboreel.importing.rates import median_rate, tidy_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from roboreel.importing.align import Alignment, Piece
+    from roboreel.importing.boundaries import Span
+    from roboreel.importing.mapping import ImportMap
+    from roboreel.importing.recording import Recording
+
+__all__ = ["TimedEpisode", "derived_rate", "stream_policies", "timed_episodes"]
+
+_LEAST_GAP_NS = 100_000_000
+_CLOCKS_AGREE_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedEpisode:
+    """Rows that become one episode, and what there is to say of how they were found."""
+
+    name: str
+    piece: Piece
+    notes: tuple[str, ...] = field(default=())
+
+
+def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] | None:
+    """Return the rate of the slowest camera, or of the slowest stream, if it is a tidy number."""
+    names = list(dict.fromkeys(n for one in mapping.features.values() for n in one.streams))
+    cameras = [name for name in names if recording.streams[name].is_camera]
+    rates = {}
+    for name in [mapping.follow] if mapping.follow else cameras or names:
+        found = median_rate(recording.times(0, name)) if name in recording.streams else None
+        if found is not None:
+            rates[name] = found
+    if not rates:
+        return None
+    slowest = min(rates, key=lambda name: rates[name])
+    rate = tidy_rate(rates[slowest])
+    return None if rate is None else (rate, f"the rate of {slowest}")
+
+
+def stream_policies(recording: Recording, mapping: ImportMap) -> dict[str, Policy]:
+    """Return how rows find the values of each mapped stream.
+
+    Raises:
+        SourceError: Two features want one stream in different ways, or a mean of what has none.
+    """
+    policies: dict[str, Policy] = {}
+    for name, feature in mapping.features.items():
+        for stream in feature.streams:
+            kind, dtype = recording.streams[stream].kind, recording.streams[stream].dtype
+            mixes = kind == "numbers" and dtype.startswith("float")
+            if feature.align == "linear" and not mixes:
+                raise SourceError(f"{name!r} has no values between two others: align = 'nearest'.")
+            method = feature.align or (
+                "nearest" if mapping.align == "linear" and not mixes else mapping.align
+            )
+            chosen = mapping.max_gap_ns if feature.max_gap_ns is None else feature.max_gap_ns
+            gap = _usual_gap(recording, stream) if chosen is None else chosen
+            policy = Policy(method, None if gap < 0 else gap)
+            if policies.setdefault(stream, policy) != policy:
+                raise SourceError(
+                    f"Two features come from {stream!r} with different align or max_gap: give both "
+                    "the same."
+                )
+    if mapping.task.stream is not None:
+        policies.setdefault(mapping.task.stream, Policy("previous", None))
+    return policies
+
+
+def timed_episodes(
+    recording: Recording, mapping: ImportMap, episode: int, fps: float
+) -> tuple[list[TimedEpisode], list[str]]:
+    """Return the episodes that come out of one source episode, and notes about what does not.
+
+    Raises:
+        SourceError: The clocks cannot be brought together.
+    """
+    policies = stream_policies(recording, mapping)
+    name = recording.episodes[episode].name
+    times, notes = _all_times(recording, mapping, episode, list(policies))
+    found: list[TimedEpisode] = []
+    spans = _spans(recording, mapping, episode, times)
+    for parts in _sections(times, recording):
+        cleaned = {}
+        for stream, (start, stop) in parts.items():
+            one = clean(times[stream][start:stop])
+            cleaned[stream] = Cleaned(one.times, one.position + start, one.disordered, one.doubles)
+        notes += _clean_notes(name, cleaned)
+        for span in spans:
+            aligned = align(cleaned, policies, fps, span=span, follow=mapping.follow)
+            notes += _dropped_notes(name, aligned, policies)
+            for piece in aligned.pieces:
+                number = len(found)
+                found.append(TimedEpisode(f"{name}/{number}", piece))
+    if len(found) == 1:
+        found = [TimedEpisode(name, found[0].piece)]
+    if not found:
+        notes.append(f"{name}: no row has a value of every stream.")
+    return found, notes
+
+
+def _usual_gap(recording: Recording, stream: str) -> int:
+    rate = median_rate(recording.times(0, stream))
+    return max(_LEAST_GAP_NS, 0 if rate is None else round(3e9 / rate))
+
+
+def _all_times(
+    recording: Recording, mapping: ImportMap, episode: int, streams: list[str]
+) -> tuple[dict[str, NDArray[np.int64]], list[str]]:
+    """Return the times of all streams, by the clock that was chosen for each."""
+    times, by_log = {}, []
+    for stream in streams:
+        clocks = recording.streams[stream].clocks
+        logged = recording.times(episode, stream)
+        times[stream] = logged
+        if mapping.clock == "log" or "header" not in clocks:
+            continue
+        stamped = recording.times(episode, stream, "header")
+        is_video = recording.streams[stream].kind == "packets"
+        if (mapping.clock == "header" and not is_video) or _plausible(stamped, logged):
+            times[stream] = stamped
+        else:
+            by_log.append(stream)
+    notes = []
+    if by_log:
+        listed = ", ".join(by_log)
+        notes.append(
+            f"Times of the log are used for {listed}: those of the headers do not ascend, or are of "
+            "another clock."
+        )
+    return times, notes
+
+
+def _plausible(stamped: NDArray[np.int64], logged: NDArray[np.int64]) -> bool:
+    if not len(stamped):
+        return True
+    ascends = bool((np.diff(stamped) >= 0).all())
+    return (
+        ascends and abs(float(np.median((stamped - logged).astype(np.float64)))) < _CLOCKS_AGREE_NS
+    )
+
+
+def _sections(
+    times: Mapping[str, NDArray[np.int64]], recording: Recording
+) -> Iterator[dict[str, tuple[int, int]]]:
+    """Yield spans of all streams between jumps of the clock, which all of them must share."""
+    found = {stream: sections(of) for stream, of in times.items()}
+    counts = {len(parts) for parts in found.values()}
+    if len(counts) > 1:
+        jumping = next(stream for stream, parts in found.items() if len(parts) == max(counts))
+        steady = next(stream for stream, parts in found.items() if len(parts) == min(counts))
+        raise SourceError(
+            f"The clock of {jumping!r} jumps back {max(counts) - 1} times, and that of {steady!r} "
+            f"{min(counts) - 1} times: give --clock log, or leave one of them out of the mapping: "
+            f"{str(recording.path)!r}."
+        )
+    for number in range(max(counts, default=0)):
+        yield {stream: parts[number] for stream, parts in found.items()}
+
+
+def _spans(
+    recording: Recording,
+    mapping: ImportMap,
+    episode: int,
+    times: Mapping[str, NDArray[np.int64]],
+) -> list[Span | None]:
+    """Return the spans that the mapping cuts an episode into; None is all of it."""
+    rule = mapping.episodes
+    filled = [of for of in times.values() if len(of)]
+    if rule.by == "file" or not filled:
+        return [None]
+    first, end = min(int(of.min()) for of in filled), max(int(of.max()) for of in filled) + 1
+    if rule.by == "times":
+        return list(spans_by_times(rule.times, first))
+    if rule.by == "gap":
+        counted = (
+            np.concatenate(filled)
+            if rule.stream is None
+            else _marks(recording, episode, rule.stream)
+        )
+        return list(spans_by_gap(counted, rule.gap_ns or 1))
+    if rule.active is not None:
+        stream = _named(recording, rule.active)
+        marks = recording.times(episode, stream)
+        values = recording.read(episode, {stream: np.arange(len(marks))})[stream]
+        active = np.asarray(values).reshape(len(marks), -1).astype(np.bool_).max(axis=1)
+        order = np.argsort(marks, kind="stable")
+        return list(spans_while(marks[order], active[order], end))
+    starts = _marks(recording, episode, rule.start or "")
+    stops = None if rule.stop is None else _marks(recording, episode, rule.stop)
+    return list(spans_by_marks(starts, stops, end))
+
+
+def _marks(recording: Recording, episode: int, name: str) -> NDArray[np.int64]:
+    return recording.times(episode, _named(recording, name))
+
+
+def _named(recording: Recording, name: str) -> str:
+    """Return a stream by its name, or the first of a topic."""
+    found = next((n for n, s in recording.streams.items() if name in (n, s.topic)), None)
+    # Calls of a service are recorded on a topic of their own.
+    events = f"{name}/_service_event"
+    found = found or next((n for n, s in recording.streams.items() if s.topic == events), None)
+    return recording.stream(found or name).name
+
+
+def _clean_notes(name: str, cleaned: Mapping[str, Cleaned]) -> list[str]:
+    notes = []
+    for stream, one in cleaned.items():
+        if one.disordered:
+            notes.append(
+                f"{name}: {one.disordered} values of {stream} came late and were put in order."
+            )
+        if one.doubles:
+            notes.append(f"{name}: {one.doubles} values of {stream} have the time of another one.")
+    return notes
+
+
+def _dropped_notes(name: str, aligned: Alignment, policies: Mapping[str, Policy]) -> list[str]:
+    notes = []
+    late = {stream: of for stream, of in aligned.late_ns.items() if of > _CLOCKS_AGREE_NS}
+    for stream, of in late.items():
+        notes.append(f"{name}: {stream} starts {of / 1e9:.2f} s late; rows begin with it.")
+    if aligned.dropped_rows:
+        lacking = [
+            f"{stream} has no value within {format_ns(policies[stream].max_gap_ns or -1)} for {count}"
+            for stream, count in aligned.missing.items()
+            if count
+        ]
+        notes.append(f"{name}: {aligned.dropped_rows} rows dropped: {', '.join(lacking)}.")
+    return notes

@@ -1,0 +1,103 @@
+"""Known layouts of array files: which arrays belong to which episode. No value is read."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from roboreel.importing.array_tree import Leaf
+
+__all__ = [
+    "TASK_NAMES",
+    "episode_groups",
+    "find_act",
+    "find_episode_ends",
+    "find_robomimic",
+    "natural_key",
+    "usual_rows",
+]
+
+TASK_NAMES = (
+    "language_instruction",
+    "natural_language_instruction",
+    "instruction",
+    "task",
+    "task_description",
+    "language",
+    "prompt",
+)
+"""Names under which files keep the task in words, the most telling first."""
+
+_NUMBERED = re.compile(r"^(.*?)[_\-. ]?(\d+)$")
+
+
+def find_act(leaves: Mapping[str, Leaf]) -> bool:
+    """Return whether a file has the layout of ACT and ALOHA: one episode, with joint positions."""
+    return "action" in leaves and "observations/qpos" in leaves
+
+
+def find_robomimic(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]] | None:
+    """Return the arrays of each episode in the layout of robomimic, by name of the stream."""
+    groups = _children(leaves, "data")
+    demos = {name: arrays for name, arrays in groups.items() if "actions" in arrays}
+    if not demos or not all(_NUMBERED.match(name) for name in demos):
+        return None
+    return {name: demos[name] for name in sorted(demos, key=natural_key)}
+
+
+def find_episode_ends(leaves: Mapping[str, Leaf]) -> str | None:
+    """Return the array that says where episodes end, in the layout of diffusion policy."""
+    return next((p for p in leaves if p.rsplit("/", 1)[-1] == "episode_ends"), None)
+
+
+def episode_groups(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]]:
+    """Return the arrays of each episode of a file whose layout is not known.
+
+    Numbered groups with one name (``episode_0``, ``episode_1``) are episodes, at the top or below a
+    single group. Otherwise the whole file is one.
+    """
+    tops = {path.split("/", 1)[0] for path in leaves if "/" in path}
+    for parent in ["", *sorted(tops)]:
+        groups = _children(leaves, parent)
+        matched = [_NUMBERED.match(name) for name in groups]
+        stems = {found.group(1) for found in matched if found}
+        outside = [p for p in leaves if not p.startswith(f"{parent}/") and leaves[p].shape]
+        if groups and all(matched) and len(stems) == 1 and (not parent or not outside):
+            return {name: groups[name] for name in sorted(groups, key=natural_key)}
+    return {"0": {path: path for path in leaves}}
+
+
+def usual_rows(leaves: Iterable[Leaf]) -> int:
+    """Return how many steps arrays have: those of the actions, or what most of them have."""
+    with_rows = [leaf for leaf in leaves if leaf.shape]
+    for leaf in with_rows:
+        if leaf.path.rsplit("/", 1)[-1] in ("action", "actions"):
+            return leaf.rows
+    counted = Counter(leaf.rows for leaf in with_rows)
+    return max(counted, key=lambda rows: (counted[rows], rows)) if counted else 0
+
+
+def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a key that sorts ``demo_10`` behind ``demo_9``.
+
+    Examples:
+        >>> sorted(["demo_10", "demo_9"], key=natural_key)
+        ['demo_9', 'demo_10']
+    """
+    parts = re.split(r"(\d+)", name)
+    return tuple((1, int(part)) if part.isdigit() else (0, part) for part in parts if part)
+
+
+def _children(leaves: Mapping[str, Leaf], parent: str) -> dict[str, dict[str, str]]:
+    """Return the arrays below each group of a parent, by their path inside that group."""
+    prefix = f"{parent}/" if parent else ""
+    groups: dict[str, dict[str, str]] = {}
+    for path in leaves:
+        group, slash, rest = path.removeprefix(prefix).partition("/")
+        if path.startswith(prefix) and slash:
+            groups.setdefault(group, {})[rest] = path
+    return groups

@@ -1,0 +1,133 @@
+"""The arrays of a Zarr store, of version 2 or 3, in a folder or a zip file."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from roboreel.errors import CorruptFileError
+from roboreel.importing.array_tree import ArrayTree, Leaf
+
+try:
+    import imagecodecs.numcodecs
+    import zarr
+    import zarr.storage
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "Importing Zarr stores needs zarr. Install it with: pip install 'roboreel[zarr]'",
+        name=error.name,
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["ZarrTree"]
+
+# Images of UMI are JPEG XL, which numcodecs does not know by itself.
+imagecodecs.numcodecs.register_codecs(verbose=False)
+
+_MOST_DEPTH = 16
+_MOST_ATTRIBUTE = 1_000_000
+
+
+class ZarrTree(ArrayTree):
+    """A Zarr store, open to be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._store: Any = None
+        try:
+            if path.is_file():
+                self._store = zarr.storage.ZipStore(str(path), mode="r")
+            self._top: Any = zarr.open(self._store or str(path), mode="r")
+        except Exception as error:  # zarr, zipfile and json have one for each kind of damage
+            self.close()
+            raise CorruptFileError(
+                f"It is not a Zarr store: {_said(error)}: {str(path)!r}."
+            ) from error
+
+    def leaves(self) -> dict[str, Leaf]:
+        """Return all arrays."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about files in the folder that are not Zarr's
+                if not hasattr(self._top, "groups"):
+                    return {"array": _leaf("array", self._top)}
+                return {path: _leaf(path, array) for path, array in _walk(self._top, "", 0)}
+        except Exception as error:
+            raise self._damaged("The table of contents", error) from error
+
+    def attributes(self, path: str) -> Mapping[str, bool | int | float | str]:
+        """Return the small attributes of a group or array."""
+        try:
+            raw = dict((self._item(path) if path else self._top).attrs)
+        except Exception as error:
+            raise self._damaged(f"The attributes of {path or '/'!r}", error) from error
+        return {
+            str(name): value
+            for name, value in raw.items()
+            if isinstance(value, bool | int | float)
+            or (isinstance(value, str) and len(value) <= _MOST_ATTRIBUTE)
+        }
+
+    def read(self, path: str, start: int, stop: int) -> NDArray[Any]:
+        """Return the rows ``[start, stop)`` of an array."""
+        try:
+            rows: NDArray[Any] = np.asarray(self._item(path)[start:stop])
+        except Exception as error:
+            raise self._damaged(f"Rows {start} to {stop} of {path!r}", error) from error
+        return rows if rows.dtype.kind not in "iuf" else rows.astype(rows.dtype.newbyteorder("="))
+
+    def read_scalar(self, path: str) -> object:
+        """Return the value of an array without axes."""
+        try:
+            return np.asarray(self._item(path)[()]).item()
+        except Exception as error:
+            raise self._damaged(f"The value of {path!r}", error) from error
+
+    def close(self) -> None:
+        """Close the zip file, if it is one."""
+        store, self._store = self._store, None
+        if store is not None:
+            with suppress(AttributeError):  # A store that could not be opened cannot be closed.
+                store.close()
+
+    def _item(self, path: str) -> Any:  # noqa: ANN401  # zarr is untyped to us
+        return (
+            self._top if path == "array" and not hasattr(self._top, "groups") else self._top[path]
+        )
+
+    def _damaged(self, what: str, error: Exception) -> CorruptFileError:
+        return CorruptFileError(f"{what} cannot be read: {_said(error)}: {str(self.path)!r}.")
+
+
+def _walk(group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    if depth > _MOST_DEPTH:
+        raise ValueError(f"groups are nested more than {_MOST_DEPTH} deep")
+    for name, array in group.arrays():
+        yield f"{prefix}{name}", array
+    for name, below in group.groups():
+        yield from _walk(below, f"{prefix}{name}/", depth + 1)
+
+
+def _leaf(path: str, array: Any) -> Leaf:  # noqa: ANN401  # zarr is untyped to us
+    shape, dtype = tuple(int(size) for size in array.shape), array.dtype
+    chunk = array.chunks[0] if array.chunks else 1
+    rows = max(1, min(int(chunk), shape[0])) if shape else 1
+    if dtype.kind in "biuf":
+        return Leaf(path, shape, "numbers", dtype.newbyteorder("=").name, rows)
+    if dtype.kind in "UTS":
+        return Leaf(path, shape, "text", chunk_rows=rows)
+    if dtype.kind == "O":
+        return Leaf(path, shape, "bytes" if len(shape) == 1 else "other", chunk_rows=rows)
+    return Leaf(path, shape, "other", str(dtype), note=f"Values of type {dtype}.")
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

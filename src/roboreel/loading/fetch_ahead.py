@@ -1,0 +1,88 @@
+"""Batches of remote datasets, fetched further ahead than they are decoded."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from roboreel.errors import DatasetError
+from roboreel.spans.sources import Stop, stoppable
+from roboreel.threads import Job, ThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["FetchAhead"]
+
+Task = TypeVar("Task")
+
+_MOST_BYTES = 256 * 2**20
+_MOST_TASKS = 16
+_THREADS = 4
+
+
+class FetchAhead(Generic[Task]):
+    """Hands out tasks; what the next ones need is being fetched, within a limit of bytes.
+
+    A task is handed out whether or not its bytes are there: whoever reads waits for what is missing.
+
+    Args:
+        tasks: The tasks, in order.
+        fetch: Fetches what a task needs, and returns how many bytes were missing.
+    """
+
+    def __init__(self, tasks: Iterator[Task], fetch: Callable[[Task], int]) -> None:
+        self._tasks = tasks
+        self._fetch = fetch
+        self._begun: deque[tuple[Task, Job[int]]] = deque()
+        self._stop = Stop()
+        self._mean_bytes = 0.0
+        self._is_first = True
+        self._pool = ThreadPool(_THREADS, "roboreel-ahead")
+
+    def __iter__(self) -> Iterator[Task]:
+        return self
+
+    def __next__(self) -> Task:
+        if self._is_first:  # It is waited for: nothing else is asked of the network meanwhile.
+            self._is_first = False
+            return next(self._tasks)
+        if not self._begun:
+            self._begin()
+        if not self._begun:
+            raise StopIteration
+        task, job = self._begun.popleft()
+        if job.is_done:
+            self._note(job)
+        self._begin()
+        return task
+
+    def close(self) -> None:
+        """Stop fetching; no thread is left afterwards."""
+        self._stop.is_set = True
+        self._begun.clear()
+        self._pool.close()
+
+    def _begin(self) -> None:
+        while len(self._begun) < _MOST_TASKS and self._ahead_bytes() < _MOST_BYTES:
+            try:
+                task = next(self._tasks)
+            except StopIteration:
+                return
+            self._begun.append((task, self._pool.submit(self._try, task)))
+
+    def _ahead_bytes(self) -> float:
+        """Return about how many bytes are fetched and not yet handed out."""
+        return sum(
+            job.result() if job.is_done else self._mean_bytes for _, job in list(self._begun)
+        )
+
+    def _note(self, job: Job[int]) -> None:
+        self._mean_bytes = max(0.9 * self._mean_bytes, float(job.result()))
+
+    def _try(self, task: Task) -> int:
+        try:
+            with stoppable(self._stop):
+                return self._fetch(task)
+        except DatasetError:
+            return 0  # Whoever reads the batch meets it again, and in its place.

@@ -1,0 +1,53 @@
+"""How a remote dataset is reached: where its mirror lies, and what opens the door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import RemoteError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+__all__ = ["Connection"]
+
+_SECRET_WORDS = ("secret", "token", "password", "key", "sas", "authorization")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Connection:
+    """What `open_dataset` was told of a remote dataset."""
+
+    mirror: str | os.PathLike[str] | None = None
+    """The folder of mirrors."""
+    limit_bytes: int | None = None
+    """The most that all mirrors in it may take."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the client."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.options) or "none"
+        return f"Connection(mirror={self.mirror!r}, options: {names})"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        secret = [name for name, value in self.options.items() if _is_secret(name, value)]
+        if secret:
+            raise RemoteError(
+                f"storage_options has {secret[0]!r}, which does not leave this process: give workers "
+                "their credentials by the environment, a profile, or a credential_provider."
+            )
+        return (self.mirror, self.limit_bytes, dict(self.options))
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        for name, value in zip(("mirror", "limit_bytes", "options"), state, strict=True):
+            object.__setattr__(self, name, value)
+
+
+def _is_secret(name: str, value: object) -> bool:
+    """Whether an option must not be pickled; a provider is an object that knows how to ask."""
+    if name == "client_options" and isinstance(value, dict):
+        headers = value.get("default_headers") or {}
+        return any(_is_secret(str(header), "") for header in headers)
+    return any(word in name.lower() for word in _SECRET_WORDS)

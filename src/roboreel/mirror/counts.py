@@ -1,0 +1,76 @@
+"""How much was fetched, and how much was there."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+__all__ = ["Counts", "Fetched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a process has fetched for one dataset, and what it found in the mirror."""
+
+    requests: int
+    """Requests for bytes of files."""
+    fetched_bytes: int
+    read_bytes: int
+    """Bytes that were read, fetched before or not."""
+    hits: int
+    """Spans that were there when they were asked for."""
+    misses: int
+    """Spans that had to be fetched first."""
+    held_bytes: int = 0
+    """Bytes that all mirrors of the folder hold."""
+    limit_bytes: int = 0
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the spans that were there."""
+        return self.hits / max(1, self.hits + self.misses)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.fetched_bytes / 1e6:,.1f} MB fetched by {self.requests:,} requests, "
+            f"{self.read_bytes / 1e6:,.1f} MB read, {self.hit_rate:.1%} of spans were there"
+        )
+
+
+class Counts:
+    """Counters that several threads add to."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Count from zero."""
+        self._guard = threading.Lock()
+        self._requests = self._fetched = self._read = self._hits = self._misses = 0
+
+    def add_request(self, count: int) -> None:
+        """Note a request that brought so many bytes."""
+        with self._guard:
+            self._requests += 1
+            self._fetched += count
+
+    def add_read(self, count: int) -> None:
+        """Note bytes that were read; a race may lose a note, which does no harm."""
+        self._read += count
+
+    def add_spans(self, hits: int, misses: int) -> None:
+        """Note spans that were there, and spans that were not."""
+        self._hits += hits
+        self._misses += misses
+
+    def snapshot(self, held_bytes: int, limit_bytes: int) -> Fetched:
+        """Return the counts as of now."""
+        return Fetched(
+            self._requests,
+            self._fetched,
+            self._read,
+            self._hits,
+            self._misses,
+            held_bytes,
+            limit_bytes,
+        )

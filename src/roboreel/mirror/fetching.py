@@ -1,0 +1,239 @@
+"""Blocks that are missing are fetched: by one process and thread each, many requests at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import MirrorError, RemoteError
+from roboreel.mirror.block_map import State
+from roboreel.mirror.client import NoRangesError
+from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, requests_for, runs_of
+from roboreel.spans.sources import check_stop
+from roboreel.threads import ThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from roboreel.mirror.client import Client
+    from roboreel.mirror.counts import Counts
+    from roboreel.mirror.file_table import FileEntry
+    from roboreel.mirror.folder import MirrorFolder
+    from roboreel.mirror.home import MirrorHome
+    from roboreel.threads import Job
+
+__all__ = ["Fetcher"]
+
+_CONNECTIONS = 48
+"""Requests at once."""
+_POLL_S = 0.002
+_MOST_POLL_S = 0.02
+_ROOM_WAIT_S = 20.0
+"""How long to wait for room that others hold."""
+
+
+class Fetcher:
+    """Brings missing blocks of one mirror. Safe to use from several threads and after a fork."""
+
+    def __init__(
+        self, home: MirrorHome, folder: MirrorFolder, client: Client, counts: Counts
+    ) -> None:
+        self._home = home
+        self._folder = folder
+        self._client = client
+        self._counts = counts
+        self._whole_files = False
+        # Whoever leaves the program does not wait for a server that says nothing.
+        self._pool = ThreadPool(_CONNECTIONS, "roboreel-fetch", waits_at_exit=False)
+
+    def missing(self, entry: FileEntry, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which of a file's blocks are not there."""
+        base, state = entry.segment * SEGMENT_BLOCKS, self._folder.blocks.state
+        lacking: NDArray[np.int64] = blocks[state[base + blocks] != State.PRESENT]
+        if len(lacking) and (state[base + lacking] == State.DOUBTED).any():
+            self._folder.settle_doubts(entry, lacking)
+            lacking = lacking[state[base + lacking] != State.PRESENT]
+        return lacking
+
+    def bring(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
+        """Have blocks of files, by the files' numbers, at hand.
+
+        Raises:
+            RemoteError: They cannot be fetched.
+            MirrorError: There is no room for them.
+        """
+        pause = _POLL_S
+        while True:
+            missing = {
+                number: lacking
+                for number, blocks in wanted.items()
+                if len(lacking := self.missing(self._folder.table[number], blocks))
+            }
+            if not missing:
+                return
+            if self._bring_free(missing):
+                pause = _POLL_S
+            else:  # Others fetch them.
+                check_stop()
+                time.sleep(pause)
+                pause = min(2 * pause, _MOST_POLL_S)
+
+    def _bring_free(self, missing: Mapping[int, NDArray[np.int64]]) -> bool:
+        """Fetch the blocks that nobody else fetches; return whether there were any."""
+        claims, table, state = self._folder.claims, self._folder.table, self._folder.blocks.state
+        claimed: dict[int, set[int]] = {}
+        requests = []
+        for number, blocks in missing.items():
+            entry = table[number]
+            base = entry.segment * SEGMENT_BLOCKS
+            spans = self._spans(entry, blocks)
+            whole = np.concatenate([np.arange(first, stop) for first, stop in spans])
+            mine = claims.take(base + whole) - base
+            there = mine[state[base + mine] == State.PRESENT]  # Fetched a moment ago, or a gap.
+            claims.release((base + there).tolist())
+            claimed[number] = set(mine.tolist()) - set(there.tolist())
+            requests += [(entry, span) for span in spans if claimed[number] & set(range(*span))]
+        if not requests:
+            return False
+        self._fetch(requests, claimed)
+        return True
+
+    def _spans(self, entry: FileEntry, blocks: NDArray[np.int64]) -> list[tuple[int, int]]:
+        if self._whole_files:
+            return [(0, -(-entry.file.size_bytes // BLOCK_BYTES))]
+        return requests_for(blocks)
+
+    def _fetch(
+        self, requests: list[tuple[FileEntry, tuple[int, int]]], claimed: dict[int, set[int]]
+    ) -> None:
+        table = self._folder.table
+        every = np.array(
+            sorted(
+                table[number].segment * SEGMENT_BLOCKS + block
+                for number, blocks in claimed.items()
+                for block in blocks
+            ),
+            np.int64,
+        )
+        jobs: list[Job[None]] = []
+        try:
+            self._reserve(every)
+            jobs = [
+                self._pool.submit(self._request, entry, span, claimed[entry.number])
+                for entry, span in requests
+            ]
+            _wait(jobs)
+        finally:
+            self._give_up(jobs, every)
+
+    def _give_up(self, jobs: list[Job[None]], every: NDArray[np.int64]) -> None:
+        """Free what was not fetched, once no thread writes to it any more."""
+        for job in jobs:
+            job.cancel()
+        if all(job.is_done for job in jobs):
+            self._free(every)
+        else:  # Interrupted or failed: the threads that still fetch are not waited for here.
+            self._pool.submit(self._free_later, jobs, every)
+
+    def _free_later(self, jobs: list[Job[None]], every: NDArray[np.int64]) -> None:
+        for job in jobs:
+            job.wait()
+        self._free(every)
+
+    def _free(self, every: NDArray[np.int64]) -> None:
+        state = self._folder.blocks.state
+        left = every[state[every] == State.WANTED]
+        if len(left):
+            self._home.give_back(self._folder, left)
+        self._folder.claims.release(every.tolist())
+
+    def _reserve(self, blocks: NDArray[np.int64]) -> None:
+        home, needed = self._home, len(blocks) * BLOCK_BYTES
+        deadline = time.monotonic() + (_ROOM_WAIT_S if needed <= home.room_bytes else 0)
+        while not home.reserve(self._folder, blocks):
+            if time.monotonic() > deadline:
+                raise MirrorError(
+                    f"{needed:,} bytes are needed at once, and the mirror has no room for them: its "
+                    f"limit is {home.limit_bytes:,} bytes, and what is in use stays. Open the "
+                    f"dataset with a larger mirror_limit=: {str(home.path)!r}."
+                )
+            check_stop()
+            time.sleep(_MOST_POLL_S)
+
+    def _request(self, entry: FileEntry, span: tuple[int, int], claimed: set[int]) -> None:
+        start, stop = span[0] * BLOCK_BYTES, min(span[1] * BLOCK_BYTES, entry.file.size_bytes)
+        if self._whole_files:
+            self._request_whole(entry, claimed)
+            return
+        try:
+            data = memoryview(self._client.read(entry.file, start, stop))
+        except NoRangesError:
+            self._note_whole_files(entry)
+            return  # Asked for again, and then for the whole file.
+        self._counts.add_request(len(data))
+        if len(data) != stop - start:
+            raise RemoteError(
+                f"{len(data):,} bytes came for bytes {start:,} to {stop:,} of {entry.file.name!r}."
+            )
+        blocks = np.array([b for b in range(*span) if b in claimed], np.int64)
+        self._keep(entry, blocks, start, data)
+
+    def _request_whole(self, entry: FileEntry, claimed: set[int]) -> None:
+        """Fetch all of a file from a server that sends nothing less."""
+        at, rest = 0, b""
+        size = entry.file.size_bytes
+        for part in self._client.read_whole(entry.file):
+            rest += bytes(part)
+            whole = len(rest) if at + len(rest) == size else len(rest) // BLOCK_BYTES * BLOCK_BYTES
+            first, last = at // BLOCK_BYTES, -(-(at + whole) // BLOCK_BYTES)
+            blocks = np.array([b for b in range(first, last) if b in claimed], np.int64)
+            self._keep(entry, blocks, at, memoryview(rest)[:whole])
+            at, rest = at + whole, rest[whole:]
+        self._counts.add_request(at)
+        if at != size:
+            raise RemoteError(f"{at:,} of {size:,} bytes came of {entry.file.name!r}.")
+
+    def _note_whole_files(self, entry: FileEntry) -> None:
+        if not self._whole_files:
+            self._whole_files = True
+            warnings.warn(
+                "The server does not send parts of files: whole files are fetched, such as "
+                f"{entry.file.name!r} with {entry.file.size_bytes / 1e6:,.1f} MB.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _keep(
+        self, entry: FileEntry, blocks: NDArray[np.int64], start: int, data: memoryview
+    ) -> None:
+        """Write blocks that are part of what was fetched, and only then say that they are there."""
+        base, maps = entry.segment * SEGMENT_BLOCKS, self._folder.blocks
+        file = self._folder.open(entry)
+        try:
+            for run in runs_of(blocks):
+                first = int(run[0]) * BLOCK_BYTES - start
+                file.write(start + first, data[first : first + len(run) * BLOCK_BYTES])
+        finally:
+            file.close()
+        for block in blocks.tolist():
+            first = block * BLOCK_BYTES - start
+            maps.checksum[base + block] = zlib.crc32(data[first : first + BLOCK_BYTES])
+        maps.state[base + blocks] = State.PRESENT
+        self._folder.claims.release((base + blocks).tolist())
+
+
+def _wait(jobs: list[Job[None]]) -> None:
+    """Wait for all jobs, or for the first error; give up when this thread is told to."""
+    # Ctrl-C strikes the main thread alone; nobody tells that one to give up.
+    stops = threading.current_thread() is not threading.main_thread()
+    for job in jobs:
+        while stops and not job.wait_for(_MOST_POLL_S):
+            check_stop()
+        job.result()

@@ -1,0 +1,176 @@
+"""The folder of all mirrors of a machine, and the limit of bytes that they share."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.errors import MirrorError
+from roboreel.forking import after_fork
+from roboreel.mirror.block_map import State
+from roboreel.mirror.folder import MirrorFolder
+from roboreel.mirror.geometry import BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["DEFAULT_LIMIT_BYTES", "MIRROR_FILE", "MirrorHome", "mirror_home", "open_home"]
+
+DEFAULT_LIMIT_BYTES = 50 * 10**9
+MIRROR_FILE = "mirror.json"
+# Tables and maps take 0.04 % beside the bytes.
+_OWN_SHARE = 256
+# So much more than is needed is evicted at once.
+_SLACK_SHARE = 50
+
+
+def mirror_home() -> Path:
+    """Return the default folder of mirrors: ``remote`` in the folder of caches."""
+    chosen = os.environ.get("ROBOREEL_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return (Path(chosen) if chosen else Path(base) / "roboreel") / "remote"
+
+
+class MirrorHome:
+    """A folder of mirrors, shared by all processes of a machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.limit_bytes = DEFAULT_LIMIT_BYTES
+        """The most that all mirrors together may take, as this process was told."""
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise MirrorError(
+                f"The folder of mirrors cannot be used ({error.strerror}). Give another as mirror=: "
+                f"{str(path)!r}."
+            ) from error
+        self._guard = threading.Lock()
+        self._folders: dict[str, MirrorFolder] = {}
+        after_fork(self, MirrorHome._after_fork)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other threads and processes from reserving room and evicting."""
+        with self._guard:
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._handle, fcntl.LOCK_UN)
+
+    def folder(self, name: str) -> MirrorFolder:
+        """Return a mirror by the name of its folder."""
+        with self._guard:
+            return self._folder(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all mirrors."""
+        return sorted(path.parent.name for path in self.path.glob(f"*/{MIRROR_FILE}"))
+
+    def reserve(self, folder: MirrorFolder, blocks: NDArray[np.int64]) -> bool:
+        """Reserve room for blocks that this thread has claimed; evict what was not used for longest.
+
+        Returns:
+            Whether there is room.
+        """
+        needed = len(blocks) * BLOCK_BYTES
+        with self.locked():
+            held = self._held_bytes()
+            if held + needed > self.room_bytes:
+                held = self._count()
+                missing = held + needed - self.room_bytes
+                if missing > 0:
+                    held -= self._evict(missing, missing + self.room_bytes // _SLACK_SHARE)
+            fits = held + needed <= self.room_bytes
+            if fits:
+                folder.blocks.state[blocks] = State.WANTED
+                held += needed
+            os.pwrite(self._handle, held.to_bytes(8, "little"), 0)
+        return fits
+
+    def give_back(self, folder: MirrorFolder, blocks: NDArray[np.int64]) -> None:
+        """Free the room of blocks that were not fetched after all."""
+        with self.locked():
+            folder.blocks.state[blocks] = State.ABSENT
+            held = max(0, self._held_bytes() - len(blocks) * BLOCK_BYTES)
+            os.pwrite(self._handle, held.to_bytes(8, "little"), 0)
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes of files fit in the limit."""
+        return self.limit_bytes - self.limit_bytes // _OWN_SHARE
+
+    def held_bytes(self) -> int:
+        """Return how many bytes all mirrors hold."""
+        with self.locked():
+            held = self._count()
+            os.pwrite(self._handle, held.to_bytes(8, "little"), 0)
+        return held
+
+    def forget(self, name: str) -> None:
+        """Let go of a mirror that is removed."""
+        self._folders.pop(name, None)
+
+    def _folder(self, name: str) -> MirrorFolder:
+        if name not in self._folders:
+            self._folders[name] = MirrorFolder(self.path / name)
+        return self._folders[name]
+
+    def _held_bytes(self) -> int:
+        return int.from_bytes(os.pread(self._handle, 8, 0), "little")
+
+    def _count(self) -> int:
+        """Count the blocks of all mirrors, after those of killed processes are free."""
+        held = 0
+        for name in self.names():
+            folder = self._folder(name)
+            folder.refresh()
+            folder.forget_abandoned()
+            held += folder.blocks.count_held() * BLOCK_BYTES
+        return held
+
+    def _evict(self, least_bytes: int, wanted_bytes: int) -> int:
+        """Evict segments, indexes last and what was used last at the end; return the bytes freed."""
+        folders = [self._folder(name) for name in self.names()]
+        places: list[tuple[int, int, int, int]] = []
+        for number, folder in enumerate(folders):
+            held = np.flatnonzero(folder.blocks.held_by_segment())
+            kept, used = folder.blocks.kept[held].tolist(), folder.blocks.used_s[held].tolist()
+            numbers = [number] * len(kept)
+            places += zip(kept, used, numbers, held.tolist(), strict=True)
+        freed = 0
+        for kept, _, number, segment in sorted(places):
+            if freed >= (least_bytes if kept else wanted_bytes):
+                break
+            if not folders[number].is_pinned(segment):
+                freed += folders[number].evict(segment)
+        return freed
+
+    def _after_fork(self) -> None:
+        self._guard = threading.Lock()
+        # The handle shares its lock with the parent: a lock of the child needs one of its own.
+        self._handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+_homes: dict[str, MirrorHome] = {}
+
+
+def open_home(path: str | os.PathLike[str] | None, limit_bytes: int | None = None) -> MirrorHome:
+    """Return the home at a folder; the latest limit that is given to a process counts."""
+    folder = (mirror_home() if path is None else Path(path).expanduser()).absolute()
+    if str(folder) not in _homes:
+        _homes[str(folder)] = MirrorHome(folder)
+    home = _homes[str(folder)]
+    if limit_bytes is not None:
+        home.limit_bytes = limit_bytes
+    return home

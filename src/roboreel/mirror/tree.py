@@ -1,0 +1,48 @@
+"""The folder that stands for a remote dataset: all of its files are there, and empty.
+
+So `glob`, `exists` and the names in errors are right, and whoever reads such a file without asking
+for its bytes finds none: a hole would look like zeros, and zeros look like numbers.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from roboreel.errors import UnsafePathError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from roboreel.mirror.file_table import RemoteFile
+
+__all__ = ["is_safe", "make_places"]
+
+
+def is_safe(name: str) -> bool:
+    """Whether a name stays below the folder, and can be the name of a file here."""
+    parts = name.split("/")
+    return (
+        all(part not in ("", ".", "..") for part in parts) and "\0" not in name and "\\" not in name
+    )
+
+
+def make_places(tree: Path, files: Sequence[RemoteFile]) -> None:
+    """Make an empty file for each remote one, with its time.
+
+    Raises:
+        UnsafePathError: A name leads out of the folder.
+    """
+    made: set[str] = set()
+    root = str(tree)
+    for file in files:
+        if not is_safe(file.name):
+            raise UnsafePathError(f"A remote file is called {file.name!r}, which is no safe name.")
+        folder = os.path.dirname(f"{root}/{file.name}")  # noqa: PTH120  # there may be 300,000
+        if folder not in made:
+            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+            made.add(folder)
+        handle = os.open(f"{root}/{file.name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.utime(handle, ns=(file.modified_ns, file.modified_ns))
+        os.close(handle)

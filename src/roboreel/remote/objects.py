@@ -1,0 +1,200 @@
+"""Files in object stores and on web servers, by obstore. Importing this needs the ``remote`` extra."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from roboreel.errors import DatasetChangedError, MissingFileError
+from roboreel.mirror.file_table import RemoteFile
+from roboreel.remote.credentials import with_profile
+from roboreel.remote.failures import translate
+from roboreel.remote.helper import ask_helper
+
+try:
+    import obstore
+    from obstore.store import HTTPStore, from_url
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "Remote datasets need obstore. Install it with: pip install 'roboreel[remote]'",
+        name=error.name,
+    ) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from roboreel.mirror.addresses import Address
+
+__all__ = ["CLIENT_OPTIONS", "RETRIES", "ObjectClient", "connect", "read_span", "strong_etag"]
+
+CLIENT_OPTIONS = {"timeout": timedelta(seconds=20), "connect_timeout": timedelta(seconds=10)}
+"""A body that stalls is asked for again, from the byte that came last."""
+RETRIES = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
+"""Of errors 429 and 5xx, and of connections that break; the waits grow from 0.1 to 15 s."""
+_WHOLE_FILE_CHUNK_BYTES = 2**20
+
+
+def connect(address: Address, options: Mapping[str, Any]) -> tuple[ObjectClient, str]:
+    """Return a client for an address, and the endpoint that it talks to.
+
+    Args:
+        address: Of an object store or a web server.
+        options: obstore's configuration keys; and ``client_options``, ``retry_config`` and
+            ``credential_provider``, which are handed on to it, and ``profile``, of ~/.aws.
+    """
+    client = ObjectClient(address, options)
+    return client, client.endpoint
+
+
+class ObjectClient:
+    """Reads the files below one address. Safe to use from several threads."""
+
+    def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
+        self._address = address
+        self._options = with_profile(address, options)
+        self._is_forked = False
+        self.url = address.plain
+        self._store = self._open()
+        config: Mapping[str, Any] = getattr(self._store, "config", None) or {}
+        self.endpoint = str(config.get("endpoint") or "")
+
+    def list_files(self) -> list[RemoteFile] | None:
+        """Return all files; None for a web server, which has no list."""
+        if isinstance(self._store, HTTPStore):
+            return None
+        try:
+            listed = [entry for page in obstore.list(self._store) for entry in page]
+        except Exception as error:  # noqa: BLE001  # obstore's errors share no class with FileNotFoundError
+            raise translate(error, self._address.plain, "be listed") from None
+        folders = {str(entry["path"]).rpartition("/")[0] for entry in listed}
+        for folder in list(folders):
+            parts = folder.split("/")
+            folders.update("/".join(parts[:stop]) for stop in range(1, len(parts)))
+        # Some tools make an empty object for each folder.
+        return [_described(entry) for entry in listed if entry["path"] not in folders]
+
+    def find(self, name: str) -> RemoteFile | None:
+        """Return what is known of a file; None if there is none."""
+        if self._is_forked:
+            found: RemoteFile | None = self._ask("find", name)
+            return found
+        try:
+            return _described(obstore.head(self._store, name))
+        except Exception as error:  # noqa: BLE001
+            failure = translate(error, f"{self._address.plain}/{name}", "be found")
+            if isinstance(failure, MissingFileError):
+                return None
+            raise failure from None
+
+    def read(self, file: RemoteFile, start: int, stop: int) -> memoryview:
+        """Return the bytes ``[start, stop)`` of a file."""
+        if self._is_forked:
+            return memoryview(self._ask("read", file, start, stop))
+        return read_span(self._store, file.name, file, (start, stop), self._address.plain)
+
+    def read_whole(self, file: RemoteFile) -> Iterator[memoryview]:
+        """Yield all bytes of a file, in order."""
+        if self._is_forked:
+            for part in self._ask("read_whole", file):
+                yield memoryview(part)
+            return
+        try:
+            result = obstore.get(self._store, file.name)
+            check_unchanged(file, result.meta, self._address.plain)
+            for chunk in result.stream(min_chunk_size=_WHOLE_FILE_CHUNK_BYTES):
+                yield memoryview(chunk)
+        except DatasetChangedError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            raise translate(error, f"{self._address.plain}/{file.name}", "be fetched") from None
+
+    def begin_anew(self) -> None:
+        """Use a process of its own for all connections: this is a forked child."""
+        self._is_forked = True
+
+    def _ask(self, *call: Any) -> Any:  # noqa: ANN401
+        return ask_helper(self._address, self._options, *call)
+
+    def _open(self) -> Any:  # noqa: ANN401  # one of obstore's classes
+        options = dict(self._options)
+        client_options = {**CLIENT_OPTIONS, **(options.pop("client_options", None) or {})}
+        retries = {**RETRIES, **(options.pop("retry_config", None) or {})}
+        endpoint = str(options.get("endpoint") or options.get("aws_endpoint") or "")
+        if self._address.scheme == "http" or endpoint.startswith("http://"):
+            client_options.setdefault("allow_http", True)
+        try:
+            return from_url(
+                self._address.full,
+                client_options=client_options,
+                retry_config=retries,
+                **options,
+            )
+        except Exception as error:  # noqa: BLE001
+            raise translate(error, self._address.plain, "be opened") from None
+
+
+def read_span(
+    store: Any,  # noqa: ANN401  # one of obstore's classes
+    path: str,
+    file: RemoteFile,
+    span: tuple[int, int],
+    where: str,
+) -> memoryview:
+    """Return bytes of a file that is still as it was when it was listed.
+
+    Raises:
+        DatasetChangedError: It is not.
+        MissingFileError: It is gone.
+        NoRangesError: The server sent all of it.
+        RemoteError: It cannot be fetched.
+    """
+    options: dict[str, Any] = {"range": span}
+    if file.etag is not None and file.etag.startswith('"'):
+        options["if_match"] = file.etag
+    elif file.modified_ns:
+        options["if_unmodified_since"] = _moment(file.modified_ns)
+    try:
+        result = obstore.get(store, path, options=options)
+        check_unchanged(file, result.meta, where)
+        return memoryview(result.bytes())
+    except DatasetChangedError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        what = f"be fetched, bytes {span[0]:,} to {span[1]:,}"
+        raise translate(error, f"{where}/{file.name}", what) from None
+
+
+def check_unchanged(file: RemoteFile, meta: Mapping[str, Any], where: str) -> None:
+    """Raise if a file is not the one that was listed.
+
+    Raises:
+        DatasetChangedError: Its size, ETag or time differs.
+    """
+    now = _described(meta)
+    same = now.size_bytes == file.size_bytes
+    if file.etag is not None and file.etag.startswith('"'):
+        same &= now.etag in (None, file.etag)
+    elif file.etag is None and file.modified_ns:
+        same &= now.modified_ns == file.modified_ns
+    if not same:
+        raise DatasetChangedError(
+            f"{file.name!r} has changed since the dataset was opened. Open the dataset again: "
+            f"{where!r}."
+        )
+
+
+def strong_etag(etag: str | None) -> str | None:
+    """Return an ETag if it stands for the same bytes; None for a weak one, or none."""
+    return None if not etag or etag.startswith("W/") else etag
+
+
+def _described(meta: Mapping[str, Any]) -> RemoteFile:
+    modified: datetime | None = meta.get("last_modified")
+    modified_ns = 0 if modified is None else round(modified.timestamp()) * 10**9
+    return RemoteFile(
+        str(meta["path"]), int(meta["size"]), strong_etag(meta.get("e_tag")), modified_ns
+    )
+
+
+def _moment(modified_ns: int) -> datetime:
+    return datetime.fromtimestamp(modified_ns / 1e9, timezone.utc)

@@ -1,0 +1,259 @@
+"""Folders whose files have their bytes elsewhere: which paths they are, and who brings the bytes."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from roboreel.errors import RemoteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = [
+    "SourceBytes",
+    "SpanSource",
+    "Stop",
+    "add_source",
+    "carry_stop",
+    "check_stop",
+    "drop_source",
+    "exists",
+    "fetch",
+    "forget_failures",
+    "has_sources",
+    "raise_failure",
+    "refuse_source",
+    "size_of",
+    "source_of",
+    "sources",
+    "state_of",
+    "stoppable",
+]
+
+
+Result = TypeVar("Result")
+
+
+class SourceBytes(Protocol):
+    """The bytes of one file, which are fetched before they are handed out."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How large the file is."""
+
+    @property
+    def identity(self) -> tuple[int, int, int]:
+        """Differs from that of other files and versions."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``[start, stop)``, which lie inside the file."""
+
+    def fetch(self, spans: Iterable[tuple[int, int]], *, keep: bool = False) -> None:
+        """Have spans at hand, all of them in as few rounds as possible; ``keep`` evicts them last."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+
+
+class SpanSource(Protocol):
+    """A folder whose files are empty; their bytes come from a source."""
+
+    @property
+    def root(self) -> str:
+        """The folder, with a slash at its end."""
+
+    @property
+    def url(self) -> str:
+        """Where the files come from, without any secret."""
+
+    def open(self, path: Path, noun: str) -> SourceBytes:
+        """Return the bytes of a file.
+
+        Raises:
+            MissingFileError: There is no such file.
+        """
+
+    @property
+    def failure(self) -> RemoteError | None:
+        """The last error of the network since `forget_failure`, even if somebody caught it."""
+
+    def forget_failure(self) -> None:
+        """Begin anew."""
+
+    def size_of(self, path: Path) -> int | None:
+        """Return how large a file is; None if there is none."""
+
+    def fetch(self, wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> int:
+        """Have spans of several files at hand, in as few rounds as possible.
+
+        Returns:
+            How many bytes were missing.
+        """
+
+
+_sources: dict[str, SpanSource] = {}
+
+
+def add_source(source: SpanSource) -> None:
+    """Have the files below a folder read from a source."""
+    _sources[source.root] = source
+
+
+def drop_source(root: str) -> None:
+    """Forget a source."""
+    _sources.pop(root, None)
+
+
+def sources() -> list[SpanSource]:
+    """Return all sources of the process."""
+    return list(_sources.values())
+
+
+def source_of(path: Path) -> SpanSource | None:
+    """Return where the bytes of a file come from; None for a plain file."""
+    if not _sources:
+        return None
+    text = f"{path}/"
+    for root, source in list(_sources.items()):
+        if text.startswith(root):
+            return source
+    return None
+
+
+def has_sources() -> bool:
+    """Whether any file of this process has its bytes elsewhere."""
+    return bool(_sources)
+
+
+def fetch(wanted: Mapping[Path, Sequence[tuple[int, int]]]) -> int:
+    """Have spans of several files at hand, in as few rounds as possible; plain files are at hand.
+
+    Returns:
+        How many bytes were missing.
+
+    Raises:
+        RemoteError: They cannot be fetched.
+    """
+    by_source: dict[str, dict[Path, Sequence[tuple[int, int]]]] = {}
+    for path, spans in wanted.items():
+        source = source_of(path)
+        if source is not None:
+            by_source.setdefault(source.root, {})[path] = spans
+    return sum(_sources[root].fetch(spans_of) for root, spans_of in by_source.items())
+
+
+def size_of(path: Path) -> int:
+    """Return how large a file is, wherever its bytes are.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    source = source_of(path)
+    size = None if source is None else source.size_of(path)
+    return path.stat().st_size if size is None else size
+
+
+def state_of(path: Path) -> tuple[int, int]:
+    """Return size and time of a file, which change when the file does.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    source = source_of(path)
+    size = None if source is None else source.size_of(path)  # This may ask for the file.
+    status = path.stat()
+    return status.st_size if size is None else size, status.st_mtime_ns
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a file at a path."""
+    source = source_of(path)
+    return path.is_file() if source is None else source.size_of(path) is not None
+
+
+def raise_failure(root: Path) -> None:
+    """Raise the last error of the network, if somebody caught it and took it for bad data.
+
+    Raises:
+        RemoteError: There was one below this folder since `forget_failures`.
+    """
+    source = source_of(root)
+    if source is not None and source.failure is not None:
+        raise source.failure
+
+
+def forget_failures(root: Path) -> None:
+    """Begin anew for `raise_failure`."""
+    source = source_of(root)
+    if source is not None:
+        source.forget_failure()
+
+
+def refuse_source(root: Path, what: str) -> None:
+    """Raise if a folder has its bytes elsewhere.
+
+    Args:
+        root: A folder.
+        what: What is to be done with it: ``"edited in place"``.
+
+    Raises:
+        RemoteError: It does.
+    """
+    source = source_of(root)
+    if source is not None:
+        raise RemoteError(
+            f"A remote dataset cannot be {what}: it is only read. Download it first, and take the "
+            f"copy: {source.url!r}."
+        )
+
+
+class Stop:
+    """Tells threads that wait for the network to give up."""
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+
+class _Threads(threading.local):
+    stop: Stop | None = None
+
+
+_threads = _Threads()
+
+
+@contextmanager
+def stoppable(stop: Stop) -> Iterator[None]:
+    """Let this thread give up waiting for the network when it is told to, inside the block."""
+    before, _threads.stop = _threads.stop, stop
+    try:
+        yield
+    finally:
+        _threads.stop = before
+
+
+def carry_stop(call: Callable[[], Result]) -> Callable[[], Result]:
+    """Return a call that another thread can make, and that gives up when this one is told to."""
+    stop = _threads.stop
+    if stop is None:
+        return call
+
+    def stopped() -> Result:
+        with stoppable(stop):
+            return call()
+
+    return stopped
+
+
+def check_stop() -> None:
+    """Raise if this thread is told to give up.
+
+    Raises:
+        RemoteError: It is.
+    """
+    if _threads.stop is not None and _threads.stop.is_set:
+        raise RemoteError("The read was stopped while it waited for the network.")

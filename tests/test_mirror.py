@@ -1,0 +1,314 @@
+"""Mirrors: blocks are fetched once, kept within a limit, and never read before they are there."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roboreel.errors import DatasetChangedError, MirrorError, MissingFileError
+from roboreel.mirror import holes
+from roboreel.mirror.block_map import State
+from roboreel.mirror.connection import Connection
+from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BYTES, blocks_of, requests_for, runs_of
+from tests.remote_folder import FolderClient, mirror_folder
+
+SIZES = {"a.bin": 3 * SEGMENT_BYTES + 17, "sub/b.bin": 5 * BLOCK_BYTES, "c.bin": 10, "empty": 0}
+
+
+@pytest.fixture(autouse=True)
+def poisoned(monkeypatch):
+    """Bytes that were not fetched are not zeros, so that reading one is seen."""
+    monkeypatch.setattr(holes, "poison", [b"\xa5"])
+
+
+@pytest.fixture
+def far(tmp_path):
+    random = np.random.default_rng(0)
+    for name, size in SIZES.items():
+        path = tmp_path / "far" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(random.bytes(size))
+    return FolderClient(tmp_path / "far")
+
+
+def read(mirror, name, start, stop):
+    file = mirror.open(mirror.folder.tree / name, "file")
+    try:
+        return file.read(start, stop)
+    finally:
+        file.close()
+
+
+def disk_bytes(home: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in home.glob("*/bytes/*"))
+
+
+class TestArithmetic:
+    @given(
+        st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 90_000)), max_size=8),
+        st.integers(0, 5),
+        st.integers(1, 9),
+    )
+    def test_requests_cover_all_blocks_and_are_no_longer_than_allowed(self, pairs, gap, most):
+        spans = [(start, start + length) for start, length in pairs]
+        blocks = blocks_of(spans, 250_000)
+        touched = {
+            byte // BLOCK_BYTES
+            for start, stop in spans
+            for byte in range(start, min(stop, 250_000))
+        }
+        assert set(blocks.tolist()) == touched
+        asked = requests_for(blocks, gap * BLOCK_BYTES, most * BLOCK_BYTES)
+        covered = {block for first, stop in asked for block in range(first, stop)}
+        assert touched <= covered
+        assert all(0 < stop - first <= most for first, stop in asked)
+        assert sum(stop - first for first, stop in asked) == len(covered)
+
+    @given(st.sets(st.integers(0, 60), max_size=20))
+    def test_runs_hold_every_number_once(self, numbers):
+        ordered = np.array(sorted(numbers), np.int64)
+        runs = runs_of(ordered)
+        assert [n for run in runs for n in run.tolist()] == ordered.tolist()
+        assert all((np.diff(run) == 1).all() for run in runs)
+
+
+class TestReading:
+    @settings(max_examples=10)
+    @given(data=st.data())
+    def test_any_span_is_what_the_far_end_has(self, data, tmp_path_factory):
+        root = tmp_path_factory.mktemp("far")
+        content = np.random.default_rng(1).bytes(100_003)
+        (root / "x").write_bytes(content)
+        mirror = mirror_folder(FolderClient(root), tmp_path_factory.mktemp("home"))
+        for _ in range(9):
+            start = data.draw(st.integers(0, len(content)))
+            stop = data.draw(st.integers(start, len(content)))
+            assert read(mirror, "x", start, stop) == content[start:stop]
+
+    def test_bytes_are_fetched_once(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home")
+        for _ in range(3):
+            read(mirror, "a.bin", 100, 70_000)
+        assert len(far.asked) == 1
+        assert mirror.fetched().requests == 1
+
+    def test_spans_of_many_files_are_fetched_in_one_round(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home")
+        tree = mirror.folder.tree
+        whole = {tree / name: [(0, size)] for name, size in SIZES.items()}
+        assert mirror.fetch(whole) >= sum(SIZES.values())
+        far.root = tmp_path / "gone"  # Nothing is asked for again.
+        assert len(read(mirror, "a.bin", 0, SIZES["a.bin"])) == SIZES["a.bin"]
+
+    def test_a_file_that_does_not_exist_is_named(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home")
+        with pytest.raises(MissingFileError, match=r"no video file 'x\.mp4'"):
+            mirror.open(mirror.folder.tree / "x.mp4", "video file")
+
+    def test_a_file_that_changed_is_never_mixed(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home")
+        before = read(mirror, "a.bin", 0, 100)
+        content = (far.root / "a.bin").read_bytes()
+        (far.root / "a.bin").write_bytes(content[::-1])
+        with pytest.raises(DatasetChangedError):
+            read(mirror, "a.bin", 2 * SEGMENT_BYTES, 2 * SEGMENT_BYTES + 5)
+        assert read(mirror, "a.bin", 0, 100) == before == content[:100]
+
+    def test_the_files_of_the_tree_are_empty(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home")
+        read(mirror, "a.bin", 0, 100)
+        assert {p.name: p.stat().st_size for p in mirror.folder.tree.rglob("*") if p.is_file()} == {
+            Path(name).name: 0 for name in SIZES
+        }
+
+    def test_eight_threads_read_the_same_bytes_and_fetch_each_once(self, far, tmp_path):
+        far.pause_s = 0.002
+        mirror = mirror_folder(far, tmp_path / "home")
+        content = (far.root / "a.bin").read_bytes()
+        wrong = []
+
+        def work(seed):
+            nonlocal wrong
+            random = np.random.default_rng(seed)
+            for start in random.integers(0, len(content) - 50_000, 40).tolist():
+                same = read(mirror, "a.bin", start, start + 50_000) == content[start:][:50_000]
+                wrong += [] if same else [start]
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        held = mirror.folder.blocks.count_held()
+        assert held == int((mirror.folder.blocks.state == State.PRESENT).sum())
+        # A request may pass over a few blocks that another thread fetches.
+        assert mirror.fetched().fetched_bytes <= 1.3 * held * BLOCK_BYTES
+
+
+class TestLimit:
+    def test_it_is_never_passed_and_every_byte_is_right(self, far, tmp_path):
+        limit = SEGMENT_BYTES + SEGMENT_BYTES // 2
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=limit)
+        content = (far.root / "a.bin").read_bytes()
+        random = np.random.default_rng(2)
+        for start in random.integers(0, len(content) - 40_000, 60).tolist():
+            assert read(mirror, "a.bin", start, start + 40_000) == content[start : start + 40_000]
+            assert mirror.fetched().held_bytes <= limit
+
+    def test_holes_are_made_on_the_disk(self, far, tmp_path, monkeypatch):
+        monkeypatch.setattr(holes, "poison", [])
+        limit = SEGMENT_BYTES + SEGMENT_BYTES // 2
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=limit)
+        for start in range(0, SIZES["a.bin"], 100_000):
+            read(mirror, "a.bin", start, min(start + 100_000, SIZES["a.bin"]))
+            assert disk_bytes(tmp_path / "home") <= limit
+
+    def test_where_there_are_no_holes_whole_files_go(self, far, tmp_path, monkeypatch):
+        monkeypatch.setattr(holes.SparseFile, "punch", lambda *_: False)
+        monkeypatch.setattr(holes, "poison", [])
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=2 * SEGMENT_BYTES)
+        content = (far.root / "a.bin").read_bytes()
+        for start in range(0, SIZES["a.bin"] - 100_000, 100_000):
+            assert read(mirror, "a.bin", start, start + 100_000) == content[start : start + 100_000]
+            assert disk_bytes(tmp_path / "home") <= 2 * SEGMENT_BYTES
+
+    def test_threads_that_evict_each_other_read_the_right_bytes(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
+        content = (far.root / "a.bin").read_bytes()
+        wrong = []
+
+        def work(seed):
+            nonlocal wrong
+            for start in np.random.default_rng(seed).integers(0, len(content) - 9000, 50).tolist():
+                same = read(mirror, "a.bin", start, start + 9000) == content[start:][:9000]
+                wrong += [] if same else [start]
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    def test_a_read_larger_than_the_limit_says_what_to_do(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
+        with pytest.raises(MirrorError, match="larger mirror_limit="):
+            read(mirror, "a.bin", 0, 2 * SEGMENT_BYTES)
+        assert mirror.fetched().held_bytes == 0
+
+    def test_what_is_pinned_stays(self, far, tmp_path, monkeypatch):
+        monkeypatch.setattr("roboreel.mirror.fetching._ROOM_WAIT_S", 0.2)
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
+        read(mirror, "a.bin", 0, SEGMENT_BYTES - 5 * BLOCK_BYTES)
+        mirror.folder.pin([0])
+        with pytest.raises(MirrorError, match="what is in use stays"):
+            read(mirror, "a.bin", SEGMENT_BYTES, SEGMENT_BYTES + 10 * BLOCK_BYTES)
+        mirror.folder.unpin([0])
+        assert read(mirror, "a.bin", SEGMENT_BYTES, SEGMENT_BYTES + 10 * BLOCK_BYTES)
+
+    def test_indexes_go_last(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=2 * SEGMENT_BYTES)
+        file = mirror.open(mirror.folder.tree / "a.bin", "file")
+        file.fetch([(0, 100)], keep=True)
+        for segment in (1, 2, 1, 2, 1):
+            start = segment * SEGMENT_BYTES
+            file.read(start, start + SEGMENT_BYTES - 1)
+        assert mirror.folder.blocks.state[0] == State.PRESENT
+
+
+class TestCrashes:
+    def test_after_a_kill_while_fetching_all_bytes_are_right(self, far, tmp_path):
+        code = f"""
+import threading, os
+from pathlib import Path
+from roboreel.mirror import holes
+holes.poison.append(b"\\xa5")
+from tests.remote_folder import FolderClient, mirror_folder
+client = FolderClient(Path({str(far.root)!r}), pause_s=0.004)
+mirror = mirror_folder(client, Path({str(tmp_path / "home")!r}))
+file = mirror.open(mirror.folder.tree / "a.bin", "file")
+print("begun", flush=True)
+for start in range(0, {SIZES["a.bin"]}, 3 * {BLOCK_BYTES}):
+    file.fetch([(start, start + {BLOCK_BYTES})])
+"""
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+        threading.Event().wait(0.06)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        mirror = mirror_folder(far, tmp_path / "home")
+        content = (far.root / "a.bin").read_bytes()
+        assert read(mirror, "a.bin", 0, len(content)) == content
+        held = mirror.fetched().held_bytes
+        assert held == int((mirror.folder.blocks.state == State.PRESENT).sum()) * BLOCK_BYTES
+
+    def test_after_the_machine_was_started_again_a_checksum_decides(
+        self, far, tmp_path, monkeypatch
+    ):
+        mirror = mirror_folder(far, tmp_path / "home")
+        content = (far.root / "a.bin").read_bytes()
+        read(mirror, "a.bin", 0, 4 * BLOCK_BYTES)
+        with (mirror.folder.path / "bytes" / "0").open("r+b") as file:
+            file.seek(BLOCK_BYTES)
+            file.write(bytes(BLOCK_BYTES))  # What a power cut can leave.
+        monkeypatch.setattr("roboreel.mirror.folder.boot_id", lambda: "another start")
+        far.asked.clear()
+        again = mirror_folder(far, tmp_path / "home")
+        assert read(again, "a.bin", 0, 4 * BLOCK_BYTES) == content[: 4 * BLOCK_BYTES]
+        assert far.asked == [("a.bin", BLOCK_BYTES, 2 * BLOCK_BYTES)]
+
+    def test_a_line_that_was_cut_off_is_written_again(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home")
+        table = mirror.folder.path / "table.jsonl"
+        whole = table.read_bytes()
+        table.write_bytes(whole[:-10])
+        again = mirror_folder(far, tmp_path / "home", name="mirror")
+        assert len(again.folder.table) == len(SIZES) - 1
+        again.folder.table.add(far.list_files())
+        assert table.read_bytes() == whole
+
+
+def test_two_processes_share_a_mirror_and_fetch_each_block_once(far, tmp_path):
+    code = f"""
+import sys
+from pathlib import Path
+from tests.remote_folder import FolderClient, mirror_folder
+client = FolderClient(Path({str(far.root)!r}), pause_s=0.003)
+mirror = mirror_folder(client, Path({str(tmp_path / "home")!r}))
+content = (client.root / "a.bin").read_bytes()
+file = mirror.open(mirror.folder.tree / "a.bin", "file")
+for start in range(0, len(content), 5 * {BLOCK_BYTES}):
+    stop = min(start + {BLOCK_BYTES}, len(content))
+    assert file.read(start, stop) == content[start:stop]
+print(mirror.fetched().fetched_bytes)
+"""
+    mirror_folder(far, tmp_path / "home")
+    two = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) for _ in range(2)]
+    fetched = sum(int(one.communicate(timeout=60)[0]) for one in two)
+    assert all(one.returncode == 0 for one in two)
+    held = mirror_folder(far, tmp_path / "home").fetched().held_bytes
+    assert fetched <= held
+
+
+def test_a_connection_shows_and_pickles_no_secret():
+    import pickle
+
+    from roboreel.errors import RemoteError
+
+    secret = Connection(options={"region": "x", "secret_access_key": "hush"})
+    assert "hush" not in repr(secret)
+    assert "hush" not in str(secret)
+    with pytest.raises(RemoteError, match="environment, a profile, or a credential_provider"):
+        pickle.dumps(secret)
+    plain = Connection(options={"region": "x", "endpoint": "http://127.0.0.1:1"})
+    assert pickle.loads(pickle.dumps(plain)) == plain

@@ -1,0 +1,30 @@
+"""Parquet files as pyarrow opened them: their memory goes when they do."""
+
+import gc
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from roboreel.memory.budget import Budget
+from roboreel.storage.open_files import OpenFiles
+
+
+def test_a_footer_goes_with_its_last_reference(tmp_path):
+    path = tmp_path / "file.parquet"
+    pq.write_table(pa.table({"action": [[1.0, 2.0]] * 50}), path, row_group_size=5)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        files = OpenFiles(Budget())
+        opened = files.get("key", path)
+        assert opened.bounded.leaves == ["action.list.element"]
+        opened.bounded.read([0], ["action"], 10**6)
+        del opened
+        files.drop("key")
+        gc.collect()  # Finds what nothing but the collector would have freed.
+        assert not [thing for thing in gc.garbage if isinstance(thing, pq.FileMetaData)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
