@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,7 +34,7 @@ FEATURES = {
 def described(draw):
     """Return the operations of a recipe file on features and columns, and new names of features."""
     names = {n: new for n, new in FEATURES.items() if draw(st.booleans())}
-    operations = [
+    operations: list[dict[str, Any]] = [
         {"do": "remove", "feature": old}
         if new is None
         else {"do": "rename", "feature": old, "name": new}
