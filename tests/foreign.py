@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.image import encode_jpeg, encode_png
 from roboreel.importing.crc32c import masked_crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 SIZE = (24, 32)
 
@@ -255,7 +259,7 @@ def rlds_lists(rows: range, said: str) -> dict[str, Any]:
     }
 
 
-def write_rlds(folder, lengths=(4, 3, 5)):
+def write_rlds(folder: Path, lengths: Sequence[int] = (4, 3, 5)) -> Path:
     folder.mkdir(parents=True)
     (folder / "features.json").write_text(json.dumps(FEATURES))
     start, examples = 0, []

@@ -200,3 +200,14 @@ def test_a_read_that_the_next_one_has_overtaken_is_not_decoded_from_its_keyframe
     for image in [*range(20), 21, 20, 23, 22, 24, 26, 25, 28, 27]:
         assert np.array_equal(read(reader, path, [image], length=COUNT)[0], expected[image]), image
     assert len(fed) < 1.5 * COUNT
+
+
+@pytest.mark.parametrize("name", CODINGS)
+def test_the_plan_for_one_image_is_that_for_a_batch_of_one(name, reader, tmp_path):
+    path = write_video(tmp_path / "a.mp4", range(COUNT), gop=10, **CODINGS[name])
+    for image in range(COUNT):
+        (short,) = reader.plan([request(path, [image], length=COUNT)]).jobs
+        (long,) = reader.plan([request(path, [image, image], length=COUNT)]).jobs
+        assert short.runs == long.runs
+        assert list(short.slots) == list(long.slots)
+        assert list(short.slots.values()) == [[0]]

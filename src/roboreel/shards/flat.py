@@ -49,7 +49,8 @@ class FlatNumbers:
                 places = np.flatnonzero(shard == number)
                 if len(places):
                     found[places] = file[at[places]]
-        return found.view(self.dtype).reshape(len(rows), *self.shape)
+        values: NDArray[Any] = found.view(self.dtype).reshape(len(rows), *self.shape)
+        return values
 
 
 def flatten(

@@ -93,6 +93,9 @@ def plan_batch(
     Raises:
         MissingImageError: An episode has no image for a frame.
     """
+    sizes = {path: table.coding.image_size for path, table in tables.items()}
+    if len(requests) == 1 and len(requests[0].frames) == 1:
+        return Plan([_plan_one(requests[0], tables[requests[0].path])], sizes)
     slots: dict[Path, dict[int, list[int]]] = {path: {} for path in tables}
     for request in requests:
         packets, wanted = packets_of(request, tables[request.path]), slots[request.path]
@@ -111,7 +114,14 @@ def plan_batch(
         for part in split_runs(runs[path], target)
     ]
     jobs.sort(key=lambda job: cost_of(job.runs), reverse=True)
-    return Plan(jobs, {path: table.coding.image_size for path, table in tables.items()})
+    return Plan(jobs, sizes)
+
+
+def _plan_one(request: ClipRequest, table: PacketTable) -> Job:
+    """Return the work for a single image: what all of `plan_batch` comes to."""
+    (packet,) = packets_of(request, table).tolist()
+    run = Run(int(table.start[packet]), packet + 1, (packet,))
+    return Job(request.path, table, [run], {packet: request.slots.tolist()})
 
 
 def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:

@@ -195,7 +195,8 @@ class MessageRecording(Recording):
     @cached_property
     def _indexes(self) -> dict[str, TopicIndex]:
         topic_of = {number: channel.topic for number, channel in self._container.channels.items()}
-        return scan(self._container, topic_of, self._scans)
+        choosers = {name: topic.chooser for name, topic in self._topics.items() if topic.chooser}
+        return scan(self._container, topic_of, self._scans, choosers)
 
 
 def _scan_of(topic: Topic) -> TopicScan:
