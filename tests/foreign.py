@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.image import encode_jpeg, encode_png
 from roboreel.importing.crc32c import masked_crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
 
 SIZE = (24, 32)
 
@@ -134,12 +138,20 @@ def write_zarr(path, lengths=(5, 4), *, version=2, zipped=False, umi=False, **co
 
     rows = range(sum(lengths))
     store = zarr.storage.ZipStore(str(path), mode="w") if zipped else None
-    top = zarr.open_group(store or str(path), mode="w", zarr_format=version)
+    is_old = zarr.__version__.startswith("2.")
+    formats = {} if is_old else {"zarr_format": version}
+    top = zarr.open_group(str(path) if store is None else store, mode="w", **formats)
     data, meta = top.create_group("data"), top.create_group("meta")
 
-    def add(group, name, array, chunks=None, **kwargs):
+    def add(group, name, array, chunks=None, compressors=()):
+        chunks = chunks or array.shape
+        if is_old:
+            given = {"compressor": compressors[0]} if compressors else {}
+            group.create_dataset(name, data=array, chunks=chunks, **given)
+            return
+        given = {"compressors": compressors} if compressors else {}
         made = group.create_array(
-            name, shape=array.shape, dtype=array.dtype, chunks=chunks or array.shape, **kwargs
+            name, shape=array.shape, dtype=array.dtype, chunks=chunks, **given
         )
         made[...] = array
 
@@ -255,7 +267,7 @@ def rlds_lists(rows: range, said: str) -> dict[str, Any]:
     }
 
 
-def write_rlds(folder, lengths=(4, 3, 5)):
+def write_rlds(folder: Path, lengths: Sequence[int] = (4, 3, 5)) -> Path:
     folder.mkdir(parents=True)
     (folder / "features.json").write_text(json.dumps(FEATURES))
     start, examples = 0, []

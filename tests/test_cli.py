@@ -42,6 +42,7 @@ RUNS = {
     "demo": ["demo", "made", "--episodes=1", "--frames=3", "--cameras=0"],
     "check": ["check", "arm"],
     "repair": ["repair", "arm", "--yes"],
+    "import": ["import", "run", "--out", "brought", "--task", "pour"],
     "merge": ["merge", "arm", "arm", "--out", "both", "--yes"],
     "convert": ["convert", "arm", "--to", "2.1", "--out", "old", "--yes"],
     "split": ["split", "arm", "train=0.5", "val=0.5", "--seed", "1", "--out", "parts", "--yes"],
@@ -160,6 +161,9 @@ def prepare(name, monkeypatch):
             "operations": [{"do": "delete", "episodes": [0]}, {"do": "cut", "episode": 2, "at": 1}]
         }
         Path("recipe.json").write_text(json.dumps(said))
+    if name == "import":
+        Path("run").mkdir()
+        Path("run/log.csv").write_text("timestamp,action_0,action_1\n0.0,1,2\n0.1,3,4\n")
     if name.startswith("job"):
         made = roboreel_("stats", "arm", "--on", "slurm", "--shards", "2", "--job", "jobs/work")
         assert (made.code, made.err) == (0, "")

@@ -194,6 +194,16 @@ class TestJoints:
         assert recording.streams["/topic:position"].names == ("a", "b")
         assert read_all(recording, "/topic:position").tolist() == [[1, 2]] * 3
 
+    def test_publishers_that_share_a_topic_are_told_apart_by_their_joints(self, opened):
+        arm = [{"header": header(i), "name": ["a", "b"], "position": [i, -i]} for i in range(4)]
+        hand = [{"header": header(i), "name": ["grip"], "position": [i * 10]} for i in range(4)]
+        recording = opened("sensor_msgs/msg/JointState", [arm[0], hand[0], hand[1], *arm[1:]])
+        assert list(recording.streams) == ["/topic:position", "/topic[grip]:position"]
+        assert recording.streams["/topic[grip]:position"].names == ("grip",)
+        assert read_all(recording, "/topic:position").tolist() == [[i, -i] for i in range(4)]
+        assert read_all(recording, "/topic[grip]:position").tolist() == [[0], [10]]
+        assert recording.times(0, "/topic[grip]:position", "header").tolist() == [0, 1]
+
     def test_fields_that_are_not_sent_are_not_listed(self, opened):
         recording = opened("sensor_msgs/msg/JointState", [{"name": ["a"], "position": [1]}])
         assert list(recording.streams) == ["/topic:position"]

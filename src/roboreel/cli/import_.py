@@ -117,9 +117,10 @@ def import_(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Import HDF5, Zarr, RLDS, MCAP, ROS bags or folders of images as a dataset.
+    """Import HDF5, Zarr, RLDS, MCAP or ROS bags as a dataset.
 
-    What was interrupted goes on where it stopped when the same command runs again.
+    Folders of images or videos beside a CSV table are read too. What was interrupted goes on where
+    it stopped when the same command runs again.
     """
     changes = Changes(
         fps=fps,

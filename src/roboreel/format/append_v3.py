@@ -15,7 +15,7 @@ from roboreel.format.write_data import write_data_file
 from roboreel.format.write_v3 import write_episodes, write_stats, write_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from roboreel.format.episode_metadata import Value
@@ -63,7 +63,7 @@ def start_dataset(manifest: Manifest, stage: Stage) -> None:
 def append_episode(
     ledger: Ledger,
     episode: Manifest,
-    columns: Mapping[str, Any],
+    columns: Iterable[Mapping[str, Any]],
     *,
     stats: Mapping[str, FeatureStats],
     episode_stats: Mapping[str, FeatureStats],
@@ -87,7 +87,7 @@ def append_episode(
     Args:
         ledger: What the dataset holds so far.
         episode: What `describe_episode` says of the new one.
-        columns: Its columns, as `frame_table` takes them.
+        columns: Its columns, as `frame_table` takes them, in parts that follow each other.
         stats: Statistics of the whole dataset, the episode among it.
         episode_stats: Statistics of the episode.
         metadata: What `check_metadata` returned for it.
@@ -96,7 +96,7 @@ def append_episode(
     Returns:
         What the dataset holds then.
     """
-    write_data_file(stage(episode.data_files[0]), [columns], episode.features, sync=False)
+    write_data_file(stage(episode.data_files[0]), columns, episode.features, sync=False)
     if episode.tasks != ledger.about.tasks:
         write_tasks(stage(TASKS_PATH), episode.tasks, sync=False)
     write_stats(stage(STATS_PATH), stats, sync=False)

@@ -16,13 +16,13 @@ from roboreel.files import sync_directory
 from roboreel.format.json_files import write_json
 from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
-from roboreel.record.journal import RecordFile, RowFormat, Rows, read_records
+from roboreel.record.journal import RecordFile, Records, RowFormat, Rows
 from roboreel.record.totals import sample_stride
 from roboreel.threads import ThreadPool
 from roboreel.video.remux import join_videos
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from roboreel.format.episode_metadata import Value
@@ -63,7 +63,7 @@ class FinishedEpisode:
     """An episode that is complete, but not saved yet."""
 
     rows: Rows
-    pictures: Mapping[str, list[bytes]]
+    pictures: Mapping[str, Sequence[bytes]]
     """Encoded images, by camera that is stored as images."""
     videos: Mapping[str, Path]
     """By camera that is stored as video, an ordinary video file, which will be moved."""
@@ -177,7 +177,7 @@ class OpenEpisode:
         images = {n: c.sampler.gathered for n, c in cameras.items() if c.sampler.gathered}
         return FinishedEpisode(
             rows=self._format.unpack(self._records),
-            pictures={n: read_records(path)[0] for n, path in paths.items() if n not in videos},
+            pictures={n: Records(path) for n, path in paths.items() if n not in videos},
             videos=dict(zip(videos, _whole_videos(videos.values()), strict=True)),
             images=images,
             metadata=metadata,

@@ -6,8 +6,9 @@ import json
 import os
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -15,14 +16,14 @@ from roboreel.errors import CorruptFileError
 from roboreel.spans.reading import MOST_METADATA_BYTES, SpanReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from roboreel.schema import Feature
 
-__all__ = ["RecordFile", "RowFormat", "Rows", "read_records"]
+__all__ = ["RecordFile", "Records", "RowFormat", "Rows", "read_records"]
 
 _HEADER = struct.Struct("<II")
 
@@ -73,6 +74,15 @@ class RecordFile:
 def read_records(path: Path) -> tuple[list[bytes], int]:
     """Return the records of a file up to the first damaged one, and how many bytes are left over."""
     records, place = [], 0
+    for start, payload in _each_record(path):
+        records.append(payload)
+        place = start + len(payload)
+    return records, path.stat().st_size - place
+
+
+def _each_record(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield where each record starts, and the record, up to the first damaged one."""
+    place = 0
     with SpanReader(path, "journal") as file:
         while place + _HEADER.size <= file.size_bytes:
             start = place + _HEADER.size
@@ -83,9 +93,42 @@ def read_records(path: Path) -> tuple[list[bytes], int]:
             payload = file.read(start, start + length)
             if zlib.crc32(payload) != checksum:
                 break
-            records.append(payload)
+            yield start, payload
             place = start + length
-        return records, file.size_bytes - place
+
+
+class Records(Sequence[bytes]):
+    """The records of a file, read when they are asked for: an episode of pictures may be large.
+
+    Args:
+        path: The file. Records behind the first damaged one do not count.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        places = [(start, start + len(data)) for start, data in _each_record(path)]
+        self._places = np.array(places, np.int64).reshape(-1, 2)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many bytes each has, ``(N,)``."""
+        return self._places[:, 1] - self._places[:, 0]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, key: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[bytes]: ...
+
+    def __getitem__(self, key: int | slice) -> bytes | list[bytes]:
+        with SpanReader(self._path, "journal") as file:
+            if isinstance(key, slice):
+                return [file.read(a, b) for a, b in self._places[key].tolist()]
+            start, stop = self._places[key].tolist()
+            return file.read(start, stop)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

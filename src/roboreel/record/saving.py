@@ -10,10 +10,11 @@ from roboreel.commit import Commit, Workshop
 from roboreel.format.append_v3 import append_episode
 from roboreel.format.counters import COUNTERS, counter_columns
 from roboreel.format.ledger import describe_episode
+from roboreel.record.journal import Records
 from roboreel.stats import Accumulator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from roboreel.format.ledger import Ledger
     from roboreel.record.episode import FinishedEpisode
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
 
 __all__ = ["save_episode"]
+
+_PART_BYTES = 16 * 1024**2
+"""Pictures of one row group, in all columns together."""
 
 
 def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Ledger:
@@ -44,7 +48,7 @@ def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Le
     saved = append_episode(
         ledger,
         manifest,
-        columns,
+        _parts(columns, episode),
         stats=totals.finish(),
         episode_stats={name: part.finish() for name, part in gathered.items()},
         metadata=episode.metadata,
@@ -69,6 +73,19 @@ def _columns(manifest: Manifest, episode: FinishedEpisode) -> dict[str, Any]:
             fps=manifest.fps,
         ),
     }
+
+
+def _parts(columns: Mapping[str, Any], episode: FinishedEpisode) -> Iterator[dict[str, Any]]:
+    """Yield the columns in parts, so that memory never holds many pictures."""
+    sizes = np.zeros(len(episode.rows), np.int64)
+    for pictures in episode.pictures.values():
+        sizes += pictures.sizes if isinstance(pictures, Records) else [len(p) for p in pictures]
+    start, ends = 0, np.cumsum(sizes)
+    while start < len(sizes):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _PART_BYTES, side="right")))
+        yield {name: column[start:stop] for name, column in columns.items()}
+        start = stop
 
 
 def _gather(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from roboreel.errors import CorruptFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
 __all__ = ["Channel", "ChunkCache", "Container", "Message", "log_time"]
@@ -73,6 +73,15 @@ class Container(ABC):
     @abstractmethod
     def messages(self, chunk: int) -> Iterator[Message]:
         """Yield the messages of a chunk, in the order of the file."""
+
+    def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
+        """Yield the messages of some channels, in the order of the file; chunks without are skipped."""
+        for chunk in range(self.chunk_count):
+            inside = self.chunk_channels(chunk)
+            if inside is None or inside & set(channels):
+                for message in self.messages(chunk):
+                    if message.channel in channels:
+                        yield message
 
     @abstractmethod
     def read(self, chunk: int, offset: int) -> memoryview:

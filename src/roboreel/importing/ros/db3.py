@@ -14,7 +14,7 @@ from roboreel.spans.handles import open_to_read
 from roboreel.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
 __all__ = ["SqliteFile"]
@@ -44,9 +44,17 @@ class SqliteFile(Container):
 
     def messages(self, chunk: int) -> Iterator[Message]:
         """Yield the messages of a chunk, in the order of the file."""
-        query = "SELECT rowid, topic_id, timestamp, data FROM messages ORDER BY rowid"
+        return self._select("", ())
+
+    def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
+        """Yield the messages of some topics; SQLite passes over the others without reading them."""
+        places = ",".join("?" * len(channels))
+        return self._select(f"WHERE topic_id IN ({places})", tuple(channels))
+
+    def _select(self, condition: str, values: tuple[int, ...]) -> Iterator[Message]:
+        query = f"SELECT rowid, topic_id, timestamp, data FROM messages {condition} ORDER BY rowid"
         with _translated(self.path):
-            for row, topic, timestamp, data in self._base.execute(query):
+            for row, topic, timestamp, data in self._base.execute(query, values):
                 if topic not in self.channels or not isinstance(timestamp, int):
                     raise CorruptFileError(
                         f"Message {row} has no known topic or no time: {str(self.path)!r}."

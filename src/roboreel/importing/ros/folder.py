@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 __all__ = ["JoinedFiles", "open_folder"]
 
@@ -65,6 +65,7 @@ class JoinedFiles(Container):
         super().__init__(path)
         self._stack = stack
         self._packed = packed
+        self._files = tuple(files)
         self._places = [(file, chunk) for file in files for chunk in range(file.chunk_count)]
         self._numbers: dict[int, dict[int, int]] = {}
         for file in files:
@@ -91,6 +92,15 @@ class JoinedFiles(Container):
         for message in file.messages(inner):
             data = self._unpacked(message.data)
             yield Message(numbers[message.channel], message.log_ns, message.offset, data)
+
+    def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
+        """Yield the messages of some channels, file by file."""
+        for file in self._files:
+            numbers = self._numbers[id(file)]
+            inner = [number for number, outer in numbers.items() if outer in channels]
+            for message in file.messages_of(inner) if inner else ():
+                data = self._unpacked(message.data)
+                yield Message(numbers[message.channel], message.log_ns, message.offset, data)
 
     def read(self, chunk: int, offset: int) -> memoryview:
         """Return the message at a place that `messages` told."""

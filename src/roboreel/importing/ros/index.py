@@ -53,7 +53,10 @@ class TopicIndex:
 
 
 def scan(
-    container: Container, topic_of: Mapping[int, str], scans: Mapping[str, TopicScan]
+    container: Container,
+    topic_of: Mapping[int, str],
+    scans: Mapping[str, TopicScan],
+    choosers: Mapping[str, Callable[[int, memoryview], str]],
 ) -> dict[str, TopicIndex]:
     """Return the index of each topic.
 
@@ -61,10 +64,14 @@ def scan(
         container: The file.
         topic_of: By channel, its topic.
         scans: By topic, what to note; filled by this.
+        choosers: By topic, the function that says of which topic a message really is.
     """
     for chunk in range(container.chunk_count):
         for number, log_ns, offset, data in container.messages(chunk):
-            noted = scans[topic_of[number]]
+            topic = topic_of[number]
+            if topic in choosers:
+                topic = choosers[topic](number, data)
+            noted = scans[topic]
             noted.chunk.append(chunk)
             noted.offset.append(offset)
             noted.channel.append(number)
@@ -86,10 +93,13 @@ def _stamp(read: Callable[[memoryview], int] | None, data: memoryview) -> int:
 
 
 def _index(noted: TopicScan) -> TopicIndex:
+    log_ns, header_ns = np.asarray(noted.log_ns, np.int64), np.asarray(noted.header_ns, np.int64)
+    for times in (log_ns, header_ns):
+        times.flags.writeable = False  # Callers get them without a copy.
     return TopicIndex(
         np.asarray(noted.chunk, np.int32),
         np.asarray(noted.offset, np.int64),
         np.asarray(noted.channel, np.int32),
-        np.asarray(noted.log_ns, np.int64),
-        np.asarray(noted.header_ns, np.int64),
+        log_ns,
+        header_ns,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import SourceError
@@ -19,16 +20,22 @@ from roboreel.importing.ros.decoders import DECODE_ERRORS, Decoder, make_decoder
 from roboreel.importing.ros.joints import is_joint_state, joint_parts
 from roboreel.importing.ros.packets import packet_size
 from roboreel.importing.ros.parts import Part, list_parts, make_part
+from roboreel.importing.ros.sharing import joint_sets, set_chooser
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from roboreel.importing.ros.container import Container
     from roboreel.importing.ros.nodes import Path
+    from roboreel.importing.ros.sharing import JointSet
     from roboreel.importing.ros.types import RosTypes
 
 __all__ = ["Topic", "open_topics"]
 
 _PROBED_PACKETS = 300
 """Packets that are looked at for the first image: some seconds of video."""
+_PROBED_STATES = 50
+"""Joint states that are looked at for the publishers that share a topic."""
 
 
 @dataclass(slots=True)
@@ -47,6 +54,8 @@ class Topic:
     """Why its messages cannot be read, in words that follow its name."""
     codec: str | None = None
     """For packets of video."""
+    chooser: Callable[[int, memoryview], str] | None = None
+    """Says of which topic a message is, where several publishers of joint states share this one."""
 
     @property
     def has_header(self) -> bool:
@@ -96,26 +105,42 @@ def open_topics(container: Container, types: RosTypes) -> dict[str, Topic]:
             topic.note = topic.note or str(error)
         except DECODE_ERRORS as error:
             topic.note = topic.note or f"its first message cannot be decoded: {error}."
-    for topic in topics.values():
+    for topic in list(topics.values()):
         if not topic.note:
             _describe(container, topic, first)
+            topics |= _shared_topics(container, topic)
     return topics
 
 
+def _shared_topics(container: Container, topic: Topic) -> dict[str, Topic]:
+    """Return topics for the further publishers of joint states on a topic."""
+    tree = next(iter(topic.decoders.values())).tree if topic.decoders else None
+    if topic.note or tree is None or not is_joint_state(topic.type, tree):
+        return {}
+    try:
+        sets = joint_sets(topic.name, _first_decoded(container, topic, _PROBED_STATES))
+        others = {
+            one.topic: Topic(one.topic, topic.type, topic.decoders, _by_name(one), one.probe)
+            for one in sets[1:]
+        }
+    except DECODE_ERRORS:  # Whoever asks for the values of that message is told.
+        return {}
+    if others:
+        topic.chooser = set_chooser(sets, topic.decoders)
+    return others
+
+
+def _by_name(one: JointSet) -> dict[str, Part]:
+    return {part.stream.name: part for part in joint_parts(one.topic, one.probe)}
+
+
 def _first_messages(container: Container) -> dict[int, memoryview]:
-    """Return the first message of each channel, from as few chunks as the index allows."""
-    first: dict[int, memoryview] = {}
-    missing = set(container.channels)
-    for chunk in range(container.chunk_count):
-        channels = container.chunk_channels(chunk)
-        if not missing or (channels is not None and not channels & missing):
-            continue
-        for message in container.messages(chunk):
-            if message.channel in missing:
-                first[message.channel] = memoryview(bytes(message.data))
-                missing.discard(message.channel)
-                if not missing:
-                    break
+    """Return the first message of each channel that has one."""
+    first = {}
+    for number in container.channels:
+        for message in container.messages_of([number]):
+            first[number] = memoryview(bytes(message.data))
+            break
     return first
 
 
@@ -168,15 +193,10 @@ def _packet_part(container: Container, topic: Topic) -> Part:
 
 
 def _first_packets(container: Container, topic: Topic) -> list[bytes]:
-    packets: list[bytes] = []
-    for chunk in range(container.chunk_count):
-        channels = container.chunk_channels(chunk)
-        if channels is not None and not channels & set(topic.decoders):
-            continue
-        for message in container.messages(chunk):
-            if message.channel in topic.decoders:
-                decode = topic.decoders[message.channel].decode
-                packets.append(message_bytes(decode(message.data)))
-                if len(packets) == _PROBED_PACKETS:
-                    return packets
-    return packets
+    return [message_bytes(one) for one in _first_decoded(container, topic, _PROBED_PACKETS)]
+
+
+def _first_decoded(container: Container, topic: Topic, most: int) -> Iterator[Any]:
+    """Yield the first messages of a topic."""
+    for message in islice(container.messages_of(topic.decoders), most):
+        yield topic.decoders[message.channel].decode(memoryview(bytes(message.data)))
