@@ -6,12 +6,15 @@ import sys
 
 from benchmarks.cases.jobs import WAYS
 from benchmarks.harness import OURS, Benchmark, Case, Settings
+from benchmarks.peers import peers_python
+from benchmarks.ray_reading import can_run
 from benchmarks.results import CPU_MS, PEAK_MB, WALL_MS, note
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 __all__ = ["BENCHMARK"]
 
 _MODULE = "benchmarks.cases.jobs"
+PEER = "0.6.1"
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -21,6 +24,7 @@ def cases(settings: Settings) -> list[Case]:
         Case(f"a plan of {many:,} tasks", OURS, _MODULE, "plan", {"tasks": many}),
         *_overhead(settings),
         *_operations(settings),
+        *_ray(settings),
     ]
 
 
@@ -48,12 +52,35 @@ def _operations(settings: Settings) -> list[Case]:
     ]
 
 
+def _ray(settings: Settings) -> list[Case]:
+    """List the readers of Ray Data that can run here, over the same dataset."""
+    if settings.quick or not can_run(sys.executable):
+        return []
+    spec = DemoSpec(8, 100, size=(480, 640), codec="h264")
+    root = make_demo_dataset(settings.scratch / "ray", spec)
+    given = {"root": str(root), "cameras": 2}
+    scenario = "Ray Data, about 1,600 images of 640 x 480"
+    listed = [Case(scenario, OURS, _MODULE, "ray_data", {**given, "reader": "roboreel"})]
+    python = peers_python(PEER) if settings.peers else None
+    if python is not None and can_run(python):
+        theirs = {**given, "reader": "lerobot"}
+        contender = f"ray.data.read_lerobot, LeRobot {PEER}"
+        listed.append(Case(scenario, contender, _MODULE, "ray_data", theirs, python=python))
+    return listed
+
+
 BENCHMARK = Benchmark(
     "jobs",
     "Jobs",
     cases,
     rounds=1,
-    columns=(CPU_MS, WALL_MS, PEAK_MB, note("tasks", "tasks")),
+    columns=(
+        CPU_MS,
+        WALL_MS,
+        PEAK_MB,
+        note("tasks", "tasks"),
+        note("images_per_cpu_s", "images a CPU second"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -147,11 +147,10 @@ def _datasets(scratch: Path, *, quick: bool) -> dict[str, Path]:
     return {"arm": arm, "large": large}
 
 
-def run(server: S3Server, scratch: Path, *, quick: bool) -> list[dict[str, Any]]:
-    """Return a row of figures for each round trip."""
+def run(server: S3Server, scratch: Path, *, quick: bool) -> None:
+    """Print a row of figures for each round trip."""
     datasets = _datasets(scratch, quick=quick)
     urls = {name: server.upload(root, name) for name, root in datasets.items()}
-    rows = []
     for round_trip_ms in ROUND_TRIPS_MS:
         port, process = _proxy(server.port, round_trip_ms)
         options = server.options_through(port)
@@ -161,25 +160,20 @@ def run(server: S3Server, scratch: Path, *, quick: bool) -> list[dict[str, Any]]
         row |= _measure(urls["arm"], options, mirror, datasets["arm"])
         row["download_s"] = _download(urls["arm"], options, scratch / f"copy-{round_trip_ms}")
         process.terminate()
-        rows.append({name: round(float(value), 4) for name, value in row.items()})
-        print(json.dumps(rows[-1]), flush=True)
-    return rows
+        print(json.dumps({name: round(float(value), 4) for name, value in row.items()}), flush=True)
 
 
 def main() -> None:
-    """Measure, and write benchmarks/results/remote.json."""
+    """Measure, and print a line of JSON for each round trip."""
     from tests.s3_server import SharedServer
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small, and nothing is written")
+    parser.add_argument("--quick", action="store_true", help="a small dataset")
     quick = parser.parse_args().quick
     scratch = Path(tempfile.mkdtemp(prefix="roboreel-remote-"))
     try:
         with SharedServer(scratch) as server:
-            rows = run(server, scratch, quick=quick)
-        if not quick:
-            out = Path(__file__).parent / "results" / "remote.json"
-            out.write_text(json.dumps(rows, indent=1) + "\n")
+            run(server, scratch, quick=quick)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

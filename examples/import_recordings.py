@@ -51,7 +51,7 @@ def write_zarr(folder: Path) -> Path:
         "meta/episode_ends": np.array([5, FRAMES]),
     }
     for name, array in arrays.items():
-        top.create_array(name, shape=array.shape, dtype=array.dtype)[...] = array
+        top[name] = array
     return path
 
 

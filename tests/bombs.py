@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["BOMBS"]
 
 _ROWS = 40_000
+# Newer versions end a page after 20,000 rows unless told otherwise; older ones have no such limit.
+_LIMITS_ROWS = "max_rows_per_page" in inspect.signature(pq.write_table).parameters
 
 
 def _data_file(root: Path) -> Path:
@@ -123,7 +126,7 @@ def packed(root: Path) -> None:
         compression="zstd",
         data_page_size=2**30,
         write_batch_size=rows * width,
-        max_rows_per_page=rows,
+        **({"max_rows_per_page": rows} if _LIMITS_ROWS else {}),
     )
 
 

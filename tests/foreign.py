@@ -138,12 +138,20 @@ def write_zarr(path, lengths=(5, 4), *, version=2, zipped=False, umi=False, **co
 
     rows = range(sum(lengths))
     store = zarr.storage.ZipStore(str(path), mode="w") if zipped else None
-    top = zarr.open_group(store or str(path), mode="w", zarr_format=version)
+    is_old = zarr.__version__.startswith("2.")
+    formats = {} if is_old else {"zarr_format": version}
+    top = zarr.open_group(str(path) if store is None else store, mode="w", **formats)
     data, meta = top.create_group("data"), top.create_group("meta")
 
-    def add(group, name, array, chunks=None, **kwargs):
+    def add(group, name, array, chunks=None, compressors=()):
+        chunks = chunks or array.shape
+        if is_old:
+            given = {"compressor": compressors[0]} if compressors else {}
+            group.create_dataset(name, data=array, chunks=chunks, **given)
+            return
+        given = {"compressors": compressors} if compressors else {}
         made = group.create_array(
-            name, shape=array.shape, dtype=array.dtype, chunks=chunks or array.shape, **kwargs
+            name, shape=array.shape, dtype=array.dtype, chunks=chunks, **given
         )
         made[...] = array
 

@@ -19,12 +19,16 @@ def squares(count=7, *, cost_s=0.01, **options):
     return Plan("tests.job_operations:SQUARES", options, {"n": numbers}, np.full(count, cost_s))
 
 
+def _lines(path):
+    return Path(path).read_text().split() if Path(path).exists() else []
+
+
 def _run(task, folder):
     options, n = task.options, task.inputs["n"]
     (folder / "square.txt").write_text(f"{n * n}\n")
-    slow = options.get("slow", {"numbers": []})
-    if n in slow["numbers"]:
-        time.sleep(slow["sleep_s"])
+    waits = options.get("waits", {"numbers": []})
+    while n in waits["numbers"] and len(_lines(options["log"])) < waits["others"]:
+        time.sleep(0.02)
     if "log" in options:
         with Path(options["log"]).open("a") as log:
             log.write(f"{n}\n")

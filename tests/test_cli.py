@@ -22,6 +22,7 @@ from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.schema import Feature
 from tests import factory
 from tests.clean import FRONT, clean_dataset
+from tests.remote_servers import FileServer
 
 CAMERAS = [f"observation.images.cam_high_on_the_left_wrist_{side}" for side in ("inner", "outer")]
 FEATURES = {
@@ -64,6 +65,9 @@ RUNS = {
     "cache verify": ["cache", "verify", "caches/arm", "--dataset", "arm"],
     "cache prune": ["cache", "prune", "--keep-bytes", "1GB", "--home", "caches"],
     "cache remove": ["cache", "remove", "caches/arm"],
+    "prefetch": ["prefetch", "arm"],
+    "mirror list": ["mirror", "list", "--home", "mirrors"],
+    "mirror prune": ["mirror", "prune", "--keep-bytes", "1GB", "--home", "mirrors"],
     "job run": ["job", "run", "jobs/work", "--shard", "0/2", "--workers", "1"],
     "job status": ["job", "status", "jobs/work"],
     "job list": ["job", "list", "--home", "jobs"],
@@ -169,6 +173,10 @@ def prepare(name, monkeypatch):
         assert (made.code, made.err) == (0, "")
     if name == "job commit":
         assert roboreel_("job", "run", "jobs/work", "--workers", "1").code == 0
+    if name.startswith("mirror"):
+        pytest.importorskip("obstore")
+        with FileServer(Path()) as server:
+            roboreel.open_dataset(f"{server.url}/arm", mirror="mirrors")
     if name in NEED_A_CACHE:
         assert roboreel_(*RUNS["cache build"]).code == 0
 
@@ -287,6 +295,7 @@ def test_text_from_a_dataset_cannot_control_the_terminal(folder):
 
 def test_a_dataset_of_the_hub_is_found_by_its_address(folder, monkeypatch):
     monkeypatch.setenv("HF_LEROBOT_HOME", str(folder))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     shutil.move("arm", "somebody/arm")
     done = roboreel_("info", "hf://datasets/somebody/arm", "--json")
     assert json.loads(done.out)["episodes"] == 4

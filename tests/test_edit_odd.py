@@ -14,10 +14,10 @@ import roboreel as reel
 from roboreel.edit import edit_dataset, plan_conversion, plan_merge, plan_split
 from roboreel.edit.language import shifted_messages
 from roboreel.edit.recipe_file import replay_operations
-from roboreel.errors import EditError, EncodingError, StaleDatasetError
+from roboreel.errors import EditError, EncodingError, FolderTakenError, StaleDatasetError
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.splice import ImageSpan, restarts_at, splice_videos
-from tests.clean import clean_dataset
+from tests.clean import FRONT, clean_dataset
 from tests.factory import edit_info, write_dataset
 from tests.test_undo import tree_hash
 from tests.video_factory import decode_all, write_video
@@ -189,3 +189,48 @@ def test_a_keyframe_of_an_open_gop_does_not_follow_other_packets(codec, tmp_path
     assert np.array_equal(decode_all(tmp_path / "b.mp4"), np.concatenate([whole[6:], whole]))
     with pytest.raises(EncodingError, match="open GOP"):
         splice_videos([first, inside], tmp_path / "c.mp4")
+
+
+def test_a_depth_camera_keeps_its_distances_when_it_is_encoded_again(tmp_path):
+    features = {"observation.images.depth": reel.Feature("video", (32, 48, 1), depth=reel.Depth())}
+    metres = np.linspace(0.5, 3, 32 * 48, dtype=np.float32).reshape(32, 48, 1)
+    with reel.create_dataset(tmp_path / "d", fps=10, features=features) as recorder:
+        for frame in range(4):
+            recorder.add_frame({"observation.images.depth": metres + frame / 10}, task="look")
+        recorder.save_episode()
+    camera = "observation.images.depth"
+    before = reel.open_dataset(tmp_path / "d").episodes[0][camera]
+    edit = edit_dataset(tmp_path / "d").reencode(camera, reel.Encoding("hevc", keyframe_distance=1))
+    edit.apply(out=tmp_path / "out")
+    assert np.array_equal(reel.open_dataset(tmp_path / "out").episodes[0][camera], before)
+    with pytest.raises(EditError, match="12 bits, which h264 does not offer"):
+        edit_dataset(tmp_path / "d").reencode(camera, reel.Encoding("h264"))
+
+
+def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path):
+    edit = edit_dataset(clean_dataset(tmp_path / "d"))
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FolderTakenError):
+        edit.delete([0]).apply(out=tmp_path / "link")
+    with pytest.raises(EditError, match="impossible"):
+        edit.resample(1e9)
+    with pytest.raises(EditError, match="whole numbers, 1 to"):
+        edit.resize(FRONT, 10**9, 2)
+    with pytest.raises(EncodingError, match="even height and width, not 33x47"):
+        edit.resize(FRONT, 33, 47).plan(tmp_path / "out")
+    with pytest.raises(EditError, match="finite"):
+        edit.set([0], {"score": float("nan")})
+
+
+def test_values_that_are_not_numbers_survive_a_comparison(tmp_path):
+    root = clean_dataset(tmp_path / "d", "v2.1")
+    path = min((root / "data").rglob("*.parquet"))
+    table = pq.read_table(path)
+    place = table.column_names.index("action")
+    actions = table["action"].to_pylist()
+    actions[3][0] = float("nan")
+    field = table.schema.field(place)
+    pq.write_table(table.set_column(place, field, pa.array(actions, field.type)), path)
+    plan = plan_conversion(root, "3.0", tmp_path / "out")
+    plan.apply(verify=True)
+    assert np.isnan(reel.open_dataset(tmp_path / "out").episodes[0]["action"]).sum() == 1

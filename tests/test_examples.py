@@ -22,6 +22,7 @@ ARGUMENTS = {
     "import_recordings": ["recordings"],
     "record": ["my_arm"],
     "read_batches": ["--batches", "2", "--batch-size", "4"],
+    "read_remote": ["arm"],
     "train_bc": ["--episodes", "2", "--steps", "20", "--batch-size", "8"],
     "shards": ["shapes", "--examples", "100"],
 }

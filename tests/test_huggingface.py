@@ -134,6 +134,7 @@ class TestDownload:
         monkeypatch.setenv("HF_HOME", str(tmp_path))
         monkeypatch.delenv("HF_HUB_CACHE", raising=False)
         monkeypatch.delenv("HF_LEROBOT_HOME", raising=False)
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
         assert str(find_dataset("owner/name")) == folder
         assert len(reel.open_dataset("hf://datasets/owner/name")) == 18
         assert len(reel.open_dataset(f"hf://datasets/owner/name@{COMMIT}")) == 18

@@ -18,7 +18,7 @@ from tests.contracts_recording import RecordingContract
 from tests.foreign import images, jpeg, numbers, png
 
 h5py = pytest.importorskip("h5py")
-pytest.importorskip("zarr")
+zarr = pytest.importorskip("zarr")
 
 
 class TestAct(RecordingContract):
@@ -116,6 +116,7 @@ class TestZarr2(ReplayBufferContract):
         return foreign.write_zarr(folder / "pusht.zarr")
 
 
+@pytest.mark.skipif(zarr.__version__.startswith("2."), reason="zarr 2 has no version 3")
 class TestZarr3(ReplayBufferContract):
     def write(self, folder):
         return foreign.write_zarr(folder / "pusht.zarr", version=3)
@@ -259,10 +260,9 @@ class TestWhatCannotBeRead:
             open_recording(tmp_path / "a.h5")
 
     def test_a_huge_chunk_is_not_decoded(self, tmp_path):
-        import zarr
-
-        top = zarr.open_group(str(tmp_path / "a.zarr"), mode="w", zarr_format=2)
-        top.create_array("action", shape=(10, 10**9), chunks=(10, 10**9), dtype="f4")
+        top = zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+        create = getattr(top, "create_array", top.create_dataset)
+        create("action", shape=(10, 10**9), chunks=(10, 10**9), dtype="f4")
         with pytest.raises(SourceError, match="A chunk of 'action'"):
             open_recording(tmp_path / "a.zarr")
 

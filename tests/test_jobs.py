@@ -209,6 +209,15 @@ class TestFailures:
         assert "ended by signal 9" in report.failed[0].error
 
 
+def test_a_straggler_keeps_nobody_else_from_working(tmp_path):
+    log = tmp_path / "log"
+    waits = {"numbers": [0], "others": 5}
+    job = create_job(tmp_path / "job", squares(log=str(log), waits=waits))
+    assert run_job(job, Processes(2)).failed == ()
+    assert log.read_text().split().index("0") >= 5
+    assert job.commit() == {"sum": 91, "count": 7}
+
+
 class TestTwice:
     def test_the_second_to_finish_deletes_its_own(self, tmp_path):
         job = create_job(tmp_path / "job", squares(1))

@@ -452,6 +452,31 @@ print(far.url)
             hub.server_close()
 
 
+def test_the_command_line_fetches_lists_and_prunes(served, tmp_path):
+    def run(*words):
+        done = subprocess.run(
+            [sys.executable, "-m", "roboreel", *words, "--home", str(tmp_path / "m")],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stdout + done.stderr
+
+    url = f"{served.url}/arm"
+    assert "MB fetched by" in run("prefetch", url, "--episodes", "0-1")
+    far = reel.open_dataset(url, mirror=tmp_path / "m")
+    before = far.fetched
+    assert before is not None
+    near = reel.open_dataset(served.root / "arm")
+    same(far.select(episodes=[0, 1]).read(range(12)), near.select(episodes=[0, 1]).read(range(12)))
+    after = far.fetched
+    assert after is not None
+    assert after.requests == before.requests
+    assert "127.0.0.1" in run("mirror", "list")
+    assert "a process has it open" in run("mirror", "prune", "--keep-bytes", "0")
+
+
 def test_importing_roboreel_imports_nothing_of_the_network():
     code = "import roboreel, sys; print([m for m in ('obstore', 'huggingface_hub', 'httpx', 'requests') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

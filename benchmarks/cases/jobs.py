@@ -73,6 +73,15 @@ def materialize(meter: Meter, root: str, way: str, frames: int) -> None:
     meter.note(tasks=len(planned))
 
 
+def ray_data(meter: Meter, reader: str, root: str, cameras: int) -> None:
+    """Read a dataset by Ray Data, on one core; the CPU time is that of Ray's workers."""
+    from benchmarks.ray_reading import in_own_network
+
+    with meter.step("start Ray, read twice"):
+        found = in_own_network(reader, root, cameras)
+    meter.note(images_per_cpu_s=found["images"] / found["cpu_s"])
+
+
 def _executor(way: str) -> Executor | None:
     from roboreel.jobs import InProcess, Processes
 

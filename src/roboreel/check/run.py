@@ -22,7 +22,7 @@ from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.paths import INFO_PATH
 from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.spans.sources import forget_failures, raise_failure
+from roboreel.spans.sources import forget_failures, look_for, raise_failure, source_of
 
 if TYPE_CHECKING:
     import os
@@ -74,6 +74,9 @@ def check_dataset(
         ledger.add([_unopenable(error, root)])
         ledger.give_up("The metadata cannot be read.")
         return ledger.close(root)
+    if source_of(root) is not None:
+        named = [manifest.data_files, *manifest.video_files.values()]
+        look_for(root, [name for files in named for name in files.paths()])
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
     findings = check_context(context, ledger, tier)
     raise_failure(root)  # What could not be fetched is no finding.

@@ -47,10 +47,13 @@ def prefetch(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch a remote dataset, or some of its episodes, into its mirror."""
+    """Fetch a remote dataset into its mirror."""
     dataset = select_episodes(open_dataset(path, mirror=home, mirror_limit=limit), episodes)
-    if dataset.fetched is None:
-        print_line("The dataset is on this machine: there is nothing to fetch.")
+    if not dataset.is_remote:
+        if as_json:
+            print_json({"url": None, "fetched_bytes": 0})
+        else:
+            print_line("The dataset is on this machine: there is nothing to fetch.")
         return
     with progress_bar() as progress:
         bar = progress.add_task("Frames", total=None)
@@ -58,10 +61,12 @@ def prefetch(
             features or None,
             on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
         )
+    fetched = dataset.fetched
+    assert fetched is not None
     if as_json:
-        print_json(asdict(dataset.fetched))
+        print_json({"url": dataset.url, **asdict(fetched)})
     else:
-        print_line(f"{dataset.fetched}, in {dataset.path}")
+        print_line(f"{fetched}, in {dataset.path}")
 
 
 @mirror.command("list")

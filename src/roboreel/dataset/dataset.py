@@ -334,7 +334,10 @@ class Dataset(Fetchable):
 
         root = Path(path).expanduser()
         materialize(self, root, cameras, on_rows=on_rows)
-        opened = open_dataset(self.path, **{**self._settings, "cache": root})
+        told = {**self._settings, "cache": root}
+        if self._opened.connection is not None:
+            told["storage_options"] = self._opened.connection.options
+        opened = open_dataset(self.path, **told)
         return opened if self._positions is None else opened._view(self._positions)
 
     def __repr__(self) -> str:

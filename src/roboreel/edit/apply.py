@@ -96,9 +96,9 @@ def check_free(out: Path) -> None:
     """Raise if a folder for a new dataset is taken.
 
     Raises:
-        FolderTakenError: It exists and is not empty.
+        FolderTakenError: It exists and is not empty, or is a link.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ def check_rename(names: Mapping[str, str], feature: str, name: str | None) -> No
         )
     if name is None:
         return
+    said: object = name  # a recipe may hold anything
+    if not isinstance(said, str):
+        raise EditError(f"{name!r} cannot be the name of a feature: a name is a text.")
     if name in names or name in COUNTERS or name in ("task", "subtask"):
         raise EditError(f"{feature!r} cannot become {name!r}: that name is taken.")
     wrong = not name or "/" in name or "\\" in name or ".." in name or not name.isprintable()
@@ -131,6 +135,8 @@ def _fitting(name: str, value: Any, held: type | None) -> bool | int | float | s
         return None
     if not isinstance(plain, bool | int | float | str):
         raise EditError(f"{name} cannot be {value!r}: give true or false, a number or a text.")
+    if isinstance(plain, float) and not math.isfinite(plain):
+        raise EditError(f"{name} cannot be {value!r}: leave it out, or give a finite number.")
     if type(plain) is int and not -_MOST <= plain < _MOST:
         raise EditError(f"{name} cannot be {value!r}: it does not fit in 64 bits.")
     if held is float and type(plain) is int:

@@ -13,7 +13,7 @@ from roboreel.dataset.opened import Opened
 from roboreel.edit.work import encoded_spans
 from roboreel.files import link_file
 from roboreel.format.video_info import encoding_of
-from roboreel.video.encode import VideoWriter
+from roboreel.video.encode import VideoWriter, check_size
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.splice import ImageSpan, splice_videos
 
@@ -24,9 +24,17 @@ if TYPE_CHECKING:
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
+    from roboreel.video.encoding import Encoding
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ClipPlace", "encode_span", "encode_video", "join_encoded", "times_of"]
+__all__ = [
+    "ClipPlace",
+    "check_encodings",
+    "encode_span",
+    "encode_video",
+    "join_encoded",
+    "times_of",
+]
 
 _IMAGES_AT_ONCE = 16
 
@@ -38,6 +46,24 @@ class ClipPlace(NamedTuple):
     stop_s: float
     first: int | None = None
     """Position of the first among all images of the file, if the file was written."""
+
+
+def check_encodings(context: EditContext) -> None:
+    """Raise if images cannot be encoded as asked, before any is.
+
+    Raises:
+        EncodingError: A size or codec is impossible.
+    """
+    for camera in {one.camera for one in context.layout.videos if one.rung == "re-encoded"}:
+        encoding, size = _coding_of(context, str(camera))
+        check_size(size, encoding)
+
+
+def _coding_of(context: EditContext, camera: str) -> tuple[Encoding, tuple[int, int]]:
+    """Return how a camera is encoded again, and the height and width of its images."""
+    feature, coding = context.features[camera], context.recipe.codings.get(camera)
+    encoding = (coding.encoding if coding else None) or encoding_of(feature)
+    return encoding, (feature.shape[0], feature.shape[1])
 
 
 def encode_video(context: EditContext, target: FileTarget, out: Path) -> dict[int, ClipPlace]:
@@ -62,9 +88,7 @@ def encode_span(context: EditContext, target: FileTarget, span: tuple[int, int],
         out: Where to write.
     """
     camera = str(target.camera)
-    feature, coding = context.features[camera], context.recipe.codings.get(camera)
-    encoding = (coding.encoding if coding else None) or encoding_of(feature)
-    size = (feature.shape[0], feature.shape[1])
+    encoding, size = _coding_of(context, camera)
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
         episodes = []
         for number in target.pieces[slice(*span)]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.edit.context import EditContext
+from roboreel.edit.encoding import check_encodings
 from roboreel.edit.layout import lay_out
 from roboreel.edit.plan import EditPlan
 from roboreel.edit.states import states_of
@@ -40,6 +41,7 @@ def plan_edit(
 
     Raises:
         EditError: It cannot be done as asked.
+        EncodingError: Images cannot be encoded as asked.
     """
     if out is not None:
         _check_place(out, sources)
@@ -49,6 +51,7 @@ def plan_edit(
     context = EditContext(
         recipe, tuple(sources), tasks, plan_subtasks(manifests), layout, in_place=out is None
     )
+    check_encodings(context)
     return EditPlan(sources[0].root, out, tuple(said), states_of(context), context)
 
 

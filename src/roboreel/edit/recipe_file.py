@@ -70,7 +70,8 @@ def _replayed(edit: Edit, operation: object, place: int) -> Edit:
     except DatasetError:
         raise
     except (AttributeError, TypeError, ValueError) as error:  # a value of another type
-        raise EditError(f"Operation {place} of the recipe, {name!r}: {error}.") from error
+        said = str(error).rstrip(".")
+        raise EditError(f"Operation {place} of the recipe, {name!r}: {said}.") from error
     return made
 
 

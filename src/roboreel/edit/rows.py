@@ -32,6 +32,7 @@ __all__ = ["RowsResult", "StatsWanted", "data_layout", "write_rows"]
 
 SUBTASK_NUMBER = "subtask_index"
 _MOST_ROUNDING_S = 1e-4
+_MOST_WAITING_BYTES = 8 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +133,38 @@ def write_rows(
         out: Where to write; None if the file is there already and only statistics are wanted.
     """
     result = RowsResult(totals={name: Accumulator(shape) for name, shape in wanted.total.items()})
+    totals = _Totals(result.totals)
     names = None if out is not None else [*wanted.total, *wanted.own, TASK_NUMBER]
     with ExitStack() as stack:
         parts = _parts(context, target, layout, names, stack)
-        counted = (_counted(context, n, part, wanted, result) for n, part in parts)
+        counted = (_counted(context, n, part, wanted, result, totals) for n, part in parts)
         if out is None:
             for _ in counted:
                 pass
         else:
             write_parts(out, counted, layout)
+    totals.flush()
     return result
+
+
+class _Totals:
+    """Values of many short episodes, counted together: each call has a cost of its own."""
+
+    def __init__(self, totals: Mapping[str, Accumulator]) -> None:
+        self._totals = totals
+        self._waiting: dict[str, list[NDArray[Any]]] = {}
+        self._bytes = 0
+
+    def add(self, name: str, values: NDArray[Any]) -> None:
+        self._waiting.setdefault(name, []).append(values)
+        self._bytes += values.nbytes
+        if self._bytes > _MOST_WAITING_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        for name, values in self._waiting.items():
+            self._totals[name].update(np.concatenate(values))
+        self._waiting, self._bytes = {}, 0
 
 
 def _parts(
@@ -180,7 +203,7 @@ def _part(context: EditContext, number: int, table: Any, layout: Layout) -> Tabl
     piece = context.recipe.pieces[number]
     names = context.names(piece)
     there = {names.get(name, name) for name in table.column_names}
-    added = {name for name in COUNTERS if name in layout.names} - there
+    added = set(COUNTERS).intersection(layout.names) - there
     counted = _counters(context, number, table)
     columns: dict[str, Any] = {n: values for n, values in counted.items() if n in there | added}
     columns |= shift_language(context, number, table, names)
@@ -245,7 +268,12 @@ def _numbers(table: Any, name: str) -> NDArray[Any]:  # noqa: ANN401
 
 
 def _counted(
-    context: EditContext, number: int, part: TablePart, wanted: StatsWanted, result: RowsResult
+    context: EditContext,
+    number: int,
+    part: TablePart,
+    wanted: StatsWanted,
+    result: RowsResult,
+    totals: _Totals,
 ) -> TablePart:
     """Take note of what the rows of a new episode say, and return them."""
     if TASK_NUMBER in part.columns and not context.is_whole(number):
@@ -261,7 +289,7 @@ def _counted(
             result.lost.add(name)
             continue
         if name in result.totals:
-            result.totals[name].update(values.reshape(-1, *wanted.total[name]))
+            totals.add(name, values.reshape(-1, *wanted.total[name]))
         if name in own:
             one = Accumulator(own[name])
             one.update(values.reshape(-1, *own[name]))

@@ -16,6 +16,8 @@ from roboreel.record.totals import ImageSampler, sample_stride
 from roboreel.stats import merge_stats
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from roboreel.edit.context import EditContext
     from roboreel.edit.rows import RowsResult
     from roboreel.edit.sources import Source
@@ -109,7 +111,7 @@ def _merged_images(context: EditContext) -> dict[str, FeatureStats]:
     cameras = [name for name, feature in context.features.items() if feature.is_camera]
     if not cameras:
         return {}
-    own = [dict(read_episode_stats(source.manifest)) for source in context.sources]
+    own = [dict(_camera_statistics(source)) for source in context.sources]
     found: dict[str, list[FeatureStats]] = {}
     for number, piece in enumerate(context.recipe.pieces):
         stats = own[piece.source].get(context.old_number(number), {})
@@ -125,6 +127,12 @@ def _merged_images(context: EditContext) -> dict[str, FeatureStats]:
             except ValueError:  # of different shapes: what is stored stays
                 continue
     return merged
+
+
+def _camera_statistics(source: Source) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
+    """Yield the number and the statistics of the cameras of each episode."""
+    cameras = [name for name, feature in source.manifest.features.items() if feature.is_camera]
+    yield from read_episode_stats(source.manifest, cameras)
 
 
 def _known(context: EditContext) -> dict[str | None, FeatureStats]:

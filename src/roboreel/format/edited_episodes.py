@@ -175,13 +175,15 @@ def _table_part(
     def stored(name: str) -> list[Any]:
         return table.column(old[name]).to_pylist() if name in old else [None] * len(new)
 
+    known = set(layout.names)
     for row, number in enumerate(new):
         origin = edited.origins[number]
         changed = dict(origin.columns) | _stats_columns(origin.stats)
-        for name, value in changed.items():
-            if name in layout.names:
-                columns.setdefault(name, stored(name))[row] = value
-    return TablePart(table, {n: c for n, c in columns.items() if n in layout.names}, names)
+        for name in changed.keys() & known:
+            if name not in columns:
+                columns[name] = stored(name)
+            columns[name][row] = changed[name]
+    return TablePart(table, {n: c for n, c in columns.items() if n in known}, names)
 
 
 def _stats_columns(stats: Mapping[str, FeatureStats]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from roboreel.storage.jsonl import read_lines
 from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -50,10 +50,17 @@ def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
     return {name: merge_stats(parts) for name, parts in merged.items()}
 
 
-def read_episode_stats(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
-    """Yield the number and the statistics of each episode that has statistics."""
+def read_episode_stats(
+    manifest: Manifest, features: Collection[str] | None = None
+) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
+    """Yield the number and the statistics of each episode that has statistics.
+
+    Args:
+        manifest: The dataset.
+        features: Whose statistics; by default those of all.
+    """
     if manifest.version.startswith("v3"):
-        yield from _from_tables(manifest)
+        yield from _from_tables(manifest, features)
         return
     path = manifest.root / "meta" / "episodes_stats.jsonl"
     if not path.exists():
@@ -63,7 +70,8 @@ def read_episode_stats(manifest: Manifest) -> Iterator[tuple[int, dict[str, Feat
         number, stats = entry.get("episode_index"), entry.get("stats")
         if not isinstance(number, int) or not isinstance(stats, dict):
             raise MetadataError(f"'episode_index' and 'stats' were expected at {where!r}.")
-        yield number, {name: stats_from_json(name, raw, where) for name, raw in stats.items()}
+        wanted = stats if features is None else {n: stats[n] for n in features if n in stats}
+        yield number, {name: stats_from_json(name, raw, where) for name, raw in wanted.items()}
 
 
 def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureStats:
@@ -120,10 +128,17 @@ def _listed(values: NDArray[np.float64]) -> list[Any]:
     return listed
 
 
-def _from_tables(manifest: Manifest) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
+def _from_tables(
+    manifest: Manifest, features: Collection[str] | None
+) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
     for path in episode_files(manifest.root):
         with open_parquet(path) as table:
-            names = [name for name in table.column_names if name.startswith("stats/")]
+            names = [name for name in table.column_names if _is_wanted(name, features)]
             columns = table.arrays(["episode_index", *names])
         for row, number in enumerate(columns["episode_index"]):
             yield number, stats_from_columns({n: columns[n][row] for n in names}, str(path))
+
+
+def _is_wanted(column: str, features: Collection[str] | None) -> bool:
+    feature = column.removeprefix("stats/").rpartition("/")[0]
+    return column.startswith("stats/") and (features is None or feature in features)

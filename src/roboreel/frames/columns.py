@@ -332,11 +332,7 @@ class Columns:
         """Return those of some rows whose values have to be read from files."""
         feature = self._features[name]
         dense = self._dense(name, feature) if feature.kind == "number" else None
-        if dense is None:
-            return rows
-        if not dense.num_missing:
-            return rows[:0]
-        return rows[dense.missing[self._files.episodes_of(rows)] > 0]
+        return rows if dense is None else rows[dense.missing[self._files.episodes_of(rows)] > 0]
 
     def groups_of(self, rows: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Return the files and row groups that hold some rows."""

@@ -45,7 +45,7 @@ class ZarrTree(ArrayTree):
         try:
             if path.is_file():
                 self._store = zarr.storage.ZipStore(str(path), mode="r")
-            self._top: Any = zarr.open(self._store or str(path), mode="r")
+            self._top: Any = zarr.open(str(path) if self._store is None else self._store, mode="r")
         except Exception as error:  # zarr, zipfile and json have one for each kind of damage
             self.close()
             raise CorruptFileError(
@@ -59,7 +59,9 @@ class ZarrTree(ArrayTree):
                 warnings.simplefilter("ignore")  # about files in the folder that are not Zarr's
                 if not hasattr(self._top, "groups"):
                     return {"array": _leaf("array", self._top)}
-                return {path: _leaf(path, array) for path, array in _walk(self._top, "", 0)}
+                # zarr 3 lists them in any order, another one each time.
+                found = sorted(_walk(self._top, "", 0), key=lambda entry: entry[0])
+                return {path: _leaf(path, array) for path, array in found}
         except Exception as error:
             raise self._damaged("The table of contents", error) from error
 

@@ -167,7 +167,7 @@ _homes: dict[str, MirrorHome] = {}
 
 def open_home(path: str | os.PathLike[str] | None, limit_bytes: int | None = None) -> MirrorHome:
     """Return the home at a folder; the latest limit that is given to a process counts."""
-    folder = (mirror_home() if path is None else Path(path).expanduser()).absolute()
+    folder = (mirror_home() if path is None else Path(path).expanduser()).resolve()
     if str(folder) not in _homes:
         _homes[str(folder)] = MirrorHome(folder)
     home = _homes[str(folder)]

@@ -16,6 +16,7 @@ from roboreel.mirror.geometry import (
     blocks_of,
 )
 from roboreel.mirror.tree import make_places
+from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Mirror"]
 
 _TRIES = 1000
+_ASKED_AT_ONCE = 32
 
 
 class Mirror:
@@ -85,6 +87,12 @@ class Mirror:
     def forget_failure(self) -> None:
         """Begin anew."""
         self._failure = None
+
+    def look_for(self, names: Sequence[str]) -> None:
+        """Find out which of some files exist, if the server has no list of them."""
+        new = [] if self._is_listed else [n for n in names if self.folder.table.find(n) is None]
+        with ThreadPool(_ASKED_AT_ONCE, "roboreel-find") as pool:
+            list(pool.map(self._find, new))
 
     def size_of(self, path: Path) -> int | None:
         """Return how large a file is; None if there is none."""

@@ -70,9 +70,9 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
     Raises:
         MirrorError: What describes it is damaged.
     """
+    tree = tree.resolve()
     if source_of(tree) is not None:
         return tree
-    tree = tree.absolute()
     path = tree.parent / "mirror.json"
     try:
         about = json.loads(path.read_bytes())

@@ -85,12 +85,7 @@ class HubClient:
             self._address,
         )
         files = [entry for entry in listed if hasattr(entry, "blob_id")]
-        return [
-            RemoteFile(
-                file.path, file.size, file.blob_id if file.lfs is None else file.lfs["sha256"]
-            )
-            for file in files
-        ]
+        return [RemoteFile(file.path, file.size, _version_of(file)) for file in files]
 
     def find(self, name: str) -> RemoteFile | None:
         """Return None: all files were listed."""
@@ -139,6 +134,12 @@ class HubClient:
         return str(about.location)
 
 
+def _version_of(file: Any) -> str:  # noqa: ANN401  # a RepoFile
+    """Return what changes with the content: the hash of a large file, or Git's of a small one."""
+    lfs = file.lfs
+    return str(file.blob_id if lfs is None else getattr(lfs, "sha256", None) or lfs["sha256"])
+
+
 def _open(location: str, token: object) -> Any:  # noqa: ANN401  # a store of obstore's
     """Return a store of one file; the token goes to the Hub itself, and to no other host."""
     headers = {}
@@ -169,7 +170,9 @@ def _asked(call: Callable[[], Any], address: Address) -> Any:  # noqa: ANN401
                     f"The Hub said {status}, tried {_TRIES - left} times. Address: {address.plain!r}."
                 ) from None
             time.sleep(_wait_s(error, _TRIES - left))
-        except OSError as error:
+        except Exception as error:
+            if not _is_of_network(error):
+                raise
             if not left:
                 raise RemoteError(
                     f"The Hub cannot be reached ({type(error).__name__}), tried {_TRIES} times. "
@@ -177,6 +180,12 @@ def _asked(call: Callable[[], Any], address: Address) -> Any:  # noqa: ANN401
                 ) from None
             time.sleep(0.2 * 2 ** (_TRIES - left))
     raise AssertionError("unreachable")
+
+
+def _is_of_network(error: Exception) -> bool:
+    """Whether an error is one of the library that huggingface_hub talks by, whichever that is."""
+    library = type(error).__module__.partition(".")[0]
+    return isinstance(error, OSError) or library.startswith(("httpx", "httpcore", "requests"))
 
 
 def _wait_s(error: HfHubHTTPError, tries: int) -> float:

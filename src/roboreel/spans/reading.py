@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from roboreel.errors import CorruptFileError
 from roboreel.spans.handles import open_to_read
+from roboreel.spans.lfs import LFS_ADVICE, MOST_POINTER_BYTES, is_lfs_pointer
 from roboreel.spans.sources import source_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class _SourceReader(SpanReader):
         assert source is not None
         self._bytes = source.open(path, noun)
         self.size_bytes = self._bytes.size_bytes
+        if self.size_bytes <= MOST_POINTER_BYTES and is_lfs_pointer(path):
+            raise CorruptFileError(f"The {noun} {LFS_ADVICE}: {str(path)!r}.")
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes ``[start, stop)``."""

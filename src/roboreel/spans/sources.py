@@ -24,6 +24,7 @@ __all__ = [
     "fetch",
     "forget_failures",
     "has_sources",
+    "look_for",
     "raise_failure",
     "refuse_source",
     "size_of",
@@ -82,6 +83,9 @@ class SpanSource(Protocol):
 
     def forget_failure(self) -> None:
         """Begin anew."""
+
+    def look_for(self, names: Sequence[str]) -> None:
+        """Find out which of some files exist, if the source has no list of them."""
 
     def size_of(self, path: Path) -> int | None:
         """Return how large a file is; None if there is none."""
@@ -172,6 +176,13 @@ def exists(path: Path) -> bool:
     """Whether there is a file at a path."""
     source = source_of(path)
     return path.is_file() if source is None else source.size_of(path) is not None
+
+
+def look_for(root: Path, names: Sequence[str]) -> None:
+    """Make files of a source without a list known, so that they are found in their folders."""
+    source = source_of(root)
+    if source is not None:
+        source.look_for(names)
 
 
 def raise_failure(root: Path) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Encoding", "VideoWriter", "check_encoding", "encode_video"]
+__all__ = ["Encoding", "VideoWriter", "check_encoding", "check_size", "encode_video"]
 
 # SVT-AV1 prints a page for every file, bypassing FFmpeg's log, and only this variable stops it.
 # 1 means errors only. A value that the user has set stays.
@@ -71,7 +71,7 @@ class VideoWriter:
         self._packets = 0
         self._fragmented = fragmented
         _check_encoder(self.encoding.encoder)
-        _check_size(size, self.encoding)
+        check_size(size, self.encoding)
         options = _FRAGMENTED if fragmented else {}
         self._container = av.open(str(self.path), "w", format="mp4", options=options)
         try:
@@ -287,7 +287,12 @@ def _pixel_format(name: str) -> Any:  # noqa: ANN401  # PyAV is untyped to us
         ) from error
 
 
-def _check_size(size: tuple[int, int], encoding: Encoding) -> None:
+def check_size(size: tuple[int, int], encoding: Encoding) -> None:
+    """Raise if images of a height and width cannot be encoded so.
+
+    Raises:
+        EncodingError: They cannot.
+    """
     if min(size) < 1:
         raise EncodingError(f"Images of {size[0]}x{size[1]} pixels cannot be encoded.")
     if encoding.codec == "av1" and size[1] < _NARROWEST_AV1:

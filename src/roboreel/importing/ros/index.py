@@ -93,10 +93,13 @@ def _stamp(read: Callable[[memoryview], int] | None, data: memoryview) -> int:
 
 
 def _index(noted: TopicScan) -> TopicIndex:
+    log_ns, header_ns = np.asarray(noted.log_ns, np.int64), np.asarray(noted.header_ns, np.int64)
+    for times in (log_ns, header_ns):
+        times.flags.writeable = False  # Callers get them without a copy.
     return TopicIndex(
         np.asarray(noted.chunk, np.int32),
         np.asarray(noted.offset, np.int64),
         np.asarray(noted.channel, np.int32),
-        np.asarray(noted.log_ns, np.int64),
-        np.asarray(noted.header_ns, np.int64),
+        log_ns,
+        header_ns,
     )

@@ -79,14 +79,14 @@ class MessageRecording(Recording):
         return len(self._indexes[self._topic(stream).name])
 
     def times(self, episode: int, stream: str, clock: Clock = "log") -> NDArray[np.int64]:
-        """Return the times of a topic: see `Recording.times`."""
+        """Return the times of a topic, read-only: see `Recording.times`."""
         self._check_episode(episode)
         if clock not in self.stream(stream).clocks:
             raise SourceError(
                 f"{stream!r} has no times of the clock {clock!r}: {str(self.path)!r}."
             )
         index = self._indexes[self._topic(stream).name]
-        return (index.log_ns if clock == "log" else index.header_ns).copy()
+        return index.log_ns if clock == "log" else index.header_ns
 
     def keyframes(self, episode: int, stream: str) -> NDArray[np.bool_]:
         """Return where decoding can start: see `Recording.keyframes`."""
