@@ -58,6 +58,7 @@ SCENARIOS = [
         partial(act, sources=sources),
         partial(verify, sources=sources),
         partial(prepare, sources=sources),
+        moves=sources == 1,  # A job names its sources.
     )
     for name, sources in (("import, image", 1), ("import of several, image", 2))
 ]
