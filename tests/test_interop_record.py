@@ -133,7 +133,10 @@ def snapshots(monkeypatch, tmp_path):
         real = getattr(os, name)
 
         def watched(first, *more, **options):
-            target = Path(more[0] if more else first) if not options else Path("elsewhere")
+            # Writers name a file by its folder's handle, so that no link leads them elsewhere.
+            handle = options.get("dst_dir_fd", options.get("dir_fd"))
+            folder = Path() if handle is None else Path(f"/proc/self/fd/{handle}").resolve()
+            target = folder / (more[0] if more else first)
             kinds = {root / kind for kind in ("data", "meta", "videos")}
             if kinds & set(target.parents) and (root / "meta" / "stats.json").exists():
                 copy = tmp_path / "snapshots" / f"{next(numbers):03d}"
