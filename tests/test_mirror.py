@@ -17,6 +17,8 @@ from roboreel.mirror import holes
 from roboreel.mirror.block_map import State
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BYTES, blocks_of, requests_for, runs_of
+from roboreel.mirror.home import MirrorHome
+from roboreel.mirror.opening import _make
 from tests.remote_folder import FolderClient, mirror_folder
 
 SIZES = {"a.bin": 3 * SEGMENT_BYTES + 17, "sub/b.bin": 5 * BLOCK_BYTES, "c.bin": 10, "empty": 0}
@@ -251,6 +253,12 @@ for start in range(0, {SIZES["a.bin"]}, 3 * {BLOCK_BYTES}):
         assert read(mirror, "a.bin", 0, len(content)) == content
         held = mirror.fetched().held_bytes
         assert held == int((mirror.folder.blocks.state == State.PRESENT).sum()) * BLOCK_BYTES
+
+    def test_what_a_killed_process_had_begun_to_make_is_removed(self, far, tmp_path):
+        home = MirrorHome(tmp_path / "home")
+        (home.path / ".0123456789ab.tmp-other" / "files").mkdir(parents=True)
+        _make(home, "mirror", far.list_files(), {})
+        assert {path.name for path in home.path.iterdir()} == {"lock", "mirror"}
 
     def test_after_the_machine_was_started_again_a_checksum_decides(
         self, far, tmp_path, monkeypatch
