@@ -99,6 +99,25 @@ class TestPlainHDF5(RecordingContract):
         assert recording.streams["depth"].depth_unit == "mm"
 
 
+@pytest.mark.parametrize(
+    ("names", "episodes"),
+    [
+        (["episode_0/action", "episode_1/action"], 2),
+        (["data/3/action", "data/10/action"], 2),
+        (["traj_0/action", "traj_1/action", "config"], 2),
+        (["cam_0/pose", "cam_1/pose", "action"], 1),
+        (["arm_0/action", "arm_1/action"], 1),
+        (["action", "extra_0/x", "extra_1/x"], 1),
+    ],
+)
+def test_numbered_groups_are_episodes_unless_they_are_parts_of_the_robot(tmp_path, names, episodes):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name in names:
+            file[name] = np.zeros((4, 2))
+    with open_recording(tmp_path / "a.h5") as recording:
+        assert len(recording.episodes) == episodes
+
+
 class ReplayBufferContract(RecordingContract):
     layout = "diffusion_policy"
     expected: dict[str, Any] = {  # noqa: RUF012  # as the contract has it
@@ -160,6 +179,13 @@ class TestRlds(RecordingContract):
     def test_one_of_its_files_will_do(self, path):
         with open_recording(sorted(path.glob("*.tfrecord*"))[1]) as recording:
             assert [episode.length for episode in recording.episodes] == [5]
+
+    def test_a_rate_that_was_published_is_taken_for_the_dataset_of_that_name(self, path, recording):
+        assert (recording.fps, recording.fps_reason) == (5, "the published rate of this dataset")
+        for file in path.glob("*.tfrecord*"):
+            file.rename(file.with_name(file.name.replace("bridge_dataset", "mine")))
+        with open_recording(path) as again:
+            assert again.fps is None
 
     def test_episodes_have_their_split_and_metadata(self, recording):
         assert recording.episodes[1].metadata == {"split": "train", "file_path": "/raw/4.npy"}

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 __all__ = ["RLDSRecording", "open_source"]
 
 _SPLIT = re.compile(r"-(?P<split>[A-Za-z0-9_]+)\.tfrecord")
+_RATES = {
+    r"bridge(_dataset|_orig|_v2)?-": 5.0,
+    r"fractal20220817_data-": 3.0,
+    r"droid(_100)?-": 15.0,
+    r"libero_": 20.0,
+}
+"""Steps per second that were published for datasets, by how their files are called."""
 _MOST_VALUE = 2**31
 LAST_NOTE = "In RLDS, the value of the last step has no meaning."
 
@@ -74,7 +81,15 @@ class RLDSRecording(Recording):
         first = self._example_at(places[0])
         streams = {name: _stream(name, f, first) for name, f in self._steps.items()}
         about = [f for f in features if not f.is_step]
-        super().__init__(path, "rlds", streams, list(self._list_episodes(about)))
+        fps = _published_rate(self._places[0][0].name)
+        super().__init__(
+            path,
+            "rlds",
+            streams,
+            list(self._list_episodes(about)),
+            fps=fps,
+            fps_reason="the published rate of this dataset" if fps else "",
+        )
 
     def count(self, episode: int, stream: str) -> int:
         """Return how many steps an episode has."""
@@ -131,6 +146,11 @@ class RLDSRecording(Recording):
     def _length(self, example: Example) -> int:
         feature = self._counter
         return len(_list_of(feature, example)) // max(1, _size(feature.shape))
+
+
+def _published_rate(name: str) -> float | None:
+    """Return the rate of a dataset that is known by its name; the files do not tell it."""
+    return next((fps for pattern, fps in _RATES.items() if re.match(pattern, name)), None)
 
 
 def _version_folder(path: Path) -> Path:

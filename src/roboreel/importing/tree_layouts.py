@@ -32,6 +32,9 @@ TASK_NAMES = (
 )
 """Names under which files keep the task in words, the most telling first."""
 
+_PARTS = re.compile(r"cam|image|rgb|depth|arm|robot|sensor|joint|view|gripper|hand|finger", re.IGNORECASE)
+"""Names of things of which one robot has several."""
+_EPISODES = re.compile(r"$|(ep|demo|traj|roll|seq|run|trial)", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(.*?)[_\-. ]?(\d+)$")
 
 
@@ -65,10 +68,23 @@ def episode_groups(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]]:
         groups = _children(leaves, parent)
         matched = [_NUMBERED.match(name) for name in groups]
         stems = {found.group(1) for found in matched if found}
-        outside = [p for p in leaves if not p.startswith(f"{parent}/") and leaves[p].shape]
-        if groups and all(matched) and len(stems) == 1 and (not parent or not outside):
+        inside = {path for arrays in groups.values() for path in arrays.values()}
+        alone = all(path in inside for path, leaf in leaves.items() if leaf.shape)
+        if groups and all(matched) and len(stems) == 1 and _are_episodes(stems.pop(), alone):
             return {name: groups[name] for name in sorted(groups, key=natural_key)}
     return {"0": {path: path for path in leaves}}
+
+
+def _are_episodes(stem: str, alone: bool) -> bool:
+    """Return whether numbered groups are episodes, by their common name.
+
+    Args:
+        stem: The name without the number.
+        alone: Whether the file has no array with steps outside of them.
+    """
+    if _PARTS.search(stem):
+        return False
+    return alone or _EPISODES.match(stem) is not None
 
 
 def usual_rows(leaves: Iterable[Leaf]) -> int:
