@@ -10,8 +10,10 @@ from benchmarks.cases.loader import CONTENDER_ALONE, CONTENDER_IMPORT
 from benchmarks.datasets import Shape, write_v30
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.loader_datasets import REAL, copy_as_v30, generate, with_keyframes_every
-from benchmarks.peers import lerobot
+from benchmarks.peers import lerobot, peers_python
 from benchmarks.results import CPU_MS, PEAK_MB, PER_CPU_SECOND, PER_SECOND, WALL_MS
+from benchmarks.workload import TRAIN_BATCH
+from roboreel import open_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,6 +22,9 @@ __all__ = ["BENCHMARK"]
 
 _OURS = "benchmarks.cases.loader"
 _SMALL = (224, 224)
+_NEWER = "0.6.1"
+# Neighbours share decoding in a whole epoch, which is ours alone.
+_LOCAL = {"shuffle": "local", "ranks": 1}
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -37,16 +42,16 @@ def cases(settings: Settings) -> list[Case]:
         *_contest(settings, plain, generated, 12),
         Case(plain, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(generated)}),
         *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 12, small),
-        *_contest(settings, "generated, AV1 g=30, local", apart, 12, {}, {"shuffle": "local"}),
-        *_contest(settings, "numbers alone", numbers, 24, {}, {"epochs": 1}),
+        *_contest(settings, "generated, AV1 g=30, local", apart, 12, {}, _LOCAL),
+        *_contest(settings, "numbers alone", numbers, 48),
         *_firsts(settings, generated),
     ]
     if REAL.is_dir() and not settings.quick:
         real = copy_as_v30(REAL, settings.scratch / "real")
         filmed = "real footage, AV1 g=2"
-        listed += _contest(settings, filmed, real, 16)
+        listed += _contest(settings, filmed, real, 12)
         listed += [Case(filmed, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(real)})]
-        listed += _contest(settings, "real footage, to 224x224", real, 16, small)
+        listed += _contest(settings, "real footage, to 224x224", real, 12, small)
     return listed
 
 
@@ -58,11 +63,13 @@ def _contest(
     both: dict[str, Any] | None = None,
     ours_alone: dict[str, Any] | None = None,
 ) -> list[Case]:
-    """Return two epochs of ours, and of LeRobot, which takes its time, so many batches."""
+    """Return ours and each LeRobot: as many batches for all, after a pass that warms up."""
+    total = len(open_dataset(root)) // TRAIN_BATCH
+    # A share of the epoch, as one of several ranks has it: about as many batches as asked for.
+    ranks = max(1, total // (2 if settings.quick else batches))
     given = {"root": str(root), **(both or {})}
-    ours = Case(scenario, OURS, _OURS, "load", {**given, "epochs": 2, **(ours_alone or {})})
-    theirs = {**given, "batches": 2 if settings.quick else batches}
-    return [ours, *_lerobot(settings, ours, "load", theirs)]
+    ours = Case(scenario, OURS, _OURS, "load", {**given, "ranks": ranks, **(ours_alone or {})})
+    return [ours, *_lerobot(settings, ours, "load", {**given, "batches": total // ranks})]
 
 
 def _firsts(settings: Settings, root: Path) -> list[Case]:
@@ -72,7 +79,7 @@ def _firsts(settings: Settings, root: Path) -> list[Case]:
 
 
 def _lerobot(settings: Settings, ours: Case, function: str, given: dict[str, Any]) -> list[Case]:
-    """Return LeRobot with as many threads as PyTorch likes, and with one: the better counts."""
+    """Return each LeRobot that is there; PyTorch gives its workers one thread each."""
     if settings.peers is None:
         return []
     theirs = replace(
@@ -83,17 +90,18 @@ def _lerobot(settings: Settings, ours: Case, function: str, given: dict[str, Any
         arguments=given,
         python=settings.peers,
     )
-    alone = replace(
-        theirs, contender=f"{lerobot.CONTENDER}, 1 thread", environment={"OMP_NUM_THREADS": "1"}
-    )
-    return [theirs, alone]
+    newer = peers_python(_NEWER)
+    return [
+        theirs,
+        *([replace(theirs, contender=f"LeRobot {_NEWER}", python=newer)] if newer else []),
+    ]
 
 
 BENCHMARK = Benchmark(
     "loader",
     "Loading training batches",
     cases,
-    rounds=3,
+    rounds=2,
     columns=(PER_SECOND, PER_CPU_SECOND, WALL_MS, CPU_MS, PEAK_MB),
     plots=(PER_SECOND, PER_CPU_SECOND),
 )

@@ -204,14 +204,15 @@ class TestLimit:
             read(mirror, "a.bin", 0, 2 * SEGMENT_BYTES)
         assert mirror.fetched().held_bytes == 0
 
-    def test_what_is_pinned_stays(self, far, tmp_path, monkeypatch):
+    def test_room_that_others_are_filling_is_waited_for(self, far, tmp_path, monkeypatch):
         monkeypatch.setattr("roboreel.mirror.fetching._ROOM_WAIT_S", 0.2)
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
-        read(mirror, "a.bin", 0, SEGMENT_BYTES - 5 * BLOCK_BYTES)
-        mirror.folder.pin([0])
-        with pytest.raises(MirrorError, match="what is in use stays"):
+        blocks = mirror.folder.claims.take(np.arange(60))
+        assert mirror.home.reserve(mirror.folder, blocks)
+        with pytest.raises(MirrorError, match="what others fetch now stays"):
             read(mirror, "a.bin", SEGMENT_BYTES, SEGMENT_BYTES + 10 * BLOCK_BYTES)
-        mirror.folder.unpin([0])
+        assert mirror.fetched().held_bytes <= SEGMENT_BYTES
+        mirror.home.give_back(mirror.folder, blocks)
         assert read(mirror, "a.bin", SEGMENT_BYTES, SEGMENT_BYTES + 10 * BLOCK_BYTES)
 
     def test_indexes_go_last(self, far, tmp_path):

@@ -19,19 +19,21 @@ def load(
     root: str,
     shuffle: str = "uniform",
     image_size: list[int] | None = None,
-    epochs: int = 1,
+    ranks: int = 1,
 ) -> None:
-    """Load the batches of epochs: to their ends, so that nothing is read ahead in vain."""
+    """Load one rank's batches of an epoch: to its end, so that nothing is read ahead in vain."""
     from roboreel import open_dataset
 
-    loader = _loader(open_dataset(root), shuffle, image_size)
-    import roboreel.dataset.reader  # noqa: F401  # LeRobot, too, has imported all of itself by now.
+    loader = _loader(open_dataset(root), shuffle, image_size, ranks)
+    _pass_over(loader)  # LeRobot, too, has a first pass that does not count.
+    with meter.step("a sample", len(loader) * TRAIN_BATCH):
+        _pass_over(loader)
 
-    with meter.step("a sample", epochs * len(loader) * TRAIN_BATCH):
-        for _ in range(epochs):
-            for batch in loader:
-                # By NumPy: threads of PyTorch's own sum would wait for more, busily.
-                batch["action"].numpy().sum()
+
+def _pass_over(loader: Any) -> None:  # noqa: ANN401  # roboreel.torch.Loader
+    for batch in loader:
+        # By NumPy: threads of PyTorch's own sum would wait for more, busily.
+        batch["action"].numpy().sum()
 
 
 def decode_alone(meter: Meter, root: str) -> None:
@@ -98,7 +100,12 @@ def import_torch(meter: Meter) -> None:
         import torch  # noqa: F401
 
 
-def _loader(dataset: Any, shuffle: str, image_size: list[int] | None) -> Any:  # noqa: ANN401
+def _loader(
+    dataset: Any,  # noqa: ANN401
+    shuffle: str,
+    image_size: list[int] | None,
+    ranks: int = 1,
+) -> Any:  # noqa: ANN401
     from roboreel import Window
     from roboreel.torch import Loader, SampleDataset
 
@@ -115,4 +122,6 @@ def _loader(dataset: Any, shuffle: str, image_size: list[int] | None) -> Any:  #
         TRAIN_BATCH,
         shuffle=shuffle,  # type: ignore[arg-type]  # from JSON
         prefetch=ahead,
+        rank=0,
+        world_size=ranks,
     )

@@ -58,9 +58,7 @@ SCENARIOS = [
         partial(act, sources=sources),
         partial(verify, sources=sources),
         partial(prepare, sources=sources),
-        # The plan of a job names its folders. Power cuts of jobs and merges have scenarios of theirs.
-        survives_power_cuts=sources == 1,
-        moves=sources == 1,
+        moves=sources == 1,  # A job names its sources.
     )
     for name, sources in (("import, image", 1), ("import of several, image", 2))
 ]

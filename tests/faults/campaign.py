@@ -125,7 +125,7 @@ class Campaign:
             for place in chosen:
                 if made[place - 1].operation in ONLY_AT.get(way, tuple(Operation)):
                     yield Point(way, place)
-        if self.scenario.survives_power_cuts and self.scenario.moves:
+        if self.scenario.survives_power_cuts:
             cuts = places(calls, every=self.given.every)
             yield from (Point(model, at) for model in MODELS for at in cuts)
 

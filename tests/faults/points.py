@@ -10,11 +10,14 @@ import random
 import shutil
 import signal
 import uuid
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import FileLock
 
 from roboreel.commit import store
 from tests.faults import library
@@ -144,18 +147,25 @@ class Tries:
         What a process has written stays when it ends, so the log tells the rest.
         """
         places = self.logged.places
-        if not self.scenario.moves or call % REALLY_ENDED == 0 or call > len(places):
+        if call % REALLY_ENDED == 0 or call > len(places):
             return self.stop_at(case, kind, call)
         at = places[call - 1]
         state = self.disk.killed(at, torn=kind is Kind.TORN)
-        remains = Remains(case / "work", self._said_before(at), "killed", self.good)
-        return self._check(True, remains, state.digest(), case / "errors", state)
+        return self._check_state(case, state, at, "killed")
 
     def cut(self, case: Path, model: str, at: int) -> Result:
         """Check what a power cut leaves before some call."""
         state = self.disk.cut(at, model, random.Random(f"{model} {at}"))
-        remains = Remains(case / "work", self._said_before(at), "cut", self.good)
-        return self._check(True, remains, state.digest(), case / "errors", state)
+        return self._check_state(case, state, at, "cut")
+
+    def _check_state(self, case: Path, state: Snapshot, at: int, ending: Ending) -> Result:
+        folder = case / "work" if self.scenario.moves else self.logged.folder
+        remains = Remains(folder, self._said_before(at), ending, self.good)
+        # There is one folder for those that cannot move, so one of them at a time.
+        with FileLock(self.good / "place") if folder == self.logged.folder else nullcontext():
+            if folder.exists():
+                shutil.rmtree(folder)
+            return self._check(True, remains, state.digest(), case / "errors", state)
 
     def _said_before(self, at: int) -> list[str]:
         return [c.path for c in self.logged.calls[:at] if c.operation == Operation.NOTE]

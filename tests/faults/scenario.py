@@ -83,7 +83,7 @@ class Scenario:
     survives_power_cuts: bool = True
     """Whether that is promised."""
     moves: bool = True
-    """Whether what is left can be checked in another folder; not if files name the folder."""
+    """Whether what is left can be checked in any folder; if files name it, only where they were written."""
 
     @property
     def home(self) -> str:

@@ -161,7 +161,7 @@ class Fetcher:
             if time.monotonic() > deadline:
                 raise MirrorError(
                     f"{needed:,} bytes are needed at once, and the mirror has no room for them: its "
-                    f"limit is {home.limit_bytes:,} bytes, and what is in use stays. Open the "
+                    f"limit is {home.limit_bytes:,} bytes, and what others fetch now stays. Open the "
                     f"dataset with a larger mirror_limit=: {str(home.path)!r}."
                 )
             check_stop()

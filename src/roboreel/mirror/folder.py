@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import threading
 import time
 import zlib
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +19,6 @@ from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, SEGMENT_BYTES
 from roboreel.mirror.holes import SparseFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,8 +38,6 @@ class MirrorFolder:
         self.table = FileTable(path / "table.jsonl")
         self.blocks = BlockMap(path)
         self.claims = Claims(path / "claims")
-        self._pins: Counter[int] = Counter()
-        self._guard = threading.Lock()
         self.blocks.grow(self.table.num_segments)
         self._use = -1
         after_fork(self, MirrorFolder._after_fork)
@@ -65,20 +60,6 @@ class MirrorFolder:
     def note_used(self, first: int, stop: int) -> None:
         """Note that segments are used now."""
         self.blocks.used_s[first:stop] = int(time.time())
-
-    def pin(self, segments: Iterable[int]) -> None:
-        """Keep this process from evicting segments."""
-        with self._guard:
-            self._pins.update(segments)
-
-    def unpin(self, segments: Iterable[int]) -> None:
-        """Undo `pin`."""
-        with self._guard:
-            self._pins.subtract(segments)
-
-    def is_pinned(self, segment: int) -> bool:
-        """Whether this process needs a segment."""
-        return self._pins[segment] > 0
 
     def doubt_if_restarted(self) -> None:
         """Doubt all blocks if the machine was started again: their bytes may not be on the disk.
@@ -159,6 +140,4 @@ class MirrorFolder:
         return self.table[low]
 
     def _after_fork(self) -> None:
-        self._guard = threading.Lock()
-        self._pins = Counter()
         self.claims.begin_anew()

@@ -152,8 +152,7 @@ class MirrorHome:
         for kept, _, number, segment in sorted(places):
             if freed >= (least_bytes if kept else wanted_bytes):
                 break
-            if not folders[number].is_pinned(segment):
-                freed += folders[number].evict(segment)
+            freed += folders[number].evict(segment)
         return freed
 
     def _after_fork(self) -> None:
