@@ -1,6 +1,7 @@
 """Mirrors: blocks are fetched once, kept within a limit, and never read before they are there."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -321,3 +322,10 @@ def test_a_connection_shows_and_pickles_no_secret():
         pickle.dumps(secret)
     plain = Connection(options={"region": "x", "endpoint": "http://127.0.0.1:1"})
     assert pickle.loads(pickle.dumps(plain)) == plain
+
+
+def test_a_fork_after_a_home_was_removed_does_no_harm(tmp_path):
+    home = MirrorHome(tmp_path / "home")
+    shutil.rmtree(tmp_path / "home")
+    home._after_fork()
+    assert home.held_bytes() == 0
