@@ -2,11 +2,15 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,6 +71,24 @@ def test_small_files_become_one_of_each_kind(tmp_path, store):
     after = reel.open_dataset(root).stats
     assert all(after[name] == stats for name, stats in before.items())
     assert not compact_dataset(root)
+
+
+def test_joining_many_files_holds_one_at_a_time(tmp_path):
+    for number in range(24):
+        values = np.random.default_rng(number).bytes(4_000_000)
+        pq.write_table(pa.table({"picture": [values]}), tmp_path / f"{number:02}.parquet")
+    program = """
+import sys
+from pathlib import Path
+import pyarrow as pa
+from roboreel.storage.parquet import join_parquet
+join_parquet(sorted(Path(sys.argv[1]).glob("*.parquet")), Path(sys.argv[1]) / "joined")
+print(pa.default_memory_pool().max_memory())
+"""
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    most = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert pq.read_metadata(tmp_path / "joined").num_rows == 24
+    assert most < 60_000_000  # All of them take 96 MB.
 
 
 def test_the_images_stay_at_their_times(tmp_path):

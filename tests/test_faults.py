@@ -18,6 +18,7 @@ from tests.faults.changing import SCENARIOS as CHANGING
 from tests.faults.copying import SCENARIOS as COPYING
 from tests.faults.editing_jobs import SCENARIOS as EDITING_JOBS
 from tests.faults.library import Call, Operation, can_build
+from tests.faults.mirroring import SCENARIOS as MIRRORING
 from tests.faults.powercut import MODELS, Disk, snapshot
 from tests.faults.products import SCENARIOS as PRODUCTS
 from tests.faults.recording import SCENARIOS as RECORDING
@@ -50,7 +51,7 @@ TWINS = {
 @needs_compiler
 @pytest.mark.parametrize(
     "scenarios",
-    [RECORDING, [*CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS]],
+    [RECORDING, [*CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS, *MIRRORING]],
     ids=["recorders", "other writers"],
 )
 def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):

@@ -1,6 +1,7 @@
 """Mirrors: blocks are fetched once, kept within a limit, and never read before they are there."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from roboreel.mirror import holes
 from roboreel.mirror.block_map import State
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BYTES, blocks_of, requests_for, runs_of
+from roboreel.mirror.home import MirrorHome
+from roboreel.mirror.opening import _make
 from tests.remote_folder import FolderClient, mirror_folder
 
 SIZES = {"a.bin": 3 * SEGMENT_BYTES + 17, "sub/b.bin": 5 * BLOCK_BYTES, "c.bin": 10, "empty": 0}
@@ -253,6 +256,12 @@ for start in range(0, {SIZES["a.bin"]}, 3 * {BLOCK_BYTES}):
         held = mirror.fetched().held_bytes
         assert held == int((mirror.folder.blocks.state == State.PRESENT).sum()) * BLOCK_BYTES
 
+    def test_what_a_killed_process_had_begun_to_make_is_removed(self, far, tmp_path):
+        home = MirrorHome(tmp_path / "home")
+        (home.path / ".0123456789ab.tmp-other" / "files").mkdir(parents=True)
+        _make(home, "mirror", far.list_files(), {})
+        assert {path.name for path in home.path.iterdir()} == {"lock", "mirror"}
+
     def test_after_the_machine_was_started_again_a_checksum_decides(
         self, far, tmp_path, monkeypatch
     ):
@@ -313,3 +322,10 @@ def test_a_connection_shows_and_pickles_no_secret():
         pickle.dumps(secret)
     plain = Connection(options={"region": "x", "endpoint": "http://127.0.0.1:1"})
     assert pickle.loads(pickle.dumps(plain)) == plain
+
+
+def test_a_fork_after_a_home_was_removed_does_no_harm(tmp_path):
+    home = MirrorHome(tmp_path / "home")
+    shutil.rmtree(tmp_path / "home")
+    home._after_fork()
+    assert home.held_bytes() == 0

@@ -138,6 +138,33 @@ def test_a_forked_child_has_threads_of_its_own():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_cannot_be_reset_in_a_child_does_not_stop_the_rest():
+    program = """
+import os
+from roboreel.forking import after_fork
+from roboreel.threads import ThreadPool
+
+class Broken:
+    def reset(self):
+        raise OSError("gone")
+
+first, pool, last = Broken(), ThreadPool(2), Broken()
+after_fork(first, Broken.reset)
+after_fork(pool, ThreadPool._begin_anew)
+after_fork(last, Broken.reset)
+pool.submit(abs, -1).result()
+child = os.fork()
+if child == 0:
+    os._exit(0 if pool.submit(abs, -4).result() == 4 else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "0"
+    assert "gone" in done.stderr
+
+
 _STORM = """
 import faulthandler, os, random, signal, sys, threading, time
 from roboreel.loading.prefetch import Prefetcher

@@ -23,6 +23,7 @@ __all__ = [
     "atomic_folder",
     "claimed",
     "copy_file",
+    "draft_folder",
     "link_file",
     "make_folder",
     "move_folder",
@@ -92,6 +93,20 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_directory(path.parent)
+
+
+@contextmanager
+def draft_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder next to ``path``, for the block to fill and to rename.
+
+    What is left of it is removed afterwards, and what a killed process left by `remove_leftovers`.
+    """
+    temporary = path.with_name(_unfinished(path.name))
+    try:
+        with claimed(temporary, folder=True):
+            yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sync_tree(folder: Path) -> None:

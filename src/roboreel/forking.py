@@ -26,8 +26,15 @@ def after_fork(owner: T, reset: Callable[[T], None]) -> None:
 
 
 def _reset_all() -> None:
+    """Reset all owners; Python prints an error that is raised here, and the child goes on."""
+    failed: Exception | None = None
     for owner, reset in list(_registered.items()):
-        reset(owner)
+        try:
+            reset(owner)
+        except Exception as error:  # noqa: BLE001, PERF203  # An owner that was not reset would hang.
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 if hasattr(os, "register_at_fork"):  # Windows cannot fork.

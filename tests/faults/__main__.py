@@ -48,12 +48,22 @@ def run(given: argparse.Namespace) -> int:
     from tests.faults.changing import SCENARIOS as CHANGING
     from tests.faults.copying import SCENARIOS as COPYING
     from tests.faults.editing_jobs import SCENARIOS as EDITING_JOBS
+    from tests.faults.mirroring import SCENARIOS as MIRRORING
     from tests.faults.products import SCENARIOS as PRODUCTS
     from tests.faults.products import start_hub
     from tests.faults.recording import SCENARIOS as RECORDING
     from tests.faults.working import SCENARIOS as WORKING
 
-    every = [*RECORDING, *CHANGING, *COPYING, *BRINGING, *PRODUCTS, *WORKING, *EDITING_JOBS]
+    every = [
+        *RECORDING,
+        *CHANGING,
+        *COPYING,
+        *BRINGING,
+        *PRODUCTS,
+        *WORKING,
+        *EDITING_JOBS,
+        *MIRRORING,
+    ]
     known = {scenario.name: scenario for scenario in every}
     chosen = [known[name] for name in given.only or known]
     problems = 0

@@ -84,6 +84,9 @@ class Scenario:
     """Whether that is promised."""
     moves: bool = True
     """Whether what is left can be checked in any folder; if files name it, only where they were written."""
+    maps: bool = False
+    """Whether files also change through memory, which no log shows. Then every process that ends is run,
+    and power cuts are left to other tests."""
 
     @property
     def home(self) -> str:

@@ -92,9 +92,9 @@ def default_map(recording: Recording) -> ImportMap:
         features[STATE] = FeatureMap(together)
     if layout.action and _all_numbers(recording, layout.action):
         features[ACTION] = FeatureMap(layout.action, shift=1)
-    task = _task_stream(recording)
+    task, longest = _task_stream(recording), _longest(recording)
     for stream in recording.streams.values():
-        if stream.name in together or _why_not(recording, stream, layout, task):
+        if stream.name in together or _why_not(recording, stream, layout, task, longest):
             continue
         name = _free(_name(stream, layout, recording), features)
         flip = layout.flip if stream.is_camera and stream.depth_unit is None else None
@@ -103,7 +103,8 @@ def default_map(recording: Recording) -> ImportMap:
         features[name] = FeatureMap((stream.name,), flip=flip, dtype=dtype)
     if not features:
         said = [
-            f"{s.name}: {_why_not(recording, s, layout, task)}" for s in recording.streams.values()
+            f"{s.name}: {_why_not(recording, s, layout, task, longest)}"
+            for s in recording.streams.values()
         ]
         raise SourceError(
             f"No stream can become a feature by itself ({'; '.join(said[:8])}). Give a mapping with "
@@ -117,9 +118,10 @@ def unmapped_streams(recording: Recording, mapping: ImportMap) -> dict[str, str]
     used: set[str | None] = {n for one in mapping.features.values() for n in one.streams}
     used |= {mapping.task.stream, mapping.episodes.start, mapping.episodes.stop}
     used |= {mapping.episodes.active, mapping.episodes.stream}
-    layout = _LAYOUTS.get(recording.layout, _NONE)
+    layout, longest = _LAYOUTS.get(recording.layout, _NONE), _longest(recording)
     return {
-        name: _why_not(recording, stream, layout, mapping.task.stream) or "not in the mapping"
+        name: _why_not(recording, stream, layout, mapping.task.stream, longest)
+        or "not in the mapping"
         for name, stream in recording.streams.items()
         if name not in used and not (stream.topic in used and _is_alone(recording, stream))
     }
@@ -131,7 +133,9 @@ def _is_alone(recording: Recording, stream: Stream) -> bool:
     return parts == [stream.name]
 
 
-def _why_not(recording: Recording, stream: Stream, layout: _Layout, task: str | None) -> str:
+def _why_not(
+    recording: Recording, stream: Stream, layout: _Layout, task: str | None, longest: int
+) -> str:
     """Return why a stream is not mapped unless somebody asks for it; nothing if it is."""
     if stream.kind == "other":
         return stream.note
@@ -143,22 +147,30 @@ def _why_not(recording: Recording, stream: Stream, layout: _Layout, task: str | 
     if _TIMES.fullmatch(stream.name):
         return "times and counters are made anew"
     if recording.timed:
-        return _too_rare(recording, stream)
+        return _too_rare(recording, stream, longest)
     return ""
 
 
-def _too_rare(recording: Recording, stream: Stream) -> str:
+def _too_rare(recording: Recording, stream: Stream, longest: int) -> str:
     """Return why a stream of messages cannot fill rows; nothing if it can."""
     times = recording.times(0, stream.name)
     if stream.kind == "text" or len(times) < 2:
         return f"{len(times)} messages" if stream.kind != "text" else "a text"
     rate = median_rate(times) or 0.0
-    # Streams of one topic have the same times, of which there may be millions.
-    by_topic = {one.topic: name for name, one in recording.streams.items()}
-    span = max(_span(recording, name) for name in by_topic.values())
     if rate < 1:
         return f"{rate:.2g} messages a second"
-    return "it covers a part of the time only" if _span(recording, stream.name) < 0.8 * span else ""
+    return (
+        "it covers a part of the time only" if _span(recording, stream.name) < 0.8 * longest else ""
+    )
+
+
+def _longest(recording: Recording) -> int:
+    """Return how long the longest stream of a recording with times lasts."""
+    if not recording.timed:
+        return 0
+    # Streams of one topic have the same times, of which there may be millions.
+    by_topic = {one.topic: name for name, one in recording.streams.items()}
+    return max((_span(recording, name) for name in by_topic.values()), default=0)
 
 
 def _span(recording: Recording, name: str) -> int:

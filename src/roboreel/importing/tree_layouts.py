@@ -32,7 +32,9 @@ TASK_NAMES = (
 )
 """Names under which files keep the task in words, the most telling first."""
 
-_PARTS = re.compile(r"cam|image|rgb|depth|arm|robot|sensor|joint|view|gripper|hand|finger", re.IGNORECASE)
+_PARTS = re.compile(
+    r"cam|image|rgb|depth|arm|robot|sensor|joint|view|gripper|hand|finger", re.IGNORECASE
+)
 """Names of things of which one robot has several."""
 _EPISODES = re.compile(r"$|(ep|demo|traj|roll|seq|run|trial)", re.IGNORECASE)
 _NUMBERED = re.compile(r"^(.*?)[_\-. ]?(\d+)$")

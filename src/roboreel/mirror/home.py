@@ -46,14 +46,7 @@ class MirrorHome:
         self.path = path
         self.limit_bytes = DEFAULT_LIMIT_BYTES
         """The most that all mirrors together may take, as this process was told."""
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise MirrorError(
-                f"The folder of mirrors cannot be used ({error.strerror}). Give another as mirror=: "
-                f"{str(path)!r}."
-            ) from error
+        self._handle = self._open_lock()
         self._guard = threading.Lock()
         self._folders: dict[str, MirrorFolder] = {}
         after_fork(self, MirrorHome._after_fork)
@@ -62,6 +55,8 @@ class MirrorHome:
     def locked(self) -> Iterator[None]:
         """Keep other threads and processes from reserving room and evicting."""
         with self._guard:
+            if self._handle < 0:
+                self._handle = self._open_lock()
             fcntl.flock(self._handle, fcntl.LOCK_EX)
             try:
                 yield
@@ -157,8 +152,19 @@ class MirrorHome:
 
     def _after_fork(self) -> None:
         self._guard = threading.Lock()
-        # The handle shares its lock with the parent: a lock of the child needs one of its own.
-        self._handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # The handle shares its lock with the parent: a lock of the child needs one of its own. It is
+        # opened when it is needed, since the folder may be gone by now.
+        self._handle = -1
+
+    def _open_lock(self) -> int:
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise MirrorError(
+                f"The folder of mirrors cannot be used ({error.strerror}). Give another as mirror=: "
+                f"{str(self.path)!r}."
+            ) from error
 
 
 _homes: dict[str, MirrorHome] = {}

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MirrorError, NotADatasetError
-from roboreel.files import write_atomically
+from roboreel.files import draft_folder, remove_leftovers, write_atomically
 from roboreel.mirror.addresses import client_module, parse_address, version_of
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.file_table import FileTable
@@ -152,20 +152,19 @@ def _make(
 ) -> None:
     """Make the folder of a mirror, complete or not at all, unless it is there."""
     final = home.path / name
+    remove_leftovers(home.path)
     if (final / "mirror.json").is_file():
         return
-    draft = home.path / f".{name}.{secrets.token_hex(4)}"
-    for part in (draft, draft / "files", draft / "bytes"):
-        part.mkdir(mode=0o700)
-    try:
+    with draft_folder(final) as draft:
+        draft.chmod(0o700)
+        for part in (draft / "files", draft / "bytes"):
+            part.mkdir(mode=0o700)
         make_places(draft / "files", files)
         FileTable(draft / "table.jsonl").add(files)
         write_atomically(draft / "mirror.json", json.dumps(about), sync=False)
         with home.locked():
             if not final.exists():
                 draft.rename(final)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _open(home: MirrorHome, name: str, client: Client, *, is_listed: bool) -> Mirror:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -119,15 +119,17 @@ def join_parquet(paths: Sequence[Path], out: Path) -> int:
     Returns:
         How many rows were written.
     """
-    with ExitStack() as stack:
-        files = [stack.enter_context(opened_parquet(path)) for path in paths]
-        schema = files[0].schema_arrow
-        tables = (
-            file.read_row_group(group).select(schema.names).cast(schema)
-            for file in files
-            for group in range(file.metadata.num_row_groups)
-        )
-        return write_parquet(out, tables, schema, plain=plain_leaves(files[0]), sync=False)
+    with opened_parquet(paths[0]) as file:
+        schema, plain = file.schema_arrow, plain_leaves(file)
+    return write_parquet(out, _groups_of(paths, schema), schema, plain=plain, sync=False)
+
+
+def _groups_of(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the row groups of several files; one is open at a time, since pyarrow keeps what it read."""
+    for path in paths:
+        with opened_parquet(path) as file:
+            for group in range(file.metadata.num_row_groups):
+                yield file.read_row_group(group).select(schema.names).cast(schema)
 
 
 def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray[Any]]) -> None:
