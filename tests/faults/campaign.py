@@ -204,7 +204,6 @@ class Campaign:
             row = read_counts(self.given.counts).get("writer", {}).get(self.scenario.name, {})
             if row.get("covered", 0) > len(self.covered):  # by an earlier version of the code
                 facts = {}
-            facts["newest"] = len(self.covered)
             add_counts("writer", self.scenario.name, new, self.given.counts, **facts)
 
 
