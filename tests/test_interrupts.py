@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import warnings
 from pathlib import Path
@@ -22,11 +23,16 @@ ROUNDS = (2, 1)
 
 
 class Interrupt:
-    """Raises KeyboardInterrupt at the n-th line that the recorder's code executes."""
+    """Raises KeyboardInterrupt at the n-th line that the recorder's code executes.
+
+    Not where a ``with`` block is left: a tracer sees its line again, before the lock is released,
+    but Python handles no signal there.
+    """
 
     def __init__(self, line: int) -> None:
         self.left = line
         self.where = ""
+        self._last: dict[int, int] = {}
 
     def __enter__(self) -> Interrupt:  # noqa: PYI034  # typing.Self is younger than 3.10
         sys.settrace(self._trace)
@@ -38,12 +44,20 @@ class Interrupt:
     def _trace(self, current: FrameType, event: str, _: Any) -> Any:
         if not current.f_code.co_filename.startswith(FOLDER):
             return None
-        if event == "line":
+        if event == "call":
+            self._last[id(current)] = 0
+        if event == "line" and not self._leaves_a_block(current):
             self.left -= 1
             if self.left == 0:
                 self.where = f"{Path(current.f_code.co_filename).name}:{current.f_lineno}"
                 raise KeyboardInterrupt
         return self._trace
+
+    def _leaves_a_block(self, current: FrameType) -> bool:
+        before, line = self._last.get(id(current), 0), current.f_lineno
+        self._last[id(current)] = line
+        text = linecache.getline(current.f_code.co_filename, line).lstrip()
+        return line < before and text.startswith("with ")
 
 
 class Robot:
