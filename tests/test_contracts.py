@@ -42,11 +42,14 @@ TESTED = {
 # Protocols with one implementation, or none of ours.
 SINGLE = {
     "ByteSource": "roboreel.storage.bounded: a file by offset; MappedFile is tested in test_spans",
+    "Client": "the clients of roboreel.remote, through which test_remote reads every dataset",
     "Facts": "what an edit asks of a source: roboreel.edit.sources.Source",
     "Gathered": "what the tasks of a check have read: roboreel.check.check_job",
     "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
     "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
     "Session": "an open Executor, which passes ExecutorContract",
+    "SourceBytes": "a file of a mirror: roboreel.mirror.mirror",
+    "SpanSource": "roboreel.mirror.mirror.Mirror",
     "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
     "Readers": "the worker processes of a loader, which test_loader_workers tests",
     "ReadableDataset": "roboreel.Dataset",

@@ -160,6 +160,8 @@ def test_threads_get_the_same_values(tmp_path):
     write_dataset(tmp_path, LENGTHS, episodes_per_file=1)
     rewrite(tmp_path, 20)
     large, small = columns_of(tmp_path, 2**29), columns_of(tmp_path, 4000)
+    with pytest.warns(UserWarning, match="do not fit"):  # Once, and not in a thread.
+        small.gather("action", windows(0))
 
     def is_same(seed):
         asked = windows(seed)
