@@ -6,6 +6,7 @@ import pytest
 import roboreel as reel
 from roboreel.errors import EncodingError, FeatureNotFoundError
 from roboreel.schema import Feature
+from roboreel.video import encode
 from tests.factory import NUMBERS, write_dataset
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
 
@@ -99,7 +100,9 @@ class TestVideos:
         with pytest.raises(EncodingError, match=r"does not start at a keyframe.*encoding="):
             episode.to_video(tmp_path / "b.mp4", encoding="copy")
         assert not (tmp_path / "b.mp4").exists()
-        for encoding in (None, reel.Encoding("h264")):
+        # Older encoders of AV1, the default, take no images that are so narrow.
+        encodings = [None] if encode._NARROWEST_AV1 == 1 else []
+        for encoding in (*encodings, reel.Encoding("h264")):
             episode.to_video(tmp_path / "b.mp4", encoding=encoding)
             assert shown(tmp_path / "b.mp4") == [4, 5, 6, 7, 8]
 
@@ -118,7 +121,9 @@ class TestVideos:
         episode = reel.open_dataset(tmp_path / "arm").episodes[0]
         with pytest.raises(EncodingError, match="stored as pictures"):
             episode.to_video(tmp_path / "a.mp4", encoding="copy")
-        for encoding in (None, reel.Encoding("h264")):
+        # Older encoders of AV1, the default, take no images that are so narrow.
+        encodings = [None] if encode._NARROWEST_AV1 == 1 else []
+        for encoding in (*encodings, reel.Encoding("h264")):
             episode.to_video(tmp_path / "a.mp4", encoding=encoding)
             assert len(decode_all(tmp_path / "a.mp4")) == 3
 

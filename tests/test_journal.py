@@ -69,7 +69,8 @@ def test_a_file_cut_anywhere_gives_all_records_before_the_cut(tmp_path_factory, 
     assert read_records(path) == (payloads[:whole], cut - ends[whole])
 
 
-@given(st.binary(max_size=200))
+# Git LFS would have put its own text in place of the file, which is refused in words.
+@given(st.binary(max_size=200).filter(lambda noise: not noise.startswith(b"version https:")))
 def test_bytes_that_are_no_journal_do_no_harm(tmp_path_factory, noise):
     path = tmp_path_factory.mktemp("journal") / "noise"
     path.write_bytes(noise)

@@ -108,7 +108,7 @@ def test_images_of_hugging_face_are_the_bytes_in_their_struct():
         (pa.RunEndEncodedArray.from_arrays([2, 3], pa.array([5, 6])), [5, 5, 6]),
         (pa.array([[1, None], None, []], pa.list_(pa.int8())), [[1, None], None, []]),
         (pa.array([True, None, False]), [True, None, False]),
-        (pa.array([1.5, None, 2.5], pa.float16()), [1.5, None, 2.5]),
+        (pa.array([np.float16(1.5), None, np.float16(2.5)], pa.float16()), [1.5, None, 2.5]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )  # fmt: skip

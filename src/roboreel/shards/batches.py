@@ -61,7 +61,7 @@ class _Batch:
         self.columns = columns
         self.getters = tuple((name, column.get) for name, column in columns.items())
         self.shard = shard
-        self.row_ns = usual_row_ns(arrow.nbytes // max(1, arrow.num_rows))
+        self.row_ns = usual_row_ns(_size_bytes(arrow) // max(1, arrow.num_rows))
 
 
 class BatchTable:
@@ -356,3 +356,10 @@ def _empty_column(feature: FeatureType) -> Any:  # noqa: ANN401  # list, array o
             return np.empty(0, dtype)
         case _:
             return []
+
+
+def _size_bytes(batch: pa.RecordBatch) -> int:
+    try:
+        return int(batch.nbytes)
+    except pa.ArrowTypeError:  # pyarrow 18 does not measure views.
+        return int(batch.get_total_buffer_size())

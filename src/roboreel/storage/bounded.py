@@ -134,7 +134,7 @@ class BoundedFile:
         bounds = [] if fits else [self.bound(group, name) for group in groups for name in names]
         with parquet_errors(self._path):
             if fits or sum(bound.at_once for bound in bounds) <= limit_bytes:
-                return self._file.read_row_groups(groups, columns=list(names), use_threads=False)
+                return self._read_groups(groups, names)
             held, batches = 0, []
             for batch in self.batches(groups, names, self._rows(names, bounds, limit_bytes)):
                 batches.append(batch)
@@ -142,8 +142,14 @@ class BoundedFile:
                 if held > limit_bytes:
                     raise self._too_large(f"take more than {held:,} bytes", names, limit_bytes)
             if not batches:
-                return self._file.read_row_groups([], columns=list(names), use_threads=False)
+                return self._read_groups([], names)
             return pa.Table.from_batches(batches)
+
+    def _read_groups(self, groups: Sequence[int], names: Sequence[str]) -> Any:  # noqa: ANN401
+        if self._file.num_row_groups:
+            return self._file.read_row_groups(groups, columns=list(names), use_threads=False)
+        # pyarrow 18 fails on a file without row groups, even if none is asked for.
+        return self._file.schema_arrow.empty_table().select(list(names))
 
     def _certainly_fits(
         self, groups: Sequence[int], names: Sequence[str], limit_bytes: int
