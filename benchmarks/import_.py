@@ -1,4 +1,4 @@
-"""Importing: MCAP and a bag of JPEG pictures, RLDS episodes, and raw pixels, beside reading them."""
+"""Importing: pictures, RLDS episodes and raw pixels, beside reading, copying or encoding alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from tests.ros_files import Sent
 
 __all__ = ["BENCHMARK"]
 
-FLOOR = "reading and hashing the file"
+READING = "reading and hashing the file"
+COPYING = "reading, checksums, and writing the bytes"
+ENCODING = "the encoder alone, from memory"
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -28,22 +32,33 @@ def cases(settings: Settings) -> list[Case]:
     folder = settings.scratch / "recordings"
     folder.mkdir()
     megabytes = 1 if settings.quick else 1000
-    made = {
-        f"MCAP, {megabytes:,} MB of JPEG 640x480": write_mcap(folder, megabytes),
-        f"ROS 1 bag, {megabytes:,} MB of JPEG 640x480": write_bag(folder, megabytes),
-        f"RLDS, {megabytes // 4 or 1:,} MB of JPEG 640x480": write_rlds(
-            folder, megabytes // 4 or 1
-        ),
-        "HDF5, raw pixels 480x640": write_hdf5(folder, 20 if settings.quick else 600),
-    }
+    less, frames = (1, 20) if settings.quick else (250, 400)
+    read, copy, encode = (READING, "read"), (COPYING, "copy_checked"), (ENCODING, "encode")
+    jpeg = "of JPEG 640x480"
+    made = [
+        (f"MCAP, {megabytes:,} MB {jpeg}", write_mcap(folder, megabytes), read),
+        (f"ROS 1 bag, {megabytes:,} MB {jpeg}", write_bag(folder, megabytes), read),
+        (f"RLDS, {less:,} MB {jpeg}", write_rlds(folder, less), copy),
+        (f"HDF5, {frames} images of raw pixels", write_hdf5(folder, frames), encode),
+        (f"MCAP, {frames} images of raw pixels", write_raw_mcap(folder, frames), encode),
+    ]
     listed = []
-    for scenario, path in made.items():
+    for scenario, path, beside in made:
         arguments = {"path": str(path), "out": str(settings.scratch / "out")}
-        for contender, function in ((OURS, "bring"), (FLOOR, "read")):
-            listed.append(
-                Case(scenario, contender, "benchmarks.cases.import_", function, arguments)
-            )
+        for contender, function in ((OURS, "bring"), beside):
+            further = {"frames": frames} if function == "encode" else {}
+            given = {**arguments, **further}
+            listed.append(Case(scenario, contender, "benchmarks.cases.import_", function, given))
     return listed
+
+
+def raw_pixels(frames: int) -> Iterator[NDArray[np.uint8]]:
+    """Yield images that move a little from one to the next."""
+    random = np.random.default_rng(0)
+    small = random.integers(0, 255, (60, 120, 3), np.uint8)
+    wide = np.kron(small, np.ones((8, 8, 1), np.uint8))
+    for i in range(frames):
+        yield np.ascontiguousarray(np.roll(wide, 2 * i, axis=1)[:, :640])
 
 
 def pictures(count: int = 16) -> list[bytes]:
@@ -121,16 +136,38 @@ def write_hdf5(folder: Path, frames: int) -> Path:
         camera = file.create_dataset(
             "observations/images/cam", shape, "uint8", chunks=(1, *shape[1:])
         )
-        for i in range(frames):
-            small = random.integers(0, 255, (60, 80, 3), np.uint8)
-            camera[i] = np.kron(small, np.ones((8, 8, 1), np.uint8))
+        for i, image in enumerate(raw_pixels(frames)):
+            camera[i] = image
     return path
 
 
+def write_raw_mcap(folder: Path, frames: int) -> Path:
+    """Write images as ROS has them without compression, at 30 Hz."""
+    from tests.ros_files import START_NS, Sent, header
+    from tests.ros_files import write_mcap as write
+
+    def messages() -> Iterator[Sent]:
+        for i, image in enumerate(raw_pixels(frames)):
+            now = START_NS + i * 10**9 // 30
+            values = {
+                "header": header(now),
+                "height": 480,
+                "width": 640,
+                "encoding": "rgb8",
+                "is_bigendian": 0,
+                "step": 640 * 3,
+                "data": image.reshape(-1),
+            }
+            yield Sent("/camera", "sensor_msgs/msg/Image", now, values)
+
+    return write(folder / "raw.mcap", messages(), chunk_size=4 * 1024 * 1024)
+
+
 BENCHMARK = Benchmark(
-    "import_",
+    "import",
     "Importing recordings",
     cases,
+    rounds=1,
     columns=(WALL_MS, CPU_MS, PEAK_MB, note("megabytes", "MB of the source")),
 )
 

@@ -21,7 +21,7 @@ from benchmarks.results import DEFAULT_PLOTS, Row, groups, ratio
 from roboreel.memory.budget import process_budget
 from tests.benchmark_cases import MODULE
 
-EXTRAS = {"epoch": "torch", "loader": "torch", "export": "rerun", "import_": "mcap"}
+EXTRAS = {"epoch": "torch", "loader": "torch", "export": "rerun", "import": "mcap"}
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="anonymous memory is Linux's to tell")
 
 

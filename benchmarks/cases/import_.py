@@ -1,4 +1,4 @@
-"""roboreel imports a recording; and what reading its bytes alone takes."""
+"""roboreel imports a recording; and what reading, copying or encoding alone takes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,39 @@ def read(meter: Meter, path: str, out: str) -> None:
                     while block := opened.read(1024**2):
                         digest.update(block)
     meter.note(megabytes=round(_size(Path(path)) / 1e6, 1))
+
+
+def copy_checked(meter: Meter, path: str, out: str) -> None:
+    """Read TFRecord files, verify the checksum of each record, and write the same bytes, synced."""
+    with meter.step("import"):
+        from roboreel.files import sync_file
+        from roboreel.importing.tf_example import list_records, read_record
+    copy = Path(out).with_suffix(".copy")
+    with meter.step("bring"), copy.open("wb") as written:
+        for file in sorted(Path(path).glob("*.tfrecord*")):
+            for record in list_records(file):
+                written.write(read_record(file, record))
+        written.flush()
+        sync_file(copy)
+    meter.note(megabytes=round(_size(Path(path)) / 1e6, 1))
+    copy.unlink()
+
+
+def encode(meter: Meter, path: str, out: str, frames: int) -> None:
+    """Encode the pixels of a recording as importing does, from memory."""
+    with meter.step("import"):
+        from benchmarks.import_ import raw_pixels
+        from roboreel.video.encode import Encoding, VideoWriter
+    pixels = list(raw_pixels(frames))
+    video = Path(out).with_suffix(".mp4")
+    with (
+        meter.step("bring"),
+        VideoWriter(video, size=(480, 640), fps=30, encoding=Encoding(), fragmented=True) as writer,
+    ):
+        for image in pixels:
+            writer.write(image)
+    meter.note(megabytes=round(_size(Path(path)) / 1e6, 1))
+    video.unlink()
 
 
 def _size(path: Path) -> int:

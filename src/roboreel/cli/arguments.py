@@ -8,6 +8,7 @@ import typer
 
 from roboreel.check.selection import select_codes
 from roboreel.dataset.episode_numbers import parse_episodes
+from roboreel.memory.budget import parse_size
 
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
@@ -18,9 +19,11 @@ __all__ = [
     "EpisodesOption",
     "FolderArgument",
     "JsonOption",
+    "KeepBytesOption",
     "YesOption",
     "parse_codes_option",
     "parse_episodes_option",
+    "parse_size_option",
     "select_episodes",
 ]
 
@@ -46,6 +49,29 @@ DryRunOption = Annotated[
 ]
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def parse_size_option(text: str) -> int:
+    """Return the bytes of a size such as 50GB.
+
+    Raises:
+        typer.BadParameter: The text is not a size.
+    """
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+KeepBytesOption = Annotated[
+    int,
+    typer.Option(
+        parser=parse_size_option,
+        metavar="SIZE",
+        help="How much may stay, such as 50GB.",
+        show_default=False,
+    ),
+]
 
 
 def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption
+from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, KeepBytesOption
 from roboreel.cli.carrying_out import (
     AddressOption,
     JobOption,
@@ -41,7 +41,6 @@ from roboreel.dataset.cache.home import (
     verify_cache,
 )
 from roboreel.jobs.execute import SMALL_S
-from roboreel.memory.budget import parse_size
 
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
@@ -176,18 +175,12 @@ def verify(
 
 @cache.command()
 def prune(
-    keep_bytes: Annotated[
-        str, typer.Option(help="How much may stay, such as 50GB.", show_default=False)
-    ],
+    keep_bytes: KeepBytesOption,
     home: HomeOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Remove the caches used longest ago until the rest fits."""
-    try:
-        limit_bytes = parse_size(keep_bytes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--keep-bytes'") from error
-    pruned = prune_caches(limit_bytes, home, dry_run=dry_run)
+    pruned = prune_caches(keep_bytes, home, dry_run=dry_run)
     for entry in pruned.removed:
         _print_removed(entry.path, entry.size_bytes, dry_run)
     for reason in pruned.refused:

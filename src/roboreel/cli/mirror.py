@@ -13,6 +13,8 @@ from roboreel.cli.arguments import (
     DryRunOption,
     EpisodesOption,
     JsonOption,
+    KeepBytesOption,
+    parse_size_option,
     select_episodes,
 )
 from roboreel.cli.console import (
@@ -25,7 +27,6 @@ from roboreel.cli.console import (
     text_table,
 )
 from roboreel.dataset import open_dataset
-from roboreel.memory.budget import parse_size
 
 __all__ = ["mirror", "prefetch"]
 
@@ -43,13 +44,16 @@ def prefetch(
     ] = None,
     home: HomeOption = None,
     limit: Annotated[
-        str | None, typer.Option(help="The most that all mirrors may take, such as 50GB.")
+        int | None,
+        typer.Option(
+            parser=parse_size_option,
+            metavar="SIZE",
+            help="The most that all mirrors may take, such as 50GB.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Fetch a remote dataset into its mirror."""
-    if limit is not None:
-        _size(limit, "--limit")
     dataset = select_episodes(open_dataset(path, mirror=home, mirror_limit=limit), episodes)
     if not dataset.is_remote:
         if as_json:
@@ -95,16 +99,14 @@ def list_(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 @mirror.command()
 def prune(
-    keep_bytes: Annotated[
-        str, typer.Option(help="How much may stay, such as 50GB.", show_default=False)
-    ],
+    keep_bytes: KeepBytesOption,
     home: HomeOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Remove the mirrors used longest ago until the rest fits."""
     from roboreel.mirror.listing import prune_mirrors
 
-    pruned = prune_mirrors(_size(keep_bytes, "--keep-bytes"), home, dry_run=dry_run)
+    pruned = prune_mirrors(keep_bytes, home, dry_run=dry_run)
     done = "Would remove" if dry_run else "Removed"
     for entry in pruned.removed:
         print_line(f"{done} {entry.held_bytes / 1e6:,.1f} MB of {entry.url}")
@@ -113,10 +115,3 @@ def prune(
     print_line(f"{pruned.kept_bytes / 1e6:,.1f} MB kept.")
     if pruned.refused:
         raise typer.Exit(1)
-
-
-def _size(text: str, option: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
