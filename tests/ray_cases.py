@@ -27,6 +27,7 @@ from roboreel.errors import FolderTakenError
 from roboreel.jobs import InProcess, create_job, open_job, run_job
 from roboreel.ray import RayCluster, read, train_loader, write
 from tests.clean import CAMERAS, VERSIONS, clean_dataset
+from tests.foreign import plan_several
 from tests.job_operations import squares
 from tests.test_edit_jobs import EDITS, published, sources
 from tests.test_job_results import plans
@@ -58,6 +59,17 @@ def same_edits(cluster, folder):
             assert run_job(job, on).failed == ()
             seen.append(published(job, out))
         assert seen[0] == seen[1], name
+
+
+def same_imports(cluster, folder):
+    """Recordings that are imported on the cluster leave the bytes that they leave in this process."""
+    plan, seen = plan_several(folder), []
+    assert len(plan) == 3
+    for where, on in (("here", InProcess()), ("ray", RayCluster())):
+        job = create_job(folder / f"job-{where}", plan)
+        assert run_job(job, on).failed == ()
+        seen.append(published(job, folder / "d"))
+    assert seen[0] == seen[1]
 
 
 def edits_in_place(cluster, folder):

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-QUICK = ["same_bytes", "reads_samples", "writes_datasets", "failing_task", "edits_in_place"]
+QUICK = [
+    "same_bytes",
+    "reads_samples",
+    "writes_datasets",
+    "failing_task",
+    "edits_in_place",
+    "same_imports",
+]
 SLOW = [
     "same_edits",
     "failed_write_leaves_nothing",

@@ -41,13 +41,18 @@ _BYTES_PER_S = 20e6
 
 
 def plan_job(
-    sources: Sequence[Path], out: Path, mapping: ImportMap | None, changes: Changes
+    sources: Sequence[Path],
+    out: Path,
+    mapping: ImportMap | None,
+    changes: Changes,
+    *,
+    task_bytes: int | None = None,
 ) -> Plan:
     """Return the tasks that import recordings; small ones share a task."""
-    sizes = [_size(path) for path in sources]
+    sizes, most = [_size(path) for path in sources], task_bytes or _TASK_BYTES
     groups: list[list[int]] = []
     for number, size in enumerate(sizes):
-        if groups and sum(sizes[i] for i in groups[-1]) + size <= _TASK_BYTES:
+        if groups and sum(sizes[i] for i in groups[-1]) + size <= most:
             groups[-1].append(number)
         else:
             groups.append([number])
