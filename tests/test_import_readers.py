@@ -105,6 +105,7 @@ class TestPlainHDF5(RecordingContract):
         (["episode_0/action", "episode_1/action"], 2),
         (["data/3/action", "data/10/action"], 2),
         (["traj_0/action", "traj_1/action", "config"], 2),
+        (["episode_0/arm/q", "episode_1/arm/q", "calibration/camera", "meta/x_0"], 2),
         (["cam_0/pose", "cam_1/pose", "action"], 1),
         (["arm_0/action", "arm_1/action"], 1),
         (["action", "extra_0/x", "extra_1/x"], 1),
@@ -298,6 +299,14 @@ class TestWhatCannotBeRead:
             file.attrs.create("fps", np.zeros(17 * 1024**2, np.uint8))
         with pytest.raises(SourceError, match="The attribute 'fps' of '/' has more than"):
             open_recording(tmp_path / "a.h5")
+
+    def test_an_attribute_without_a_value_is_passed_over(self, tmp_path):
+        source = foreign.write_act(tmp_path / "a.hdf5")
+        with h5py.File(source, "a") as file:
+            file.attrs["nothing"] = h5py.Empty("f")
+            file.attrs["fps"] = 25
+        with open_recording(source) as recording:
+            assert recording.streams["action"].shape == (14,)
 
     def test_a_zip_file_of_something_else_says_so(self, tmp_path):
         import zipfile

@@ -67,7 +67,10 @@ class HDF5Tree(ArrayTree):
         try:
             attributes = (self._file[path] if path else self._file).attrs
             for name in attributes:
-                if attributes.get_id(name).get_storage_size() > _MOST_ATTRIBUTE_BYTES:
+                held = attributes.get_id(name)
+                if held.get_space().get_simple_extent_type() == h5py.h5s.NULL:
+                    continue  # HDF5 has no size of what is empty.
+                if held.get_storage_size() > _MOST_ATTRIBUTE_BYTES:
                     raise SourceError(
                         f"The attribute {name!r} of {path or '/'!r} has more than "
                         f"{_MOST_ATTRIBUTE_BYTES:,} bytes: {str(self.path)!r}."

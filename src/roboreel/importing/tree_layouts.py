@@ -63,11 +63,12 @@ def episode_groups(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]]:
     """Return the arrays of each episode of a file whose layout is not known.
 
     Numbered groups with one name (``episode_0``, ``episode_1``) are episodes, at the top or below a
-    single group. Otherwise the whole file is one.
+    single group. If their name says that they are episodes, other groups may stand beside them,
+    such as ``calibration``. Otherwise the whole file is one.
     """
     tops = {path.split("/", 1)[0] for path in leaves if "/" in path}
     for parent in ["", *sorted(tops)]:
-        groups = _children(leaves, parent)
+        groups = _named_episodes(_children(leaves, parent))
         matched = [_NUMBERED.match(name) for name in groups]
         stems = {found.group(1) for found in matched if found}
         inside = {path for arrays in groups.values() for path in arrays.values()}
@@ -75,6 +76,13 @@ def episode_groups(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]]:
         if groups and all(matched) and len(stems) == 1 and _are_episodes(stems.pop(), alone):
             return {name: groups[name] for name in sorted(groups, key=natural_key)}
     return {"0": {path: path for path in leaves}}
+
+
+def _named_episodes(groups: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    """Return the groups that are called episodes, if there are any, otherwise all."""
+    found = {name: _NUMBERED.match(name) for name in groups}
+    named = [n for n, m in found.items() if m and _EPISODES.match(m.group(1))]
+    return {name: groups[name] for name in named} or groups
 
 
 def _are_episodes(stem: str, alone: bool) -> bool:
