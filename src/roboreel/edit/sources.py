@@ -6,6 +6,7 @@ import weakref
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from roboreel.format.info_edits import read_raw_info
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.memory.budget import process_budget
+from roboreel.memory.kept_open import KeptOpen
 from roboreel.spans.sources import refuse_source
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.small_files import read_small_file
@@ -26,17 +28,19 @@ from roboreel.video.splice import ImageSpan, restarts_at, splice_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable
-    from pathlib import Path
+    from collections.abc import Callable, Hashable
 
     from numpy.typing import NDArray
 
     from roboreel.schema import FileSet, Manifest
     from roboreel.storage.small_files import SmallFile
+    from roboreel.video.packet_table import PacketTable
 
 __all__ = ["Cut", "Source", "is_per_episode"]
 
 _MOST_TABLES = 512
+# A merge takes thousands of sources, one after the other.
+_MOST_READINGS = 8
 _tokens = count()
 
 
@@ -53,6 +57,21 @@ class Cut:
 def is_per_episode(files: FileSet) -> bool:
     """Whether each episode has a file of its own, named by its number."""
     return bool({"episode_index", "episode_chunk"} & template_fields(files.template))
+
+
+class _Reading:
+    """What a source has open."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.frames = FrameReader(manifest)
+        videos = self.frames.videos
+        self.table: Callable[[str], PacketTable] = lru_cache(maxsize=_MOST_TABLES)(
+            lambda path: videos.table(Path(path))
+        )
+        """Returns the packets of a file; `VideoReader.table` asks for its state each time."""
+
+
+_READINGS: KeptOpen[str, _Reading] = KeptOpen(limit=_MOST_READINGS)
 
 
 class Source:
@@ -81,7 +100,6 @@ class Source:
     def _remember(self) -> None:
         self._token = f"edited {next(_tokens)}"
         weakref.finalize(self, process_budget().drop_prefix, self._token).atexit = False
-        self._table_of = lru_cache(maxsize=_MOST_TABLES)(self._read_table)
         self.held = cache(self._count_held)
         self._ordered: set[int] = set()
         self._first_image: dict[tuple[str, int], int] = {}
@@ -94,10 +112,18 @@ class Source:
         """What info.json says."""
         return read_raw_info(self.root)
 
-    @cached_property
+    @property
     def frames(self) -> FrameReader:
-        """Reads the data and the videos."""
-        return FrameReader(self.manifest)
+        """Reads the data and the videos. Only the sources used last keep one, and files open."""
+        return self._reading.frames
+
+    @property
+    def _reading(self) -> _Reading:
+        return _READINGS.get(self._token, self._begin_reading)
+
+    def _begin_reading(self) -> _Reading:
+        self._ordered.clear()
+        return _Reading(self.manifest)
 
     def size_bytes(self, file: str) -> int:
         """Return the size of a file, by its path below the folder.
@@ -181,7 +207,7 @@ class Source:
                 f"The rows of episode {request.episode} are out of order. Run `roboreel repair` "
                 f"first: {str(self.root)!r}."
             )
-        table = self._table_of(str(request.path))
+        table = self._reading.table(str(request.path))
         return images_of(every, request.clip, table.ticks, table.time_base, request.times_of)
 
     def span(self, camera: str, episode: int, start: int, stop: int) -> ImageSpan:
@@ -191,7 +217,7 @@ class Source:
             EditError: They do not follow one another in the video.
         """
         path = self.root / self.video_file(camera, episode)
-        table = self._table_of(str(path))
+        table = self._reading.table(str(path))
         first = self._first_image.get((camera, episode))
         if first is not None:
             return ImageSpan(path, table, first + start, first + stop)
@@ -221,7 +247,7 @@ class Source:
     def coding(self, camera: str, episode: int) -> Hashable:
         """Return a key that is equal for videos whose packets can share a file; None if none can."""
         path = self.root / self.video_file(camera, episode)
-        table = self._table_of(str(path))
+        table = self._reading.table(str(path))
         key = splice_key(table)
         return key if key and len(table.size) and restarts_at(path, table, 0) else None
 
@@ -233,7 +259,7 @@ class Source:
     def has_unused(self, camera: str, episode: int) -> bool:
         """Return whether the video of an episode has images that belong to no episode."""
         frames = self.held(camera).frames_with(episode)
-        table = self._table_of(str(self.root / self.video_file(camera, episode)))
+        table = self._reading.table(str(self.root / self.video_file(camera, episode)))
         return len(table.size) > frames
 
     def cut(self, camera: str, episode: int, start: int, stop: int, *, joined: bool) -> Cut:
@@ -258,9 +284,6 @@ class Source:
         packets = span.table.shown[self.images(camera, episode)]
         keyframes = np.flatnonzero(span.table.keyframe[packets]).tolist()
         return Cut(is_exact=False, starts=tuple(f for f in keyframes if fits(int(packets[f]))))
-
-    def _read_table(self, path: str) -> Any:  # noqa: ANN401  # a PacketTable
-        return self.frames.videos.table(self.root.__class__(path))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"root": self.root, "manifest": self.manifest}
