@@ -88,6 +88,21 @@ class Samples:
         names = known if spec.features is None else (*spec.features, *spec.windows)
         return any(name in known and known[name].is_camera for name in names)
 
+    @property
+    def image_bytes(self) -> int:
+        """How much memory the images of a sample take, about."""
+        known, spec = self.dataset.features, self.spec
+        names = known if spec.features is None else {*spec.features, *spec.windows}
+        total = 0
+        for name in names:
+            if name in known and known[name].is_camera:
+                height, width, channels = known[name].shape
+                size = spec.image_size or (height, width)
+                item = 4 if known[name].depth is not None else 1
+                images = len(spec.windows[name]) if name in spec.windows else 1
+                total += images * size[0] * size[1] * channels * item
+        return total
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dataset!r}, {len(self)} samples, {self.spec!r})"
 
