@@ -1,5 +1,6 @@
 """Rows that are read one by one, in order: the next ones are read along, and nothing else changes."""
 
+import gc
 import shutil
 import threading
 
@@ -110,6 +111,18 @@ def test_what_is_read_ahead_stays_within_its_share_of_the_budget(root, small_bud
             most = max(most, small_budget.held_by(in_order._OWNER))
         assert most <= fitting * sample
         assert small_budget.held_bytes <= small_budget.limit_bytes
+
+
+def test_what_is_read_ahead_goes_with_its_dataset(root):
+    gc.collect()
+    before = process_budget().held_by(in_order._OWNER)
+    dataset = reel.open_dataset(root)
+    for row in range(8):
+        dataset.read([row])
+    assert process_budget().held_by(in_order._OWNER) > before
+    del dataset
+    gc.collect()
+    assert process_budget().held_by(in_order._OWNER) <= before
 
 
 def test_a_video_that_is_replaced_between_two_rows_is_read_anew(root, tmp_path):

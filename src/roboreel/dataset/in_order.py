@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from itertools import count
 from threading import get_ident
@@ -70,9 +71,11 @@ class InOrder:
     def __init__(self, budget: Budget, cameras: Collection[str]) -> None:
         self._budget = budget
         self._cameras = cameras
-        self._serial = next(_serials)
+        self._token = ("read ahead", next(_serials))
         self._orders: dict[int, _Order] = {}
         """By the row that comes next."""
+        # Nobody asks for the rows of a dataset that is gone.
+        weakref.finalize(self, budget.drop_prefix, self._token).atexit = False
 
     def read(
         self,
@@ -141,8 +144,8 @@ class InOrder:
             for name, value in batch.items()
         }
 
-    def _key(self, row: int) -> tuple[str, int, int]:
-        return ("read ahead", self._serial, row)
+    def _key(self, row: int) -> tuple[tuple[str, int], int]:
+        return self._token, row
 
 
 def _is_current(files: tuple[tuple[Path, object], ...]) -> bool:
