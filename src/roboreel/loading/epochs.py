@@ -217,7 +217,7 @@ class Epochs:
         # Transforms may take longer than reading, and run side by side.
         plain = self.transform is None and samples.transform is None
         shares = isinstance(getattr(samples, "dataset", None), ReadsBatches)
-        if not (in_order and plain and shares) or self.ahead.workers:
+        if not (in_order and plain and shares and samples.has_video) or self.ahead.workers:
             return 1
         image_bytes: int = samples.image_bytes
         room = process_budget().limit_bytes // _ROOM_SHARE // max(1, image_bytes)
