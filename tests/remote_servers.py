@@ -45,6 +45,10 @@ class FileServer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
+    def find(self, name: str) -> Path:
+        """Return the file that is sent for a name."""
+        return self.root / name
+
     def __exit__(self, *error: object) -> None:
         self.released.set()
         self.shutdown()
@@ -72,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = self.headers.get("Range")
         self.server.asked.append((name, asked))
         self.server.tokens.add(self.headers.get("Authorization"))
-        path = self.server.root / name
+        path = self.server.find(name)
         fault = self.server.faults.pop(0) if send and asked and self.server.faults else ""
         if fault in ("503", "429", "403"):
             self._refuse(int(fault), {"Retry-After": "1"} if fault != "403" else {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from roboreel.errors import MissingFileError, NotADatasetError, RemoteError
 from roboreel.mirror.addresses import Address
@@ -143,7 +144,8 @@ def _version_of(file: Any) -> str:  # noqa: ANN401  # a RepoFile
 def _open(location: str, token: object) -> Any:  # noqa: ANN401  # a store of obstore's
     """Return a store of one file; the token goes to the Hub itself, and to no other host."""
     headers = {}
-    if location.startswith(str(huggingface_hub.constants.ENDPOINT)):
+    hub = urlsplit(str(huggingface_hub.constants.ENDPOINT))
+    if urlsplit(location)[:2] == hub[:2]:
         found = token or huggingface_hub.get_token()
         headers = {"authorization": f"Bearer {found}"} if found else {}
     options = {**CLIENT_OPTIONS, "default_headers": headers}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import DatasetChangedError, MissingFileError
+from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.remote.credentials import with_profile
 from roboreel.remote.failures import translate
@@ -32,6 +32,8 @@ CLIENT_OPTIONS = {"timeout": timedelta(seconds=20), "connect_timeout": timedelta
 RETRIES = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
 """Of errors 429 and 5xx, and of connections that break; the waits grow from 0.1 to 15 s."""
 _WHOLE_FILE_CHUNK_BYTES = 2**20
+_MOST_FILES = 3_000_000
+"""A listing that goes on for ever is not waited for."""
 
 
 def connect(address: Address, options: Mapping[str, Any]) -> tuple[ObjectClient, str]:
@@ -63,9 +65,18 @@ class ObjectClient:
         if isinstance(self._store, HTTPStore):
             return None
         try:
-            listed = [entry for page in obstore.list(self._store) for entry in page]
+            listed = []
+            for page in obstore.list(self._store):
+                listed += page
+                if len(listed) > _MOST_FILES:
+                    break
         except Exception as error:  # noqa: BLE001  # obstore's errors share no class with FileNotFoundError
             raise translate(error, self._address.plain, "be listed") from None
+        if len(listed) > _MOST_FILES:
+            raise RemoteError(
+                f"More than {_MOST_FILES:,} files are listed: no dataset has so many. Address: "
+                f"{self._address.plain!r}."
+            )
         folders = {str(entry["path"]).rpartition("/")[0] for entry in listed}
         for folder in list(folders):
             parts = folder.split("/")
@@ -156,12 +167,23 @@ def read_span(
     try:
         result = obstore.get(store, path, options=options)
         check_unchanged(file, result.meta, where)
-        return memoryview(result.bytes())
-    except DatasetChangedError:
+        return _body(result, span[1] - span[0], f"{where}/{file.name}")
+    except RemoteError:
         raise
     except Exception as error:  # noqa: BLE001
         what = f"be fetched, bytes {span[0]:,} to {span[1]:,}"
         raise translate(error, f"{where}/{file.name}", what) from None
+
+
+def _body(result: Any, size_bytes: int, where: str) -> memoryview:  # noqa: ANN401  # obstore's
+    """Return what a server sends; more than was asked for is not read to its end."""
+    parts, count = [], 0
+    for chunk in result.stream(min_chunk_size=size_bytes):
+        parts.append(memoryview(chunk))
+        count += len(parts[-1])
+        if count > size_bytes:
+            raise RemoteError(f"More than the {size_bytes:,} bytes asked for came: {where!r}.")
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
 
 def check_unchanged(file: RemoteFile, meta: Mapping[str, Any], where: str) -> None:
