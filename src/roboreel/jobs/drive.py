@@ -84,7 +84,10 @@ def run_job(
     job.folder.remove_stale()
     mine = np.arange(number, len(job.plan), count)
     done = job.done()[mine]
-    run = _Run(job, mine[~done], retries, on_progress)
+    left = mine[~done]
+    # The longest first: one that starts last would be awaited alone.
+    left = left[np.argsort(-job.plan.cost[left], kind="stable")]
+    run = _Run(job, left, retries, on_progress)
     run.done, run.total = int(done.sum()), len(mine)
     run.done_cost, run.total_cost = (
         float(job.plan.cost[mine[done]].sum()),
