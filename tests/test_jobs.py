@@ -231,6 +231,14 @@ class TestFailures:
         assert "ended by signal 9" in report.failed[0].error
 
 
+def test_the_longest_tasks_are_begun_first(tmp_path):
+    log = tmp_path / "log"
+    job = create_job(tmp_path / "job", squares(4, cost_s=[1.0, 3.0, 2.0, 3.0], log=str(log)))
+    run_job(job, InProcess())
+    assert log.read_text().split() == ["1", "3", "2", "0"]
+    assert job.commit() == {"sum": 14, "count": 4}
+
+
 def test_a_straggler_keeps_nobody_else_from_working(tmp_path):
     log = tmp_path / "log"
     waits = {"numbers": [0], "others": 5}

@@ -1,4 +1,4 @@
-"""The files of a remote dataset that are known so far: a table that only grows."""
+"""The known files of a remote dataset: a table that only grows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FileEntry", "FileTable", "RemoteFile"]
 
-# What says which blocks are there takes a 3,000th of it, whatever is fetched.
-_MOST_BYTES = 2**47
+# Datasets have hundreds of terabytes; what says which blocks are there grows with their size.
+_MOST_BYTES = 2**50
 
 
 @dataclass(frozen=True, slots=True)
