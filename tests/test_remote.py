@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from email.utils import formatdate
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +22,8 @@ from roboreel.errors import (
 )
 from roboreel.loading import Loader
 from roboreel.mirror import holes
+from roboreel.mirror.addresses import parse_address
+from roboreel.mirror.file_table import RemoteFile
 from roboreel.mirror.opening import mirror_of
 from tests.factory import SHARED, needs_shared, write_dataset
 from tests.hub_server import COMMIT, HubServer
@@ -27,6 +31,8 @@ from tests.remote_servers import FileServer
 from tests.s3_server import SharedServer, weed
 
 pytest.importorskip("obstore")
+from roboreel.remote.objects import connect
+
 needs_weed = pytest.mark.skipif(weed() is None, reason="SeaweedFS is not installed")
 NAMES = [
     "lerobot_v30_depth_061",
@@ -61,6 +67,15 @@ def stored(s3):
         return addresses[name]
 
     return address
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The waits for busy servers, which do not take place."""
+    noted: list[float] = []
+    clock = SimpleNamespace(sleep=noted.append, monotonic=time.monotonic)
+    monkeypatch.setattr("roboreel.remote.patience.time", clock)
+    return noted
 
 
 @pytest.fixture
@@ -180,6 +195,8 @@ class TestObjectStore:
         far.read(range(len(far)))
         code = f"""
 import roboreel as reel
+from roboreel.mirror.addresses import parse_address
+from roboreel.mirror.file_table import RemoteFile
 from roboreel.mirror.opening import mirror_of
 far = reel.open_dataset({stored(name)!r}, mirror={str(tmp_path)!r}, storage_options={s3.options!r})
 far.read(range(len(far)))
@@ -280,6 +297,49 @@ class TestWebServer:
         near = reel.open_dataset(served.root / "arm")
         same(far.read(range(len(near))), near.read(range(len(near))))
         assert not served.faults
+
+    @pytest.mark.parametrize("status", [429, 503])
+    @pytest.mark.parametrize("said", ["37", "a date"])
+    def test_a_busy_server_is_given_the_time_it_asks_for(
+        self, served, tmp_path, waits, status, said
+    ):
+        if said == "a date":
+            said = formatdate(time.time() + 37, usegmt=True)
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        served.busy += [(status, said)] * 5  # obstore's own tries, and the question.
+        same(far.read([0]), near.read([0]))
+        assert not served.busy
+        assert any(35 < wait < 42 for wait in waits)
+
+    def test_a_busy_server_that_says_nothing_is_tried_with_longer_waits(
+        self, served, tmp_path, waits
+    ):
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        served.busy += [(503, "")] * 15
+        same(far.read([0]), near.read([0]))
+        assert not served.busy
+        assert max(waits) < 37
+
+    def test_a_server_that_asks_for_an_hour_is_not_waited_for(self, served, tmp_path, waits):
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        served.busy += [(429, "3600")] * 500
+        with pytest.raises(RemoteError, match=r"429.*tried 4 times, and asks to wait 3,600 s"):
+            far.read([0])
+        assert not any(waits)
+
+    def test_an_object_store_is_asked_by_a_signed_address(self, served, waits):
+        (served.root / "bucket" / "arm").mkdir(parents=True)
+        (served.root / "bucket" / "arm" / "x").write_bytes(b"0123456789")
+        options = {
+            "endpoint": served.url, "region": "x", "access_key_id": "a", "secret_access_key": "b",
+        }  # fmt: skip
+        client, _ = connect(parse_address("s3://bucket/arm"), options)
+        served.busy += [(503, "37")] * 5
+        assert bytes(client.read(RemoteFile("x", 10), 2, 5)) == b"234"
+        assert any(35 < wait < 42 for wait in waits)
+        assert served.asked[-2] == ("bucket/arm/x", "bytes=0-0")
 
     def test_a_body_that_stalls_is_asked_for_again(self, served, tmp_path):
         from datetime import timedelta
