@@ -1,5 +1,6 @@
 """Remote datasets: the same values as local ones, whatever the network does."""
 
+import json
 import os
 import pickle
 import shutil
@@ -25,7 +26,7 @@ from roboreel.mirror import holes
 from roboreel.mirror.addresses import parse_address
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.mirror.opening import mirror_of
-from tests.factory import SHARED, needs_shared, write_dataset
+from tests.factory import SHARED, edit_info, needs_shared, write_dataset, write_dataset_v2
 from tests.hub_server import COMMIT, HubServer
 from tests.remote_servers import FileServer
 from tests.s3_server import SharedServer, weed
@@ -124,6 +125,23 @@ class TestObjectStore:
             same(far.read(samples), near.read(samples))
         numbers = [n for n, f in near.features.items() if not f.is_camera]
         same(far.read(range(len(near)), numbers), near.read(range(len(near)), numbers))
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_two_processes_at_once_read_the_same_values(self, s3, stored, tmp_path, name):
+        code = f"""
+import sys
+from roboreel.mirror import holes
+holes.poison.append(bytes([0xa5]))
+import numpy as np, roboreel as reel
+from tests.test_remote import same
+far = reel.open_dataset({stored(name)!r}, mirror={str(tmp_path)!r}, storage_options={s3.options!r})
+near = reel.open_dataset({str(SHARED / name)!r})
+order = np.random.default_rng(int(sys.argv[1])).permutation(len(near))[:: max(1, len(near) // 40)]
+for samples in np.array_split(order, 4):
+    same(far.read(samples), near.read(samples))
+"""
+        two = [subprocess.Popen([sys.executable, "-c", code, str(n)]) for n in range(2)]
+        assert [one.wait(timeout=200) for one in two] == [0, 0]
 
     def test_the_loader_gives_the_same_batches_and_resumes(self, s3, stored, tmp_path):
         name = "lerobot_v30_video"
@@ -269,6 +287,39 @@ class TestWebServer:
         # The name of the mirror is readable; its key is not the port alone.
         assert far.path.parent.name.startswith("127.0.0.1")
         assert far.url == f"{served.url}/arm"
+
+    def test_ten_thousand_files_are_not_asked_for_one_by_one(self, served, tmp_path):
+        root = served.root / "many"
+        write_dataset_v2(root, [3, 3])
+        line = {"tasks": ["pick"], "length": 3}
+        lines = [json.dumps({"episode_index": number, **line}) for number in range(10_000)]
+        (root / "meta" / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+        edit_info(root, total_episodes=10_000, total_frames=30_000, total_chunks=10)
+        served.asked.clear()
+        far = reel.open_dataset(f"{served.url}/many", mirror=tmp_path / "m")
+        assert len(far) == 30_000
+        assert len(served.asked) < 20
+        assert far.read([1, 4])["index"].tolist() == [1, 4]
+        assert len(served.asked) < 30
+
+    def test_the_loader_fetches_batches_before_they_are_read(self, served, tmp_path):
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        mirror = mirror_of(far.path)
+        assert mirror is not None
+        waited = []
+        held = mirror._fetcher.held
+
+        def noted(entry, blocks):
+            waited.append(entry.file.name)
+            return held(entry, blocks)
+
+        mirror._fetcher.held = noted
+        near = reel.open_dataset(served.root / "arm")
+        loaders = [Loader(one, batch_size=3, shuffle=True) for one in (far, near)]
+        for one, other in zip(*loaders, strict=True):
+            same(one, other)
+        # Reads find what was fetched for them, but for footers, which are read as they are found.
+        assert len(waited) <= len(mirror.folder.table)
 
     def test_a_signature_is_used_and_never_shown(self, served, tmp_path):
         far = reel.open_dataset(f"{served.url}/arm?signature=hush", mirror=tmp_path / "m")
@@ -535,6 +586,111 @@ def test_the_command_line_fetches_lists_and_prunes(served, tmp_path):
     assert after.requests == before.requests
     assert "127.0.0.1" in run("mirror", "list")
     assert "a process has it open" in run("mirror", "prune", "--keep-bytes", "0")
+
+
+class TestAsOnWindows:
+    """Without record locks, reads at a place, and sparse files."""
+
+    SWITCHES = """
+import warnings
+from roboreel.mirror import holes, locks
+from roboreel.mirror.holes import DiskAbility
+locks.SHARES = holes._CAN_READ_AT = False
+import roboreel.mirror.home
+roboreel.mirror.home.find_ability = lambda _: DiskAbility(False, False)
+"""
+
+    @pytest.fixture(autouse=True)
+    def switched(self, monkeypatch):
+        monkeypatch.setattr("roboreel.mirror.locks.SHARES", False)
+        monkeypatch.setattr(holes, "_CAN_READ_AT", False)
+        monkeypatch.setattr(holes, "poison", [])
+        monkeypatch.setattr(
+            "roboreel.mirror.home.find_ability", lambda _: holes.DiskAbility(False, False)
+        )
+
+    def test_whole_files_are_fetched_and_that_is_said(self, served, tmp_path):
+        with pytest.warns(UserWarning, match="fetched and kept whole"):
+            far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        same(far.read(range(len(near))), near.read(range(len(near))))
+        again = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")  # Said once.
+        assert again.path == far.path
+        for part in (far.path.parent / "bytes").iterdir():
+            table = mirror_of(far.path).folder.table
+            name = table[int(part.name)].file.name
+            assert part.read_bytes() in (b"", (served.root / "arm" / name).read_bytes())
+
+    def test_another_process_has_a_mirror_of_its_own(self, served, tmp_path):
+        with pytest.warns(UserWarning, match="whole"):
+            far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        code = f"""{self.SWITCHES}
+import numpy as np, roboreel as reel
+warnings.simplefilter("ignore")
+for place in ({served.url!r} + "/arm", {str(far.path)!r}):
+    far = reel.open_dataset(place, mirror={str(tmp_path / "m")!r})
+    near = reel.open_dataset({str(near.path)!r})
+    one, other = far.read(range(18)), near.read(range(18))
+    assert all(np.array_equal(one[n], other[n]) for n in other if n not in ("task", "note"))
+    print(far.path)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        )
+        others = done.stdout.split()
+        assert len(others) == 2, done.stderr
+        assert str(far.path) not in others
+        same(far.read(range(len(near))), near.read(range(len(near))))
+        assert {path.name for path in (tmp_path / "m").glob("*/mirror.json")} == {"mirror.json"}
+        assert len(list((tmp_path / "m").glob("*/mirror.json"))) == 1  # Its own are gone.
+
+    def test_the_limit_holds(self, served, tmp_path):
+        with pytest.warns(UserWarning, match="whole"):
+            dataset = reel.open_dataset(
+                f"{served.url}/arm", mirror=tmp_path / "m", mirror_limit=200_000
+            )
+        near = reel.open_dataset(served.root / "arm")
+        for row in (0, 9, 17, 4):
+            same(dataset.read([row]), near.read([row]))
+            assert fetched(dataset).held_bytes <= 200_000
+
+
+def test_less_room_than_a_batch_gives_the_same_values_in_two_processes(served, tmp_path):
+    near = reel.open_dataset(served.root / "arm")
+    files = [path.stat().st_size for path in served.root.rglob("*.*")]
+    limit = max(300_000, sum(files) // 4)
+    code = f"""
+import sys
+from roboreel.mirror import holes
+holes.poison.append(bytes([0xa5]))
+import numpy as np, roboreel as reel
+from roboreel.loading import Loader
+far = reel.open_dataset(
+    {served.url!r} + "/arm", mirror={str(tmp_path / "m")!r}, mirror_limit={limit}
+)
+near = reel.open_dataset({str(near.path)!r})
+count = 0
+for epoch in range(2):
+    far_batches, near_batches = (
+        Loader(one, batch_size=6, shuffle=True, seed=int(sys.argv[1])) for one in (far, near)
+    )
+    for one, other in zip(far_batches, near_batches, strict=True):
+        assert all(np.array_equal(one[n], other[n]) for n in other if n not in ("task", "note"))
+        assert far.fetched.held_bytes <= {limit}
+        count += 1
+print(count)
+"""
+    two = [
+        subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE)
+        for n in range(2)
+    ]
+    try:
+        assert [one.communicate(timeout=120)[0].strip() for one in two] == [b"6", b"6"]
+    finally:
+        for one in two:
+            one.kill()
+            one.wait()
 
 
 def test_importing_roboreel_imports_nothing_of_the_network():

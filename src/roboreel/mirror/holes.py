@@ -9,7 +9,6 @@ import ctypes
 import errno
 import os
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,16 +43,20 @@ class DiskAbility:
     """They can be made where bytes were. Otherwise all bytes of a file go together."""
 
 
-def find_ability(folder: Path) -> DiskAbility:
-    """Find out what the file system of a folder can do, by a file that nobody sees."""
+def find_ability(handle: int) -> DiskAbility:
+    """Find out what the file system of an open file can do, by making it longer than what it holds.
+
+    Only the first bytes of the file may be in use.
+    """
     try:
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.truncate(_PROBE_BYTES)
-            taken = getattr(os.fstat(probe.fileno()), "st_blocks", None)  # not on Windows
-            is_sparse = taken is not None and taken * 512 < _PROBE_BYTES // 2
-            return DiskAbility(is_sparse, is_sparse and _punch(probe.fileno(), 0, _PROBE_BYTES))
-    except OSError:  # A full disk, or no temporary files: what follows says so.
-        return DiskAbility(is_sparse=True, can_punch=False)
+        if os.fstat(handle).st_size < _PROBE_BYTES:
+            os.ftruncate(handle, _PROBE_BYTES)
+        taken = getattr(os.fstat(handle), "st_blocks", None)  # not on Windows
+        is_sparse = taken is not None and taken * 512 < _PROBE_BYTES // 2
+        last = _PROBE_BYTES // 2
+        return DiskAbility(is_sparse, is_sparse and _punch(handle, last, _PROBE_BYTES - last))
+    except OSError:  # It has no room for what would be a hole.
+        return DiskAbility(is_sparse=False, can_punch=False)
 
 
 class SparseFile:

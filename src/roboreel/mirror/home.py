@@ -51,10 +51,11 @@ class MirrorHome:
         self.path = path
         self.limit_bytes = DEFAULT_LIMIT_BYTES
         """The most that all mirrors together may take, as this process was told."""
-        self._lock: FolderLock | None = self._open_lock()
+        lock = self._open_lock()
+        self._lock: FolderLock | None = lock
         self._guard = threading.Lock()
         self._folders: dict[str, MirrorFolder] = {}
-        self.ability = find_ability(path)
+        self.ability = find_ability(lock.handle)
         """What the file system can do."""
         if not self.ability.is_sparse:
             warnings.warn(
