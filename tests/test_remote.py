@@ -126,19 +126,21 @@ class TestObjectStore:
         numbers = [n for n, f in near.features.items() if not f.is_camera]
         same(far.read(range(len(near)), numbers), near.read(range(len(near)), numbers))
 
-    @pytest.mark.parametrize("name", NAMES)
-    def test_two_processes_at_once_read_the_same_values(self, s3, stored, tmp_path, name):
+    def test_two_processes_at_once_read_the_same_values(self, s3, stored, tmp_path):
+        pairs = [(stored(name), str(SHARED / name)) for name in NAMES]
         code = f"""
 import sys
 from roboreel.mirror import holes
 holes.poison.append(bytes([0xa5]))
 import numpy as np, roboreel as reel
 from tests.test_remote import same
-far = reel.open_dataset({stored(name)!r}, mirror={str(tmp_path)!r}, storage_options={s3.options!r})
-near = reel.open_dataset({str(SHARED / name)!r})
-order = np.random.default_rng(int(sys.argv[1])).permutation(len(near))[:: max(1, len(near) // 40)]
-for samples in np.array_split(order, 4):
-    same(far.read(samples), near.read(samples))
+for url, path in {pairs!r}:
+    far = reel.open_dataset(url, mirror={str(tmp_path)!r}, storage_options={s3.options!r})
+    near = reel.open_dataset(path)
+    step = max(1, len(near) // 40)
+    order = np.random.default_rng(int(sys.argv[1])).permutation(len(near))[::step]
+    for samples in np.array_split(order, 4):
+        same(far.read(samples), near.read(samples))
 """
         two = [subprocess.Popen([sys.executable, "-c", code, str(n)]) for n in range(2)]
         assert [one.wait(timeout=200) for one in two] == [0, 0]
