@@ -171,7 +171,9 @@ def lower_bounds(of: str) -> list[str]:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     lists = {"core": [project["dependencies"]], "extras": [extras[e] for e in extras if e != "all"]}
-    pins = [re.sub(r"\s*>=\s*([\w.]+).*", r"==\1", line) for each in lists[of] for line in each]
+    # A constraint has neither extras nor markers.
+    pin = re.compile(r"([\w.-]+)(?:\[.*?\])?\s*>=\s*([\w.]+).*")
+    pins = [pin.sub(r"\1==\2", line) for each in lists[of] for line in each]
     path = PROJECT / ".matrix" / f"lowest-{of}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([*pins, ""]), encoding="utf-8")

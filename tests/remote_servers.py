@@ -47,6 +47,10 @@ class FileServer(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
+    def find(self, name: str) -> Path:
+        """Return the file that is sent for a name."""
+        return self.root / name
+
     def __exit__(self, *error: object) -> None:
         self.released.set()
         self.shutdown()
@@ -74,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
         asked = self.headers.get("Range")
         self.server.asked.append((name, asked))
         self.server.tokens.add(self.headers.get("Authorization"))
-        path = self.server.root / name
+        path = self.server.find(name)
         if send and asked and self.server.busy:
             status, wait = self.server.busy.pop(0)
             self._refuse(status, {"Retry-After": wait} if wait else {})

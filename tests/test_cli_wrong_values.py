@@ -33,6 +33,8 @@ WRONG = [
     (f"edit resize arm {FRONT} --size 0x3", "0 x 3 pixels"),
     ("edit resample arm --fps 0", "0.0 frames per second"),
     ("edit apply arm --recipe nothing.json", "No such file or directory"),
+    ("edit apply arm --recipe deep.json", "Not JSON (maximum recursion depth"),
+    ("prefetch arm --limit much", "'much' is not a size"),
     ("edit apply arm --recipe bad.json", "'do' must be one of delete, keep, trim"),
     ("edit scrub arm --scrub", "No such option"),
     ("merge arm --out new", "A merge takes two datasets or more, not 1."),
@@ -80,6 +82,7 @@ def template(tmp_path_factory):
 @pytest.fixture
 def folder(template, tmp_path, monkeypatch):
     shutil.copytree(template, tmp_path / "arm")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
     (tmp_path / "bad.json").write_text(json.dumps({"operations": [{"do": "fly"}]}))
     monkeypatch.chdir(tmp_path)
     set_width(80, monkeypatch)

@@ -14,12 +14,15 @@ import roboreel as reel
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.edit import plan_conversion, plan_merge
 from roboreel.errors import DatasetError
+from roboreel.importing import Changes, import_dataset
+from roboreel.jobs import InProcess, execute
 from roboreel.record.compact import compact_dataset
 from roboreel.record.recover import recover_dataset
 from roboreel.report import write_report
 from roboreel.schema import Feature
 from roboreel.shards import Array, write_shards
 from tests.factory import NUMBERS, write_dataset
+from tests.job_operations import squares
 
 pytest.importorskip("rerun")
 from roboreel.rerun import export_episodes
@@ -66,6 +69,19 @@ def demo(_, out):
     make_demo_dataset(out / "demo", DemoSpec(episodes=1, frames=12, size=(64, 96), codec="h264"))
 
 
+def recording(dataset, out):
+    """Import a table of numbers, which lies beside the dataset."""
+    table = dataset.path.parent / "table"
+    table.mkdir(exist_ok=True)
+    rows = "".join(f"{row / 10},{row},{row}\n" for row in range(20))
+    (table / "rows.csv").write_text(f"time,state_0,state_1\n{rows}")
+    import_dataset(table, out / "imported", changes=Changes(task="t"))
+
+
+def job(_, out):
+    assert execute(squares(4), on=InProcess(), folder=out / "job", retries=0) is not None
+
+
 def record(store):
     def run(_, out):
         features = {"x": Feature("float32", (3,)), "front": Feature(store, (64, 96, 3))}
@@ -89,6 +105,8 @@ WRITERS = {
     "merge": lambda dataset, out: plan_merge([dataset.path] * 2, out / "merged").apply(),
     "convert": lambda dataset, out: plan_conversion(dataset.path, "v2.1", out / "old").apply(),
     "edit": lambda dataset, out: reel.edit_dataset(dataset.path).delete([0]).apply(out / "edited"),
+    "import": recording,
+    "job": job,
     "record images": record("image"),
     "record video": record("video"),
 }

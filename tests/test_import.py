@@ -267,6 +267,7 @@ class TestMappingFiles:
             ("[episodes]\nby='gap'\n[features.a]\nstream='x'\n", "needs gap"),
             ("features = 3\n", "not a table"),
             ("[features.a]\nstream='x'\nresize=[3]\n", "wrong value"),
+            ("[features.a]\nstream='x'\nresize=[inf, 1]\n", "wrong value"),
             ("", "has no features"),
         ],
     )

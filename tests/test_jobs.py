@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +52,26 @@ def tree(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def put_nesting(path: Path) -> None:
+    path.write_text("[" * 100_000)
+
+
+def put_pipe(path: Path) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("needs FIFOs")
+    os.mkfifo(path)
+
+
+def put_many_rows(path: Path) -> None:
+    """A column that says it has a million million rows."""
+    header, archive = io.BytesIO(), io.BytesIO()
+    said = {"descr": "<f8", "fortran_order": False, "shape": (2**40,)}
+    np.lib.format.write_array_header_1_0(header, said)
+    with zipfile.ZipFile(archive, "w") as columns:
+        columns.writestr("cost.npy", header.getvalue())
+    path.write_bytes(archive.getvalue())
 
 
 class TestPlans:
@@ -309,6 +331,27 @@ class TestDamage:
         (tmp_path / "job" / "plan.npz").write_bytes(b"PK nonsense")
         with pytest.raises(JobError, match="cannot be read"):
             open_job(tmp_path / "job")
+
+    @pytest.mark.parametrize("name", ["job.json", "plan.npz"])
+    @pytest.mark.parametrize("damage", [put_nesting, put_pipe, put_many_rows])
+    def test_a_hostile_folder_is_an_error_and_is_not_listed(self, home, name, damage):
+        create_job(home / "good", squares())
+        create_job(home / "bad", squares())
+        (home / "bad" / name).unlink()
+        damage(home / "bad" / name)
+        with pytest.raises(JobError, match="cannot be read"):
+            open_job(home / "bad")
+        assert [job.path.name for job in list_jobs()] == ["good"]
+
+    def test_notes_of_failures_and_results_that_cannot_be_read_count_for_nothing(self, tmp_path):
+        job = create_job(tmp_path / "job", squares())
+        (job.path / "failed").mkdir()
+        put_nesting(job.path / "failed" / "a.json")
+        (job.path / "failed" / "b.json").write_text('{"task": "x", "error": 1, "attempts": []}')
+        assert job.status().failed == ()
+        (job.path / "committed.json").write_text("{}")
+        with pytest.raises(JobError, match="tasks are not done"):
+            commit_job(job.path)
 
 
 DRIVER = """

@@ -27,6 +27,7 @@ from roboreel.mirror.geometry import (
 )
 from roboreel.mirror.holes import DiskAbility
 from roboreel.mirror.home import MirrorHome
+from roboreel.mirror.listing import list_mirrors, prune_mirrors
 from roboreel.mirror.opening import _make
 from tests.remote_folder import FolderClient, mirror_folder
 
@@ -459,6 +460,20 @@ print(mirror.fetched().fetched_bytes)
     assert all(one.returncode == 0 for one in two)
     held = mirror_folder(far, tmp_path / "home").fetched().held_bytes
     assert fetched <= held
+
+
+@pytest.mark.parametrize("name", ["mirror.json", "table.jsonl"])
+def test_a_damaged_mirror_is_listed_and_always_pruned(far, tmp_path, name):
+    home = tmp_path / "m"
+    for mirror in ("good", "bad"):
+        _make(MirrorHome(home), mirror, far.list_files(), {"url": "test://folder"})
+    bad = home / "bad"
+    (bad / name).write_text("[\n")
+    listed = {entry.path.name: entry.url for entry in list_mirrors(home)}
+    assert listed == {"bad": "(damaged)", "good": "test://folder"}
+    pruned = prune_mirrors(10**12, home)
+    assert [entry.path.name for entry in pruned.removed] == ["bad"]
+    assert not bad.exists()
 
 
 def test_a_connection_shows_and_pickles_no_secret():

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -120,7 +120,14 @@ def test_of_many_episodes_a_handful_of_images_is_read(tmp_path, monkeypatch):
     assert {row // 3 for row in rows} == {0, 33, 66, 99}
 
 
-@given(arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e6, 1e6)))
+@given(
+    arrays(
+        np.float64, st.integers(1, 60), elements=st.floats(allow_nan=False, allow_infinity=False)
+    )
+)
+@example(np.array([5e-324, 0.0]))
+@example(np.array([1.7e308, -1.7e308]))
+@example(np.full(3, 1e17))
 def test_a_distribution_counts_every_value_once(values):
     (shown,) = spread(values[:, None], ["x"])
     assert shown.bins.sum() == len(values)

@@ -40,6 +40,11 @@ def test_encoded_bytes_and_files_are_kept_as_they_are(tmp_path):
     assert stored(Image(), str(tmp_path / "a.jpg"), tmp_path) == jpeg
 
 
+def test_an_array_whose_dtype_comes_first_says_what_comes_first():
+    with pytest.raises(TypeError, match=r"comes first: Array\(\(2,\)"):
+        Array("float32", (2,))
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [((4, 6), "uint8"), ((4, 6, 1), "uint8"), ((4, 6, 3), "uint8"), ((4, 6, 4), "uint8"),

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from roboreel.jobs import create_job
 from roboreel.text import readable
 from tests.factory import edit_info, write_dataset
+from tests.job_operations import squares
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202e\n::error::fake"
 
@@ -33,6 +35,25 @@ def root(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="module")
+def more(tmp_path_factory):
+    """Return a folder with a recording, a recipe, a job and a mirror, all with evil texts."""
+    more = tmp_path_factory.mktemp("more")
+    operation = {"do": "set_task", "episodes": [0], "task": EVIL}
+    (more / "recipe.json").write_text(json.dumps({"operations": [operation]}))
+    (more / "table").mkdir()
+    name = EVIL.replace('"', "")
+    table = f'time,"{name}_0","{name}_1"\n0,1,2\n0.1,2,3\n0.2,3,4\n'
+    (more / "table" / "rows.csv").write_text(table)
+    job = create_job(more / "jobs" / "evil", squares(), name=EVIL)
+    failure = {"task": 0, "error": EVIL, "attempts": 3}
+    (job.path / "failed").mkdir()
+    (job.path / "failed" / "a.json").write_text(json.dumps(failure))
+    (more / "mirrors" / "evil").mkdir(parents=True)
+    (more / "mirrors" / "evil" / "mirror.json").write_text(json.dumps({"url": EVIL}))
+    return more
+
+
 COMMANDS = [
     "info DATA --episodes",
     "info DATA --json",
@@ -53,6 +74,16 @@ COMMANDS = [
     "cache build DATA --out OUT/cache",
     "recover DATA",
     "compact DATA",
+    "prefetch DATA",
+    "edit apply DATA --recipe MORE/recipe.json --dry-run",
+    "import MORE/table --out OUT/imported --dry-run",
+    "import MORE/table --out OUT/imported --dry-run --json",
+    "import MORE/nothing --out OUT/imported",
+    "job list --home MORE/jobs",
+    "job status MORE/jobs/evil",
+    "job status MORE/jobs/evil --json",
+    "mirror list --home MORE/mirrors",
+    "mirror prune --home MORE/mirrors --keep-bytes 0 --dry-run",
 ]
 MARK = "=== the next command ==="
 # One process for all: its start takes longer than a command.
@@ -75,9 +106,9 @@ def fill(word: str, places: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def printed(root, tmp_path_factory):
+def printed(root, more, tmp_path_factory):
     """Return what each command prints on both streams."""
-    places = {"DATA": str(root), "OUT": str(tmp_path_factory.mktemp("out"))}
+    places = {"DATA": str(root), "MORE": str(more), "OUT": str(tmp_path_factory.mktemp("out"))}
     words = [command.split() for command in COMMANDS]
     calls = json.dumps([[fill(word, places) for word in several] for several in words])
     ran = subprocess.run(

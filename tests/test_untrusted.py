@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 import roboreel as reel
 from roboreel.errors import CorruptFileError, DatasetError, MetadataError, TooManyFilesError
+from roboreel.importing import open_recording
 from roboreel.memory import kept_open
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.replay.buffer import ReplayBuffer
@@ -19,8 +21,11 @@ from roboreel.report import write_report
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.mapped import MappedFile
 from roboreel.spans.reading import read_file
+from roboreel.video.demux import demux_packet_table
+from roboreel.video.probe import probe_video
 from tests.factory import TASKS, write_dataset, write_dataset_v2
 from tests.mutation import make
+from tests.video_factory import write_video
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
 
@@ -180,3 +185,32 @@ def test_half_of_a_surrogate_pair_becomes_a_character_that_can_be_written(tmp_pa
     assert dataset.episodes[0].tasks == ("lift \ufffd",)
     write_report(dataset, tmp_path / "report.html")
     assert "lift \ufffd" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["hls.m3u8", "list.mp4"])
+def test_a_list_of_other_files_is_no_video(tmp_path, name):
+    other = tmp_path / "elsewhere" / "other.mp4"
+    other.parent.mkdir()
+    write_video(other, range(4))
+    video = tmp_path / name
+    lists = {
+        "hls.m3u8": f"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:1,\n{other}\n#EXT-X-ENDLIST\n",
+        "list.mp4": f"ffconcat version 1.0\nfile {os.path.relpath(other, tmp_path)}\n",
+    }
+    video.write_text(lists[name])
+    for read in (demux_packet_table, probe_video):
+        with pytest.raises(CorruptFileError, match=f"cannot open.*{re.escape(name)}"):
+            read(video)
+
+
+def test_a_pipe_inside_a_recording_is_refused(tmp_path):
+    for name in ("store.zarr/data/.zgroup", "media/table.csv"):
+        pipe = tmp_path / name
+        pipe.parent.mkdir(parents=True)
+        put_fifo(pipe)
+    (tmp_path / "store.zarr/.zgroup").write_text('{"zarr_format": 2}')
+    with pytest.raises(CorruptFileError, match="not a regular file"):
+        open_recording(tmp_path / "media")
+    pytest.importorskip("zarr")
+    with pytest.raises(CorruptFileError, match="not a regular file"):
+        open_recording(tmp_path / "store.zarr")

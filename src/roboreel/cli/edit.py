@@ -14,6 +14,7 @@ from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.edit import Edit, edit_dataset
 from roboreel.edit.recipe_file import replay_operations
 from roboreel.errors import EditError
+from roboreel.storage.json_text import parse_json
 from roboreel.video.encoding import Encoding
 
 __all__ = ["edit"]
@@ -226,8 +227,8 @@ def apply_(
     """Carry out the operations of a file, all at once."""
     made = edit_dataset(path)
     try:
-        said = json.loads(recipe.read_text(encoding="utf-8"))
-    except ValueError as error:
+        said = parse_json(recipe.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise EditError(f"Not JSON ({error}): {str(recipe)!r}.") from error
     return replay_operations(made, said)
 

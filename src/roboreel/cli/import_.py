@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roboreel.check.words import counted
 from roboreel.cli.arguments import DryRunOption, JsonOption
 from roboreel.cli.carrying_out import (
     AddressOption,
@@ -151,7 +152,8 @@ def import_(
     if as_json:
         print_json(result)
     else:
-        print_line(f"{result['episodes']:,} episodes, {result['frames']:,} frames in {out}")
+        made = f"{counted(result['episodes'], 'episode')}, {counted(result['frames'], 'frame')}"
+        print_line(f"{made} in {out}")
 
 
 def _write_map(source: Path, mapping: ImportMap | None, changes: Changes, file: Path) -> None:

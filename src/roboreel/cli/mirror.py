@@ -48,6 +48,8 @@ def prefetch(
     as_json: JsonOption = False,
 ) -> None:
     """Fetch a remote dataset into its mirror."""
+    if limit is not None:
+        _size(limit, "--limit")
     dataset = select_episodes(open_dataset(path, mirror=home, mirror_limit=limit), episodes)
     if not dataset.is_remote:
         if as_json:
@@ -102,11 +104,7 @@ def prune(
     """Remove the mirrors used longest ago until the rest fits."""
     from roboreel.mirror.listing import prune_mirrors
 
-    try:
-        limit_bytes = parse_size(keep_bytes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'--keep-bytes'") from error
-    pruned = prune_mirrors(limit_bytes, home, dry_run=dry_run)
+    pruned = prune_mirrors(_size(keep_bytes, "--keep-bytes"), home, dry_run=dry_run)
     done = "Would remove" if dry_run else "Removed"
     for entry in pruned.removed:
         print_line(f"{done} {entry.held_bytes / 1e6:,.1f} MB of {entry.url}")
@@ -115,3 +113,10 @@ def prune(
     print_line(f"{pruned.kept_bytes / 1e6:,.1f} MB kept.")
     if pruned.refused:
         raise typer.Exit(1)
+
+
+def _size(text: str, option: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,15 +31,12 @@ def read_table(path: Path) -> dict[str, NDArray[Any] | list[str]]:
     Raises:
         CorruptFileError: It is not a table with a line of names, or is too large.
     """
-    size = path.stat().st_size
-    if size > _MOST_BYTES:
-        raise CorruptFileError(f"The table has {size:,} bytes: {str(path)!r}.")
+    data = read_file(path, "table", most_bytes=_MOST_BYTES)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.reader(file)
-            names = [name.strip() for name in next(rows, [])]
-            cells = [row for row in rows if row]
-    except (csv.Error, UnicodeDecodeError, OSError) as error:
+        rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
+        names = [name.strip() for name in next(rows, [])]
+        cells = [row for row in rows if row]
+    except (csv.Error, UnicodeDecodeError) as error:
         raise CorruptFileError(f"The table cannot be read: {error}: {str(path)!r}.") from error
     if not names or len(set(names)) != len(names) or not all(names):
         raise CorruptFileError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import closing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, SourceError
 from roboreel.record.encoded import EncodedPacket
 from roboreel.video.bitstream import stream_packer
+from roboreel.video.container import open_container
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class FileImages(ImageSource):
     def start(self, position: int) -> Iterator[tuple[int, Any]]:  # from the front
         """Yield all images."""
         try:
-            with closing(av.open(str(self._path))) as container:
+            with open_container(self._path) as container:
                 yield from enumerate(container.decode(video=0))
         except av.error.FFmpegError as error:
             raise CorruptFileError(

@@ -48,7 +48,7 @@ def read_map(path: Path) -> ImportMap:
         return map_from_json(raw)
     except SourceError as error:
         raise SourceError(f"{error} In the mapping {str(path)!r}.") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SourceError(f"The mapping has a wrong value: {error}: {str(path)!r}.") from error
 
 

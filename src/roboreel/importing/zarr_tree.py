@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -36,12 +37,25 @@ _MOST_DEPTH = 16
 _MOST_ATTRIBUTE = 1_000_000
 
 
+def _check_regular(path: Path) -> None:
+    """Raise if something in a folder is neither a file nor a folder: zarr would wait for a pipe.
+
+    Raises:
+        CorruptFileError: It is.
+    """
+    for folder, _, names in os.walk(path):
+        for name in names:
+            if not os.path.isfile(f"{folder}/{name}"):  # noqa: PTH113  # one for each chunk
+                raise CorruptFileError(f"It is not a regular file: {f'{folder}/{name}'!r}.")
+
+
 class ZarrTree(ArrayTree):
     """A Zarr store, open to be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._store: Any = None
+        _check_regular(path)
         try:
             if path.is_file():
                 self._store = zarr.storage.ZipStore(str(path), mode="r")

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import JobError
+from roboreel.errors import DatasetError, JobError
 from roboreel.files import (
     claimed,
     make_folder,
@@ -35,16 +35,29 @@ from roboreel.files import (
     sync_tree,
     write_atomically,
 )
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-__all__ = ["DONE_FILE", "Failure", "JobFolder"]
+__all__ = ["DONE_FILE", "Failure", "JobFolder", "read_note"]
 
 DONE_FILE = "done.json"
 _HASHED_AT_ONCE = 1 << 20
+
+
+def read_note(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
+    """Return what a JSON file of a job holds.
+
+    Raises:
+        JobError: It is not there, is no regular file, or is not JSON.
+    """
+    try:
+        return json.loads(read_file(path, "file of the job"))
+    except (DatasetError, ValueError, RecursionError) as error:
+        raise JobError(f"A file of the job cannot be read ({error}): {str(path)!r}.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +137,10 @@ class JobFolder:
         """
         path = self.part(task_id) / DONE_FILE
         try:
-            done: dict[str, Any] = json.loads(path.read_bytes())
+            done: dict[str, Any] = read_note(path)
             if done["task"] != task_id or not isinstance(done["files"], dict):
                 raise ValueError("of another task")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (JobError, ValueError, KeyError, TypeError) as error:
             raise JobError(
                 f"A finished task has no list of files ({error}): {str(path)!r}."
             ) from error
@@ -178,10 +191,15 @@ class JobFolder:
             task_id = entry.name.removesuffix(".json")
             if entry.name == task_id or self.is_done(task_id):
                 continue
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                raw = json.loads(Path(entry.path).read_bytes())
+            with suppress(JobError, ValueError, KeyError, TypeError):
+                raw = read_note(Path(entry.path))
                 found.append(
-                    Failure(raw["task"], raw["error"], raw["attempts"], raw.get("details", ""))
+                    Failure(
+                        int(raw["task"]),
+                        str(raw["error"]),
+                        int(raw["attempts"]),
+                        str(raw.get("details", "")),
+                    )
                 )
         return sorted(found, key=lambda failure: failure.number)
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from roboreel.errors import JobError
+from roboreel.errors import DatasetError, JobError
 from roboreel.files import make_folder, remove_leftovers, sync_directory, write_atomically
-from roboreel.jobs.folder import Failure, JobFolder
+from roboreel.jobs.folder import Failure, JobFolder, read_note
 from roboreel.jobs.operation import Operation, Part, load_operation
 from roboreel.jobs.plan import Plan
+from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os
@@ -42,6 +43,7 @@ _FOLDERS = ("staging", "parts", "failed")
 _FILES = (_ARRAY_FILE, _PLAN_FILE, _JOB_FILE, _LOCK_FILE, _COMMITTED)
 _OURS = {*_FOLDERS, *_FILES}
 _LAYOUT = 1
+_MOST_PLAN_BYTES = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Job:
         except Timeout:
             raise JobError(f"Another process commits this job: {str(self.path)!r}.") from None
         with lock:
-            if not (self.path / _COMMITTED).exists():
+            if not is_committed(self.path):
                 self._check_complete()
                 result = self.operation.commit(self.plan, self._parts())
                 stored = json.dumps({"key": self.plan.key, "result": result})
@@ -206,9 +208,11 @@ def open_job(path: str | os.PathLike[str]) -> Job:
         JobError: There is no job, or its files cannot be read.
     """
     root = Path(path).expanduser().absolute()
+    if not (root / _JOB_FILE).exists():
+        raise JobError(f"There is no job at {str(root)!r}.")
     try:
-        raw = json.loads((root / _JOB_FILE).read_bytes())
-        data = (root / _PLAN_FILE).read_bytes()
+        raw = read_note(root / _JOB_FILE)
+        data = read_file(root / _PLAN_FILE, "plan of the job", most_bytes=_MOST_PLAN_BYTES)
         if raw["layout"] != _LAYOUT:
             raise JobError(
                 f"Another roboreel made this job, of layout {raw['layout']}: {str(root)!r}."
@@ -217,9 +221,9 @@ def open_job(path: str | os.PathLike[str]) -> Job:
         if plan.key != raw["key"]:
             raise ValueError("the tasks are those of another job")
         return Job(root, plan, str(raw["name"]))
-    except FileNotFoundError as error:
-        raise JobError(f"There is no job at {str(root)!r}.") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except JobError:
+        raise
+    except (DatasetError, ValueError, KeyError, TypeError) as error:
         raise JobError(f"The job cannot be read ({error!r}): {str(root)!r}.") from error
 
 
@@ -231,15 +235,16 @@ def is_committed(path: Path, key: str | None = None) -> bool:
         key: Only if it is the job of the plan with this key.
     """
     try:
-        found = json.loads((path / _COMMITTED).read_bytes())["key"]
-    except (OSError, ValueError, KeyError, TypeError):
+        found = read_note(path / _COMMITTED)
+    except JobError:
         return False
-    return key is None or bool(found == key)
+    is_result = isinstance(found, dict) and "result" in found
+    return is_result and (key is None or found.get("key") == key)
 
 
 def finish_commit(path: Path) -> Any:  # noqa: ANN401  # whatever the operation makes
     """Return the result of a committed job, and remove its folder."""
-    result = json.loads((path / _COMMITTED).read_bytes())["result"]
+    result = read_note(path / _COMMITTED)["result"]
     remove_job(path)
     return result
 

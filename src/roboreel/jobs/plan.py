@@ -23,6 +23,8 @@ __all__ = ["Plan", "Task"]
 
 _ID_BYTES = 10
 _COST = "cost"
+# What NumPy raises for bytes that are no columns, or say that they have any number of rows.
+_UNREADABLE = (ValueError, TypeError, KeyError, OSError, EOFError, MemoryError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Plan:
                 found = {name: columns[name] for name in columns.files}
             inputs = {name.removeprefix("input."): found[name] for name in found if name != _COST}
             return cls(operation, options, inputs, found[_COST])
-        except (ValueError, TypeError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             raise JobError(f"The tasks of a job cannot be read ({error!r}).") from error
 
     @cached_property

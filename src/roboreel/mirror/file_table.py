@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FileEntry", "FileTable", "RemoteFile"]
 
+# Datasets have hundreds of terabytes; what says which blocks are there grows with their size.
+_MOST_BYTES = 2**50
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
@@ -89,9 +92,18 @@ class FileTable:
             ) from error
 
     def add(self, files: Sequence[RemoteFile]) -> None:
-        """Add files that are not known yet; the caller holds the lock of the mirror."""
+        """Add files that are not known yet; the caller holds the lock of the mirror.
+
+        Raises:
+            MirrorError: They are larger than any dataset: a server may say so.
+        """
         self.refresh()
         new = [file for file in files if file.name not in self._entries]
+        if sum(file.size_bytes for file in new) > _MOST_BYTES:
+            raise MirrorError(
+                f"The remote files have more than {_MOST_BYTES:,} bytes, the largest of them "
+                f"{max(new, key=lambda file: file.size_bytes).name!r}."
+            )
         with self._path.open("ab") as table:
             table.truncate(self._read_bytes)  # A line that a killed process left unfinished.
             text = "".join(f"{json.dumps(asdict(file))}\n" for file in new).encode()

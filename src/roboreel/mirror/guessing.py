@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roboreel.errors import RemoteError
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from roboreel.mirror.file_table import RemoteFile
 
 __all__ = ["guess_metadata"]
+
+# No dataset has it. A server that finds it has every file, and would never run out of tables.
+_ABSENT = "meta/episodes/chunk-000/no-such-file.parquet"
 
 _NAMES = (
     "meta/stats.json",
@@ -26,9 +30,16 @@ def guess_metadata(client: Client) -> list[RemoteFile]:
     """Return the metadata files that exist, apart from info.json.
 
     The tables of episodes are counted up until one is missing: ``chunk-000/file-000``, …
+
+    Raises:
+        RemoteError: The server answers to any name.
     """
-    with ThreadPool(len(_NAMES), "roboreel-find") as pool:
-        asked = list(pool.map(client.find, _NAMES))
+    with ThreadPool(1 + len(_NAMES), "roboreel-find") as pool:
+        absent, *asked = pool.map(client.find, (_ABSENT, *_NAMES))
+    if absent is not None:
+        raise RemoteError(
+            f"The server has a page for every name, so it cannot say which files exist: {client.url!r}."
+        )
     found = [file for file in asked if file is not None]
     chunk = number = 0
     while True:

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roboreel.errors import MirrorError
 from roboreel.mirror.geometry import BLOCK_BYTES
 from roboreel.mirror.home import MIRROR_FILE, open_home
 from roboreel.mirror.locks import UseLock
@@ -34,6 +35,8 @@ class MirrorEntry:
     """What is here."""
     used_s: int
     """When it was last read, in seconds since the epoch; 0 if it never was."""
+    is_damaged: bool = False
+    """Whether its files do not say what it holds; sizes are then those of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,14 @@ def prune_mirrors(
 ) -> PrunedMirrors:
     """Remove whole mirrors, those used longest ago first, until the rest fits.
 
-    A mirror that a process has open stays.
+    Damaged mirrors always go. A mirror that a process has open stays.
     """
     entries = list_mirrors(home)
     kept_bytes = sum(entry.held_bytes for entry in entries)
     removed, refused = [], []
     for entry in reversed(entries):
-        if kept_bytes <= keep_bytes:
-            break
+        if kept_bytes <= keep_bytes and not entry.is_damaged:
+            continue
         if not _remove(entry, open_home(home), dry_run=dry_run):
             refused.append(entry)
             continue
@@ -79,6 +82,15 @@ def prune_mirrors(
 
 
 def _describe(home: MirrorHome, name: str) -> MirrorEntry:
+    try:
+        return _described(home, name)
+    except (MirrorError, OSError, ValueError, AttributeError):
+        path = home.path / name  # It can be removed all the same.
+        held_bytes = sum(file.stat().st_size for file in path.glob("bytes/*"))
+        return MirrorEntry(path, "(damaged)", 0, 0, held_bytes, 0, is_damaged=True)
+
+
+def _described(home: MirrorHome, name: str) -> MirrorEntry:
     folder = home.folder(name)
     folder.refresh()
     about = json.loads((folder.path / MIRROR_FILE).read_bytes())

@@ -69,7 +69,7 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
     """Open the mirror that a folder stands for, as it was listed when it was made.
 
     Raises:
-        MirrorError: What describes it is damaged.
+        MirrorError: What describes it is damaged, or it was made elsewhere.
     """
     tree = tree.resolve()
     if source_of(tree) is not None:
@@ -78,8 +78,14 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
     try:
         about = json.loads(path.read_bytes())
         address, is_listed = parse_address(about["url"]), bool(about["is_listed"])
+        is_ours = about["inode"] == tree.stat().st_ino
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise MirrorError(f"Not a mirror ({error!r}): {str(path)!r}.") from error
+    if not is_ours:  # Opening a folder that somebody sent must not call whom they choose.
+        raise MirrorError(
+            "The folder is a copy of a mirror that was made elsewhere. Open the dataset by its "
+            f"address, {address.plain!r}: {str(tree)!r}."
+        )
     home = _home(tree.parent.parent, connection.limit_bytes)
     client, _ = _connect(address, connection.options)
     table = FileTable(tree.parent / "table.jsonl")
@@ -164,7 +170,8 @@ def _make(
             part.mkdir(mode=0o700)
         make_places(draft / "files", files)
         FileTable(draft / "table.jsonl").add(files)
-        write_atomically(draft / "mirror.json", json.dumps(about), sync=False)
+        said = {**about, "inode": (draft / "files").stat().st_ino}
+        write_atomically(draft / "mirror.json", json.dumps(said), sync=False)
         with home.locked():
             if not final.exists():
                 draft.rename(final)

@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["is_safe", "make_places"]
 
+# Of a name in an object store, and of a part of a name on a disk.
+_LONGEST, _LONGEST_PART = 1024, 255
+
 
 def is_safe(name: str) -> bool:
     """Whether a name stays below the folder, and can be the name of a file here."""
     parts = name.split("/")
     return (
-        all(part not in ("", ".", "..") for part in parts) and "\0" not in name and "\\" not in name
+        all(part not in ("", ".", "..") for part in parts)
+        and "\0" not in name
+        and "\\" not in name
+        and len(name) <= _LONGEST
+        and max(len(part.encode(errors="replace")) for part in parts) <= _LONGEST_PART
     )
 
 
@@ -38,7 +45,9 @@ def make_places(tree: Path, files: Sequence[RemoteFile]) -> None:
     root = str(tree)
     for file in files:
         if not is_safe(file.name):
-            raise UnsafePathError(f"A remote file is called {file.name!r}, which is no safe name.")
+            raise UnsafePathError(
+                f"A remote file has a name that cannot be used here: {file.name!r}."
+            )
         folder = os.path.dirname(f"{root}/{file.name}")  # noqa: PTH120  # there may be 300,000
         if folder not in made:
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103

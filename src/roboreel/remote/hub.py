@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from roboreel.errors import MissingFileError, NotADatasetError, RemoteError
 from roboreel.mirror.addresses import Address
@@ -143,7 +144,7 @@ def _version_of(file: Any) -> str:  # noqa: ANN401  # a RepoFile
 
 def _place_of(location: str, token: object) -> Place:
     """Return where a file is; the token goes to the Hub itself, and to no other host."""
-    if not location.startswith(f"{huggingface_hub.constants.ENDPOINT}/"):
+    if urlsplit(location)[:2] != urlsplit(str(huggingface_hub.constants.ENDPOINT))[:2]:
         return Place(location)
     found = token or huggingface_hub.get_token()
     return Place(location, {"authorization": f"Bearer {found}"} if found else {})

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from roboreel.errors import DatasetChangedError, MissingFileError
+from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.remote.credentials import with_profile
 from roboreel.remote.failures import translate
@@ -36,6 +36,8 @@ RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
 """Quick tries after errors 429 and 5xx, and after connections that break: see `Patience` for more."""
 _WHOLE_FILE_CHUNK_BYTES = 2**20
 _SIGNED_FOR = timedelta(seconds=60)
+_MOST_FILES = 3_000_000
+"""A listing that goes on for ever is not waited for."""
 
 
 def connect(address: Address, options: Mapping[str, Any]) -> tuple[ObjectClient, str]:
@@ -68,18 +70,28 @@ class ObjectClient:
         if isinstance(self._store, HTTPStore):
             return None
         try:
-            listed = self._patience.call(
-                lambda: [entry for page in obstore.list(self._store) for entry in page],
-                lambda: None,
-            )
+            listed = self._patience.call(self._list, lambda: None)
         except Exception as error:  # noqa: BLE001  # obstore's errors share no class with FileNotFoundError
             raise translate(error, self._address.plain, "be listed") from None
+        if len(listed) > _MOST_FILES:
+            raise RemoteError(
+                f"More than {_MOST_FILES:,} files are listed: no dataset has so many. Address: "
+                f"{self._address.plain!r}."
+            )
         folders = {str(entry["path"]).rpartition("/")[0] for entry in listed}
         for folder in list(folders):
             parts = folder.split("/")
             folders.update("/".join(parts[:stop]) for stop in range(1, len(parts)))
         # Some tools make an empty object for each folder.
         return [_described(entry) for entry in listed if entry["path"] not in folders]
+
+    def _list(self) -> list[Any]:
+        listed: list[Any] = []
+        for page in obstore.list(self._store):
+            listed += page
+            if len(listed) > _MOST_FILES:
+                break
+        return listed
 
     def find(self, name: str) -> RemoteFile | None:
         """Return what is known of a file; None if there is none."""
@@ -192,17 +204,29 @@ class Reading:
         elif file.modified_ns:
             options["if_unmodified_since"] = _moment(file.modified_ns)
 
-        def get() -> tuple[Mapping[str, Any], memoryview]:
+        def get() -> memoryview:
             result = obstore.get(self.store, self.path, options=options)
-            return result.meta, memoryview(result.bytes())
+            check_unchanged(file, result.meta, self.where)
+            return _body(result, stop - start, f"{self.where}/{file.name}")
 
         try:
-            meta, data = self.patience.call(get, self.place)
+            return self.patience.call(get, self.place)
+        except RemoteError:
+            raise
         except Exception as error:  # noqa: BLE001
             what = f"be fetched, bytes {start:,} to {stop:,}"
             raise translate(error, f"{self.where}/{file.name}", what) from None
-        check_unchanged(file, meta, self.where)
-        return data
+
+
+def _body(result: Any, size_bytes: int, where: str) -> memoryview:  # noqa: ANN401  # obstore's
+    """Return what a server sends; more than was asked for is not read to its end."""
+    parts, count = [], 0
+    for chunk in result.stream(min_chunk_size=size_bytes):
+        parts.append(memoryview(chunk))
+        count += len(parts[-1])
+        if count > size_bytes:
+            raise RemoteError(f"More than the {size_bytes:,} bytes asked for came: {where!r}.")
+    return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
 
 
 def check_unchanged(file: RemoteFile, meta: Mapping[str, Any], where: str) -> None:

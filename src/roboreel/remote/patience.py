@@ -18,6 +18,8 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 
+from roboreel.errors import RemoteError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -83,6 +85,8 @@ class Patience:
             time.sleep(max(0.0, self._not_before - time.monotonic()))
             try:
                 return call()
+            except RemoteError:  # Told by us: it will not pass.
+                raise
             except Exception as error:
                 tries += _tries_of(error)
                 patience_s = _patience_s(error) if self._waits else 0.0

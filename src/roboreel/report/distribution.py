@@ -69,16 +69,26 @@ def _spread(column: NDArray[np.float64], label: str) -> Distribution:
     if not len(finite):
         nan, bins = float("nan"), np.zeros(_BINS, np.int64)
         return Distribution(label, nan, nan, nan, nan, nan, nan, nan, broken, bins, (0.0, 1.0))
-    low, median, high = np.quantile(finite, _LEVELS).tolist()
     minimum, maximum = float(finite.min()), float(finite.max())
+    # Differences and squares of very large values would overflow.
+    unit = 2.0**520 if max(-minimum, maximum) > 1e150 else 1.0
+    scaled = finite / unit
+    low, median, high = np.quantile(scaled, _LEVELS).tolist()
     # Otherwise one extreme value would squeeze all others into a single bar.
     reach = 0.5 * (high - low) or np.inf
-    edges = max(minimum, low - reach), min(maximum, high + reach)
-    bins, _ = np.histogram(np.clip(finite, *edges), bins=_BINS, range=_widened(edges))
-    mean, std = float(finite.mean()), float(finite.std())
+    start, stop = max(minimum / unit, low - reach), min(maximum / unit, high + reach)
+    bins, _ = np.histogram(np.clip(scaled, start, stop), _BINS, range=_widened(start, stop))
+    low, median, high = (min(max(q * unit, minimum), maximum) for q in (low, median, high))
+    mean, std = float(scaled.mean()) * unit, float(scaled.std()) * unit
+    edges = (start * unit, stop * unit)
     return Distribution(label, minimum, low, median, high, maximum, mean, std, broken, bins, edges)
 
 
-def _widened(edges: tuple[float, float]) -> tuple[float, float]:
-    """Return a range that is never empty, even if all values are equal."""
-    return edges if edges[1] > edges[0] else (edges[0] - 0.5, edges[0] + 0.5)
+def _widened(start: float, stop: float) -> tuple[float, float]:
+    """Return a range that can be cut into bins, even if all values are equal or nearly so."""
+    # Rounding must not make two borders of bins equal: some floats have to lie between them.
+    least = 4 * _BINS * float(np.spacing(max(abs(start), abs(stop))))
+    if stop - start >= least:
+        return start, stop
+    margin = max(0.5 if start == stop else 0.0, least)
+    return start - margin, stop + margin

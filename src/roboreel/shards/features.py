@@ -124,7 +124,13 @@ class Array:
     dtype: str
 
     def __init__(self, shape: Iterable[int], dtype: str) -> None:
-        object.__setattr__(self, "shape", tuple(int(length) for length in shape))
+        try:
+            lengths = tuple(operator.index(length) for length in shape)
+        except TypeError as error:
+            raise TypeError(
+                f"Not the shape of an array: {shape!r}. It comes first: Array((2,), 'float32')."
+            ) from error
+        object.__setattr__(self, "shape", lengths)
         object.__setattr__(self, "dtype", dtype)
         if not self.shape or min(self.shape) < 1 or math.prod(self.shape) >= 2**31:
             raise ValueError(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
-from roboreel.spans.whole import whole_file
 from roboreel.video.boxes import require
 from roboreel.video.clip import plan_runs
+from roboreel.video.container import open_container
 from roboreel.video.reader import open_packets
 from roboreel.video.remux import decoding_ticks
 
@@ -79,7 +79,7 @@ def _copy(
     options = {"video_track_timescale": clock, "movie_timescale": clock}
     with (
         # For the codec's parameters: it reads headers only.
-        av.open(whole_file(path, "video file")) as source,
+        open_container(path) as source,
         av.open(out, "w", format="mp4", options=options) as target,
         open_packets(path, table) as reader,
     ):

@@ -12,7 +12,7 @@ import av
 import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
-from roboreel.spans.whole import whole_file
+from roboreel.video.container import open_container
 from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
 
 if TYPE_CHECKING:
@@ -116,10 +116,7 @@ class DemuxedPackets:
 
 
 def _open(path: Path) -> InputContainer:
-    try:
-        container: InputContainer = av.open(whole_file(path, "video file"))
-    except (av.FFmpegError, UnicodeDecodeError) as error:  # It decodes tags, damaged or not.
-        raise CorruptFileError(f"FFmpeg cannot open {str(path)!r}: {error}.") from error
+    container = open_container(path)
     if not container.streams.video or container.streams.video[0].codec_context is None:
         container.close()
         raise UnsupportedVideoError(f"FFmpeg finds no video that it can decode: {str(path)!r}.")

@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import av
-
 from roboreel.errors import CorruptFileError
-from roboreel.spans.whole import whole_file
+from roboreel.video.container import open_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,11 +39,7 @@ def open_video(path: Path) -> Iterator[tuple[Any, Any]]:
     Raises:
         CorruptFileError: It is not a video.
     """
-    try:
-        container = av.open(whole_file(path, "video file"))
-    except av.error.InvalidDataError as error:
-        raise CorruptFileError(f"Not a video: {str(path)!r}.") from error
-    with container:
+    with open_container(path) as container:
         if not container.streams.video:
             raise CorruptFileError(f"The file has no video: {str(path)!r}.")
         yield container, container.streams.video[0]
