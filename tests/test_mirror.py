@@ -484,7 +484,7 @@ def test_a_connection_shows_and_pickles_no_secret():
     secret = Connection(options={"region": "x", "secret_access_key": "hush"})
     assert "hush" not in repr(secret)
     assert "hush" not in str(secret)
-    with pytest.raises(RemoteError, match="environment, a profile, or a credential_provider"):
+    with pytest.raises(RemoteError, match="environment, a profile or a credential_provider"):
         pickle.dumps(secret)
     plain = Connection(options={"region": "x", "endpoint": "http://127.0.0.1:1"})
     assert pickle.loads(pickle.dumps(plain)) == plain

@@ -49,7 +49,7 @@ def translate(error: Exception, where: str, what: str) -> Exception:
     if "403 " in reason or "401 " in reason:
         advice = advice or _ADVICE["PermissionDeniedError"]
     return RemoteError(
-        f"It could not {what} ({reason}). {advice}{' ' if advice else ''}Address: {where!r}."
+        f"Remote data could not {what} ({reason}). {advice}{' ' if advice else ''}Address: {where!r}."
     )
 
 
