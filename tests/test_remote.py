@@ -304,7 +304,7 @@ class TestWebServer:
         assert far.read([1, 4])["index"].tolist() == [1, 4]
         assert len(served.asked) < 30
 
-    def test_the_loader_fetches_batches_before_they_are_read(self, served, tmp_path):
+    def test_the_loader_fetches_batches_before_they_are_read(self, served, tmp_path, monkeypatch):
         far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
         mirror = mirror_of(far.path)
         assert mirror is not None
@@ -315,7 +315,7 @@ class TestWebServer:
             waited.append(entry.file.name)
             return held(entry, blocks)
 
-        mirror._fetcher.held = noted
+        monkeypatch.setattr(mirror._fetcher, "held", noted)
         near = reel.open_dataset(served.root / "arm")
         loaders = [Loader(one, batch_size=3, shuffle=True) for one in (far, near)]
         for one, other in zip(*loaders, strict=True):
@@ -618,9 +618,10 @@ roboreel.mirror.home.find_ability = lambda _: DiskAbility(False, False)
         same(far.read(range(len(near))), near.read(range(len(near))))
         again = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")  # Said once.
         assert again.path == far.path
+        mirror = mirror_of(far.path)
+        assert mirror is not None
         for part in (far.path.parent / "bytes").iterdir():
-            table = mirror_of(far.path).folder.table
-            name = table[int(part.name)].file.name
+            name = mirror.folder.table[int(part.name)].file.name
             assert part.read_bytes() in (b"", (served.root / "arm" / name).read_bytes())
 
     def test_another_process_has_a_mirror_of_its_own(self, served, tmp_path):
