@@ -58,6 +58,12 @@ def read(mirror, name, start, stop):
         file.close()
 
 
+def entry_of(mirror, name):
+    entry = mirror.folder.table.find(name)
+    assert entry is not None
+    return entry
+
+
 def disk_bytes(home: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in home.glob("*/bytes/*"))
 
@@ -205,7 +211,7 @@ class TestLimit:
         for name in ("sub/b.bin", "a.bin", "c.bin", "sub/b.bin"):
             stop = min(SIZES[name], 30_000)
             assert read(mirror, name, 5, stop) == content[name][5:stop]
-            path = mirror.folder.path / "bytes" / str(mirror.folder.table.find(name).number)
+            path = mirror.folder.path / "bytes" / str(entry_of(mirror, name).number)
             assert path.read_bytes() == content[name]  # Nowhere a hole.
             assert disk_bytes(tmp_path / "home") <= 4 * SEGMENT_BYTES
         mirror.home.limit_bytes = 2 * SEGMENT_BYTES
@@ -221,7 +227,7 @@ class TestLimit:
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=10 * SEGMENT_BYTES)
         content = (far.root / "a.bin").read_bytes()
         read(mirror, "a.bin", 0, 100)
-        base = mirror.folder.table.find("a.bin").segment * SEGMENT_BLOCKS
+        base = entry_of(mirror, "a.bin").segment * SEGMENT_BLOCKS
         blocks = mirror.folder.claims.take(np.arange(base + 2 * SEGMENT_BLOCKS, base + 130))
         assert mirror.home.reserve(mirror.folder, blocks)
         with mirror.home.locked():
@@ -235,7 +241,7 @@ class TestLimit:
         limit = 2 * SEGMENT_BYTES
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=limit)
         content = (far.root / "a.bin").read_bytes()
-        entry = mirror.folder.table.find("a.bin")
+        entry = entry_of(mirror, "a.bin")
         start, stop = SEGMENT_BYTES, 3 * SEGMENT_BYTES - 20 * BLOCK_BYTES
         with mirror._fetcher.held(entry, blocks_of([(start, stop)], SIZES["a.bin"])):
             far.asked.clear()
@@ -272,7 +278,7 @@ with mirror._fetcher.held(entry, blocks_of([(0, {SEGMENT_BYTES})], {SIZES["a.bin
             with pytest.raises(MirrorError, match="what others fetch or read now stays"):
                 read(mirror, "a.bin", SEGMENT_BYTES, 3 * SEGMENT_BYTES - 20 * BLOCK_BYTES)
             assert mirror.folder.blocks.are_present(
-                *[64 * mirror.folder.table.find("a.bin").segment + n for n in (0, 64)]
+                *[64 * entry_of(mirror, "a.bin").segment + n for n in (0, 64)]
             )
         finally:
             child.kill()  # Its pins go with it.
