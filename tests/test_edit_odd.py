@@ -42,6 +42,17 @@ def test_a_column_that_only_some_files_have_stays(tmp_path):
     assert values == [None] * (5 + 5) + [0.5 * i for i in range(13)]
 
 
+def test_texts_that_no_file_can_hold_are_refused(tmp_path):
+    write_dataset(tmp_path / "d", [4, 5])
+    edit = edit_dataset(tmp_path / "d")
+    with pytest.raises(EditError, match=r"A task cannot be .* half of a character"):
+        edit.set_task([0], "lift \ud800")
+    with pytest.raises(EditError, match=r"operator cannot be .* half of a character"):
+        edit.set([0], {"operator": "\ud800"})
+    with pytest.raises(EditError, match="cannot be set"):
+        edit.set([0], {"\ud800": "Ann"})
+
+
 def test_a_feature_does_not_take_the_name_of_a_column_that_nobody_listed(tmp_path):
     write_dataset(tmp_path / "d", [4, 5])
     add_column(tmp_path / "d/data/chunk-000/file-000.parquet", "torque")
@@ -108,7 +119,7 @@ def test_moments_that_no_episode_has_are_refused(moment, tmp_path):
     write_dataset(tmp_path / "d", [4, 5])
     edit = edit_dataset(tmp_path / "d")
     for given in ({"start_s": moment}, {"stop": moment}):
-        with pytest.raises(EditError, match="no moment of an episode"):
+        with pytest.raises(EditError, match="not a moment of an episode"):
             edit.trim(0, **given)
     with pytest.raises(EditError, match="whole numbers"):
         edit.cut(0, at=1.5)  # type: ignore[arg-type]

@@ -370,7 +370,7 @@ print(execute(squares(12, sleep_s=0.15, log={log!r}), on=Processes(2), folder={f
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
 def test_a_driver_that_ends_is_resumed_where_it_stopped(tmp_path, how):
     log, folder = tmp_path / "log", tmp_path / "job"
     code = DRIVER.format(log=str(log), folder=str(folder))
@@ -379,7 +379,7 @@ def test_a_driver_that_ends_is_resumed_where_it_stopped(tmp_path, how):
     while not log.exists() or len(log.read_text().split()) < 4:
         assert driver.poll() is None
         time.sleep(0.01)
-    driver.send_signal(how)
+    driver.send_signal(getattr(signal, how))
     driver.wait()
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert again.stdout == "{'sum': 506, 'count': 12}\n"

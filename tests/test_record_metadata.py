@@ -85,7 +85,7 @@ def test_recovering_keeps_it_when_saving_was_interrupted(tmp_path, monkeypatch):
 
     recorder = start(tmp_path / "d")
     save(recorder, 0, {"success": True})
-    monkeypatch.setattr(recorder_module, "save_episode", fail)
+    monkeypatch.setattr(recorder_module, "save_episodes", fail)
     with pytest.raises(KeyboardInterrupt):
         save(recorder, 1, {"success": False})
     recorder.close()

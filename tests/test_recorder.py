@@ -194,6 +194,10 @@ class TestAtTheDoor:
         with pytest.raises(FrameError, match="every frame needs one in words"):
             recorder.add_frame(frame(0, 2), task=task)
 
+    def test_a_task_that_no_file_can_hold_is_refused(self, recorder):
+        with pytest.raises(FrameError, match="half of a character"):
+            recorder.add_frame(frame(0, 2), task="lift \ud800")
+
 
 def test_nan_passes_where_it_is_allowed(tmp_path):
     wanted = {"x": Feature("float32", (1,))}

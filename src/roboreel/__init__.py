@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from roboreel.dataset.cache import Raw as Raw
     from roboreel.edit import edit_dataset as edit_dataset
     from roboreel.errors import DatasetError as DatasetError
+    from roboreel.record.opening import create_dataset as create_dataset
+    from roboreel.record.opening import resume_dataset as resume_dataset
     from roboreel.record.recorder import Recorder as Recorder
-    from roboreel.record.recorder import create_dataset as create_dataset
-    from roboreel.record.recorder import resume_dataset as resume_dataset
     from roboreel.replay.buffer import ReplayBuffer as ReplayBuffer
     from roboreel.sample_spec import SampleSpec as SampleSpec
     from roboreel.schema import Depth as Depth
@@ -58,11 +58,11 @@ _HOMES = {
     "ReplayBuffer": "roboreel.replay.buffer",
     "SampleSpec": "roboreel.sample_spec",
     "Window": "roboreel.window",
-    "create_dataset": "roboreel.record.recorder",
+    "create_dataset": "roboreel.record.opening",
     "edit_dataset": "roboreel.edit",
     "open_dataset": "roboreel.dataset",
     "open_shards": "roboreel.shards",
-    "resume_dataset": "roboreel.record.recorder",
+    "resume_dataset": "roboreel.record.opening",
     "save_view": "roboreel.dataset",
     "write_shards": "roboreel.shards",
 }

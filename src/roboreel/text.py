@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["readable"]
+__all__ = ["is_writable", "readable"]
+
+
+def is_writable(text: str) -> bool:
+    r"""Return whether a file can hold a text: half of a surrogate pair has no UTF-8.
+
+    Examples:
+        >>> is_writable("拾う"), is_writable("\ud83d")
+        (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def readable(text: str) -> str:

@@ -23,7 +23,7 @@ __all__ = ["SCENARIOS"]
 
 def prepare(folder: Path, sources: int) -> None:
     for number in range(sources):
-        foreign.write_rlds(folder / "in" / f"part_{number}", (2, 3))
+        foreign.write_rlds(folder / "in" / f"part_{number}", (2, 1, 1, 1))
 
 
 def bring(folder: Path, sources: int) -> None:

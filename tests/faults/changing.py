@@ -180,7 +180,7 @@ def check_left(remains: Remains) -> None:
     dataset.read(np.arange(len(dataset)))
     check_no_litter(remains.folder)
     left = {path.name for path in (root / WORKSHOP).iterdir()} if (root / WORKSHOP).exists() else {}
-    assert not {"open", "staged", "commit", "salvage", "gone"} & set(left), left
+    assert not {"open", "staged", "commit", "salvage", "gone", "held"} & set(left), left
 
 
 def _scenarios(name: str, act: Act, store: str) -> list[Scenario]:

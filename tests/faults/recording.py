@@ -139,7 +139,7 @@ def check_and_record(remains: Remains, lengths: list[int]) -> None:
     remains.once(check_sound, root, [*lengths, 2])
     check_no_litter(remains.folder)
     left = {path.name for path in (root / WORKSHOP).iterdir()}
-    assert not left & {"open", "staged", "commit", "salvage", "gone"}, left
+    assert not left & {"open", "staged", "commit", "salvage", "gone", "held"}, left
 
 
 def flushed_frames(root: Path) -> int:

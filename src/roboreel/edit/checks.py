@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.errors import EditError, FeatureNotFoundError
 from roboreel.format.counters import COUNTERS
 from roboreel.format.episode_columns import is_metadata, read_episode_columns
+from roboreel.text import is_writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +107,7 @@ def check_columns(
     there = read_episode_columns(manifest)
     checked: dict[str, bool | int | float | str | None] = {}
     for name, value in columns.items():
-        if not name or "/" in name or not is_metadata(name):
+        if not name or "/" in name or not is_writable(name) or not is_metadata(name):
             raise EditError(
                 f"{name!r} cannot be set: choose a name that is not one of LeRobot's own, without '/'."
             )
@@ -119,13 +120,15 @@ def check_columns(
 
 
 def check_text(text: object, noun: str) -> str:
-    """Return a text that is not empty.
+    """Return a text that is not empty and can be written.
 
     Raises:
-        EditError: It is.
+        EditError: It is empty, or cannot be written.
     """
     if not isinstance(text, str) or not text.strip():
-        raise EditError(f"A {noun} is a text, and {text!r} says nothing.")
+        raise EditError(f"A {noun} is a text that is not empty, not {text!r}.")
+    if not is_writable(text):
+        raise EditError(f"A {noun} cannot be {text!r}: it holds half of a character.")
     return text
 
 
@@ -139,6 +142,8 @@ def _fitting(name: str, value: Any, held: type | None) -> bool | int | float | s
         raise EditError(f"{name} cannot be {value!r}: leave it out, or give a finite number.")
     if type(plain) is int and not -_MOST <= plain < _MOST:
         raise EditError(f"{name} cannot be {value!r}: it does not fit in 64 bits.")
+    if isinstance(plain, str) and not is_writable(plain):
+        raise EditError(f"{name} cannot be {value!r}: it holds half of a character.")
     if held is float and type(plain) is int:
         return float(plain)
     if held is not None and held is not type(plain):

@@ -1,11 +1,11 @@
-"""Writing a LeRobot v3.0 dataset that grows by an episode at a time."""
+"""Writing a LeRobot v3.0 dataset that grows by one episode or several at a time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import UnsupportedVersionError
-from roboreel.format.episode_metadata import stage_columns
+from roboreel.format.episode_metadata import metadata_columns, stage_columns
 from roboreel.format.info import write_info
 from roboreel.format.ledger import RECORDED_VERSION
 from roboreel.format.paths import INFO_PATH, STATS_PATH, TASKS_PATH
@@ -15,7 +15,7 @@ from roboreel.format.write_data import write_data_file
 from roboreel.format.write_v3 import write_episodes, write_stats, write_tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from roboreel.format.episode_metadata import Value
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Stage = Callable[[str], Path]
     """Takes a path below the dataset's folder, and returns where to write that file for now."""
 
-__all__ = ["append_episode", "check_appendable", "start_dataset"]
+__all__ = ["append_episodes", "check_appendable", "start_dataset"]
 
 
 def check_appendable(manifest: Manifest) -> None:
@@ -60,58 +60,57 @@ def start_dataset(manifest: Manifest, stage: Stage) -> None:
     write_info(stage(INFO_PATH), manifest, sync=False)
 
 
-def append_episode(
+def append_episodes(
     ledger: Ledger,
-    episode: Manifest,
+    new: Manifest,
     columns: Iterable[Mapping[str, Any]],
     *,
     stats: Mapping[str, FeatureStats],
-    episode_stats: Mapping[str, FeatureStats],
-    metadata: Mapping[str, Value],
+    episode_stats: Sequence[Mapping[str, FeatureStats]],
+    metadata: Sequence[Mapping[str, Value]],
     stage: Stage,
 ) -> Ledger:
-    """Write the data and metadata of the next episode; nothing is synced.
+    """Write the data and metadata of the next episodes; nothing is synced.
 
     Every file is new, except three small ones that are replaced, and the files of the episode table
-    when it gets another column. If they appear in the order in
-    which they are staged, whoever opens the dataset in between finds it whole, with the episode or
-    without:
+    when it gets another column. If they appear in the order in which they are staged, whoever opens
+    the dataset in between finds it whole, with the episodes or without:
 
     1. The videos, which the caller has staged before: only the episode table leads to them.
     2. The data file: LeRobot reads all data files there are, and looks at the first
        ``total_frames`` rows; these come after.
-    3. Tasks and statistics: one more task, and statistics that are ahead by an episode.
-    4. A file of the episode table: readers that count its rows now see the episode, all of it.
-    5. ``info.json``: readers that count by it see the episode too.
+    3. Tasks and statistics: one more task, and statistics that are ahead by these episodes.
+    4. A file of the episode table: readers that count its rows now see the episodes, all of them.
+    5. ``info.json``: readers that count by it see the episodes too.
 
     Args:
         ledger: What the dataset holds so far.
-        episode: What `describe_episode` says of the new one.
-        columns: Its columns, as `frame_table` takes them, in parts that follow each other.
-        stats: Statistics of the whole dataset, the episode among it.
-        episode_stats: Statistics of the episode.
-        metadata: What `check_metadata` returned for it.
+        new: What `describe_new` says of them.
+        columns: Their columns, as `frame_table` takes them, in parts that follow each other.
+        stats: Statistics of the whole dataset, these episodes among it.
+        episode_stats: Statistics of each episode.
+        metadata: What `check_metadata` returned for each.
         stage: Where to write each file; called in the order in which they are to appear.
 
     Returns:
         What the dataset holds then.
     """
-    write_data_file(stage(episode.data_files[0]), columns, episode.features, sync=False)
-    if episode.tasks != ledger.about.tasks:
-        write_tasks(stage(TASKS_PATH), episode.tasks, sync=False)
+    write_data_file(stage(new.data_files[0]), columns, new.features, sync=False)
+    if new.tasks != ledger.about.tasks:
+        write_tasks(stage(TASKS_PATH), new.tasks, sync=False)
     write_stats(stage(STATS_PATH), stats, sync=False)
     place = following(ledger.last_episodes, ledger.about.files_per_chunk)
     like = stage_columns(ledger, metadata, stage)
     write_episodes(
         stage(episodes_path(place)),
-        episode,
+        new,
         place=place,
-        episode_stats=[episode_stats],
-        metadata={name: [value] for name, value in metadata.items()},
+        episode_stats=episode_stats,
+        metadata=metadata_columns(metadata),
         like=like,
         sync=False,
     )
-    saved = ledger.after(episode)
+    saved = ledger.after(new)
     counts = (saved.num_episodes, saved.num_rows)
-    write_info(stage(INFO_PATH), episode, counts=counts, sync=False)
+    write_info(stage(INFO_PATH), new, counts=counts, sync=False)
     return saved

@@ -14,24 +14,24 @@ from roboreel.format.places import NOWHERE, episodes_path
 from roboreel.storage.parquet import add_null_columns, plain_types
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from roboreel.format.ledger import Ledger
 
     Value = bool | int | float | str
 
-__all__ = ["Value", "check_metadata", "stage_columns"]
+__all__ = ["Value", "check_metadata", "column_types", "metadata_columns", "stage_columns"]
 
 _NOUNS: dict[type, str] = {bool: "booleans", int: "integers", float: "floats", str: "strings"}
 _MOST = 2**63
 
 
-def check_metadata(ledger: Ledger, metadata: Mapping[str, object]) -> dict[str, Value]:
+def check_metadata(there: Mapping[str, type], metadata: Mapping[str, object]) -> dict[str, Value]:
     """Return what the columns of the next episode will hold; a value of None is left out.
 
     Args:
-        ledger: What the dataset holds so far.
+        there: What the columns hold in earlier episodes: see `column_types`.
         metadata: What a caller says of the episode, by column.
 
     Raises:
@@ -39,7 +39,6 @@ def check_metadata(ledger: Ledger, metadata: Mapping[str, object]) -> dict[str, 
     """
     if not isinstance(metadata, Mapping):
         raise FrameError(f"metadata is {metadata!r}: give values by name, {{'success': True}}.")
-    there = _columns(ledger)
     checked = {}
     for name, value in metadata.items():
         _check_name(name)
@@ -48,8 +47,14 @@ def check_metadata(ledger: Ledger, metadata: Mapping[str, object]) -> dict[str, 
     return checked
 
 
+def metadata_columns(metadata: Sequence[Mapping[str, Value]]) -> dict[str, list[Value | None]]:
+    """Return the columns of some episodes, None where one says nothing."""
+    names = dict.fromkeys(name for one in metadata for name in one)
+    return {name: [one.get(name) for one in metadata] for name in names}
+
+
 def stage_columns(
-    ledger: Ledger, metadata: Mapping[str, Value], stage: Callable[[str], Path]
+    ledger: Ledger, metadata: Sequence[Mapping[str, Value]], stage: Callable[[str], Path]
 ) -> Path | None:
     """Give the files of the episode table the columns that they lack, as nulls.
 
@@ -58,7 +63,7 @@ def stage_columns(
 
     Args:
         ledger: What the dataset holds so far.
-        metadata: What `check_metadata` returned for the next episode.
+        metadata: What `check_metadata` returned for each of the next episodes.
         stage: Where to write each file.
 
     Returns:
@@ -66,8 +71,9 @@ def stage_columns(
     """
     if ledger.last_episodes == NOWHERE:
         return None
-    root, there = ledger.about.root, _columns(ledger)
-    lacking = {n: type(v) for n, v in metadata.items() if there.get(n, type(None)) is type(None)}
+    root, there = ledger.about.root, column_types(ledger)
+    given = {name: type(value) for one in metadata for name, value in one.items()}
+    lacking = {n: kind for n, kind in given.items() if there.get(n, type(None)) is type(None)}
     last = root / episodes_path(ledger.last_episodes)
     for path in episode_files(root) if lacking else ():
         staged = stage(path.relative_to(root).as_posix())
@@ -76,7 +82,7 @@ def stage_columns(
     return last
 
 
-def _columns(ledger: Ledger) -> dict[str, type]:
+def column_types(ledger: Ledger) -> dict[str, type]:
     """Return the Python type of the values of each column that can be given; `object` for others."""
     if ledger.last_episodes == NOWHERE:
         return {}

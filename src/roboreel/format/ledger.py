@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.format.lerobot_v3 import episode_files
-from roboreel.format.places import NOWHERE, file_at, following, last_place, new_files, place_of
+from roboreel.format.places import (
+    NOWHERE,
+    files_after,
+    following,
+    last_place,
+    new_files,
+    place_of,
+)
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
 
 if TYPE_CHECKING:
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from roboreel.format.places import Place
     from roboreel.schema import Feature
 
-__all__ = ["RECORDED_VERSION", "Ledger", "describe_episode", "empty_manifest", "number_tasks"]
+__all__ = ["RECORDED_VERSION", "Ledger", "describe_new", "empty_manifest", "number_tasks"]
 
 RECORDED_VERSION = "v3.0"
 """The version that can grow: the others have one episode to a file, and are not written to."""
@@ -26,7 +33,7 @@ RECORDED_VERSION = "v3.0"
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a dataset holds so far; a new one follows each saved episode."""
+    """What a dataset holds so far; a new one follows each save."""
 
     about: Manifest
     """The dataset without its episodes."""
@@ -53,17 +60,15 @@ class Ledger:
             last_episodes=max(map(place_of, episode_files(manifest.root)), default=NOWHERE),
         )
 
-    def after(self, episode: Manifest) -> Ledger:
-        """Return the ledger that follows once an episode is saved: see `describe_episode`."""
+    def after(self, new: Manifest) -> Ledger:
+        """Return the ledger that follows once episodes are saved: see `describe_new`."""
         return replace(
             self,
-            about=replace(self.about, tasks=episode.tasks, splits=episode.splits),
-            num_episodes=self.num_episodes + 1,
-            num_rows=self.num_rows + episode.episodes.num_rows,
-            last_data=last_place(episode.data_files),
-            last_videos={
-                camera: last_place(files) for camera, files in episode.video_files.items()
-            },
+            about=replace(self.about, tasks=new.tasks, splits=new.splits),
+            num_episodes=self.num_episodes + len(new.episodes),
+            num_rows=self.num_rows + new.episodes.num_rows,
+            last_data=last_place(new.data_files),
+            last_videos={camera: last_place(files) for camera, files in new.video_files.items()},
             last_episodes=following(self.last_episodes, self.about.files_per_chunk),
         )
 
@@ -78,39 +83,44 @@ def number_tasks(known: Mapping[int, str], texts: Sequence[str]) -> dict[int, st
     return numbered
 
 
-def describe_episode(ledger: Ledger, length: int, tasks: Sequence[str]) -> Manifest:
-    """Return a manifest that lists the next episode alone, at its place in new files.
+def describe_new(
+    ledger: Ledger, lengths: Sequence[int], tasks: Sequence[Sequence[str]]
+) -> Manifest:
+    """Return a manifest that lists the next episodes alone: one new data file, and a video of each.
 
     Args:
         ledger: What there is so far.
-        length: Frames of the episode.
-        tasks: Its tasks, each once.
+        lengths: Frames of each episode.
+        tasks: The tasks of each, each once.
     """
-    about = ledger.about
-    clip = ClipTable(np.zeros(1, np.int64), np.zeros(1), np.full(1, length / about.fps))
+    about, new = ledger.about, len(lengths)
+    length, none = np.array(lengths, np.int64), np.zeros(new, np.int64)
+    rows = np.cumsum(length) - length
+    clips = ClipTable(np.arange(new), np.zeros(new), length / about.fps)
     video_files = {
-        camera: file_at(following(ledger.last_videos[camera], about.files_per_chunk), files)
+        camera: files_after(ledger.last_videos[camera], new, files, about.files_per_chunk)
         for camera, files in about.video_files.items()
     }
     count = ledger.num_episodes
     grown = dict(about.splits) == {"train": f"0:{count}"} or not about.splits
+    texts = [text for several in tasks for text in several]
     return replace(
         about,
-        tasks=number_tasks(about.tasks, tasks),
+        tasks=number_tasks(about.tasks, texts),
         episodes=EpisodeTable(
-            number=np.array([count]),
-            start=np.array([ledger.num_rows]),
-            length=np.array([length]),
-            data_file=np.zeros(1, np.int64),
-            data_row=np.zeros(1, np.int64),
-            clips=dict.fromkeys(video_files, clip),
-            task_bounds=np.array([0, len(tasks)]),
-            task_codes=np.arange(len(tasks)),
-            task_texts=tuple(tasks),
+            number=np.arange(count, count + new),
+            start=ledger.num_rows + rows,
+            length=length,
+            data_file=none,
+            data_row=rows,
+            clips=dict.fromkeys(video_files, clips),
+            task_bounds=np.cumsum([0, *map(len, tasks)]),
+            task_codes=np.arange(len(texts)),
+            task_texts=tuple(texts),
         ),
-        data_files=file_at(following(ledger.last_data, about.files_per_chunk), about.data_files),
+        data_files=files_after(ledger.last_data, 1, about.data_files, about.files_per_chunk),
         video_files=video_files,
-        splits={"train": f"0:{count + 1}"} if grown else about.splits,
+        splits={"train": f"0:{count + new}"} if grown else about.splits,
     )
 
 

@@ -26,7 +26,7 @@ __all__ = [
     "NewFiles",
     "Place",
     "episodes_path",
-    "file_at",
+    "files_after",
     "following",
     "last_place",
     "new_files",
@@ -74,9 +74,12 @@ def last_place(files: FileSet) -> Place:
     return max(places, default=NOWHERE)
 
 
-def file_at(place: Place, like: FileSet) -> FileSet:
-    """Return the one v3.0 file at a place, of the kind of others."""
-    chunk, file = np.array([place[0]]), np.array([place[1]])
+def files_after(last: Place, count: int, like: FileSet, files_per_chunk: int) -> FileSet:
+    """Return the v3.0 files that follow a place, of the kind of others."""
+    places = [last]
+    for _ in range(count):
+        places.append(following(places[-1], files_per_chunk))
+    chunk, file = np.array(places[1:], np.int64).reshape(-1, 2).T
     return FileSet(like.template, {"chunk_index": chunk, "file_index": file}, like.constants)
 
 

@@ -72,7 +72,7 @@ def open_recording(path: str | os.PathLike[str], *, distro: str | None = None) -
         raise SourceError(_why_unknown(place))
     options = {} if distro is None else {"distro": distro}
     if options and not reader.takes_distro:
-        raise SourceError(f"A distribution of ROS says nothing of a {reader.name}: {str(place)!r}.")
+        raise SourceError(f"A ROS distribution does not apply to a {reader.name}: {str(place)!r}.")
     opened: Recording = importlib.import_module(reader.module).open_source(place, **options)
     return opened
 

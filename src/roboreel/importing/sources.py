@@ -59,7 +59,7 @@ def _of_path(path: Path) -> list[Path]:
     if inside:
         return inside
     if reader is None:
-        raise SourceError(f"There is no recording in this folder that is read: {str(path)!r}.")
+        raise SourceError(f"This folder has no recording that can be read: {str(path)!r}.")
     return [path]
 
 

@@ -1,4 +1,4 @@
-"""A plan carried out: episode by episode through a recorder, and on from where it stopped."""
+"""Carrying out a plan: episode by episode through a recorder, resuming where it stopped."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from roboreel.importing.provenance import (
     read_provenance,
     write_provenance,
 )
+from roboreel.record.opening import create_dataset, resume_dataset
 from roboreel.record.options import RecordingOptions
-from roboreel.record.recorder import create_dataset, resume_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +35,9 @@ __all__ = ["Imported", "add_episodes", "new_recorder", "write_dataset"]
 
 _MAX_WAIT_S = 3600.0
 _QUEUE_BYTES = 64 * 1024**2
+_MOST_HELD = 256
+_MOST_HELD_S = 5.0
+"""Episodes that one commit saves, and their work: what is done again after a kill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +112,7 @@ def add_episodes(
         SourceError: A value does not fit what was planned; episodes before it are saved.
     """
     done = sum(episode.length for episode in plan.episodes[:start])
+    cost_s = 0.0
     kinds = _metadata_kinds(plan)
     for episode in plan.episodes[start:]:
         on_progress(done, plan.num_frames)
@@ -118,13 +122,20 @@ def add_episodes(
                 done += 1
                 if done % 256 == 0:
                     on_progress(done, plan.num_frames)
-            recorder.save_episode(metadata=_metadata(plan, episode, kinds))
+            recorder.hold_episode(metadata=_metadata(plan, episode, kinds))
+            cost_s += _cost_s(plan, episode.length)
+            # As many as are saved: after a kill, less than half is done again.
+            most = min(_MOST_HELD, recorder.num_episodes)
+            if recorder.held_episodes >= most or cost_s >= _MOST_HELD_S:
+                recorder.save_held()
+            cost_s = cost_s if recorder.held_episodes else 0.0
         except BaseException as error:
             recorder.discard_episode()
             if isinstance(error, DatasetError) and not isinstance(error, SourceError):
                 raise SourceError(
                     f"Episode {episode.name!r} cannot be imported: {error} The "
-                    f"{recorder.num_episodes} before it are saved: {str(plan.path)!r}."
+                    f"{recorder.num_episodes + recorder.held_episodes} before it are saved: "
+                    f"{str(plan.path)!r}."
                 ) from error
             raise
     on_progress(done, plan.num_frames)
@@ -187,11 +198,11 @@ def _metadata(
     return {**said, "source.file": plan.path.name, "source.episode": episode.name}
 
 
-def planned_cost_s(plan: ImportPlan) -> float:
-    """Return about how many seconds of one core an import takes."""
+def _cost_s(plan: ImportPlan, frames: int) -> float:
+    """Return about how many seconds of one core an episode takes."""
     pixels: Sequence[int] = [
         int(np.prod(one.feature.shape))
         for one in plan.features.values()
         if one.feature.dtype == "video"
     ]
-    return plan.num_frames * (2e-4 + sum(pixels) * 5e-9)
+    return frames * (2e-4 + sum(pixels) * 5e-9)

@@ -1,4 +1,4 @@
-"""Running the tasks of a job that are not done, and trying again what fails."""
+"""Running the tasks of a job that are not done, and retrying those that fail."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run_job(
 ) -> Report:
     """Run the tasks of a job that are not done.
 
-    A task that fails is tried again; if it goes on failing it is written down, and the rest goes on.
+    A task that fails is tried again. If it keeps failing, that is recorded and the others continue.
 
     Args:
         job: The job.

@@ -38,7 +38,7 @@ class Executor(Protocol):
     """A way to run tasks."""
 
     def open(self, job: Job) -> AbstractContextManager[Session]:
-        """Make ready to run a job's tasks. At the end, also of an interrupt, nothing is left running."""
+        """Prepare to run a job's tasks. On exit, even after an interrupt, nothing is left running."""
 
 
 class InProcess:

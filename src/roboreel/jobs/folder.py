@@ -110,7 +110,7 @@ class JobFolder:
     def publish(self, task_id: str, staged: Path, summary: Mapping[str, Any]) -> bool:
         """Make a staged folder the part of a task; return whether another execution was first."""
         if not staged.is_dir():
-            raise JobError(f"The job was committed or removed meanwhile: {str(self.root)!r}.")
+            raise JobError(f"The job was committed or removed in the meantime: {str(self.root)!r}.")
         sync_tree(staged)
         done = {"task": task_id, "summary": summary, "files": _hashes(staged)}
         write_atomically(staged / DONE_FILE, json.dumps(done, indent=1, sort_keys=True))

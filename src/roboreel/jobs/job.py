@@ -1,4 +1,4 @@
-"""A job on disk: made once, run by anybody, committed once."""
+"""A job on disk: made once, run by any number of processes, committed once."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Job:
         try:
             lock.acquire()
         except Timeout:
-            raise JobError(f"Another process commits this job: {str(self.path)!r}.") from None
+            raise JobError(f"Another process is committing this job: {str(self.path)!r}.") from None
         with lock:
             if not is_committed(self.path):
                 self._check_complete()
@@ -215,7 +215,7 @@ def open_job(path: str | os.PathLike[str]) -> Job:
         data = read_file(root / _PLAN_FILE, "plan of the job", most_bytes=_MOST_PLAN_BYTES)
         if raw["layout"] != _LAYOUT:
             raise JobError(
-                f"Another roboreel made this job, of layout {raw['layout']}: {str(root)!r}."
+                f"Another version of roboreel made this job (layout {raw['layout']}): {str(root)!r}."
             )
         plan = Plan.from_bytes(data, raw["operation"], raw["options"])
         if plan.key != raw["key"]:
@@ -228,7 +228,7 @@ def open_job(path: str | os.PathLike[str]) -> Job:
 
 
 def is_committed(path: Path, key: str | None = None) -> bool:
-    """Return whether a job is committed, and only its folder is not gone yet.
+    """Return whether a job is committed, and only its folder is still there.
 
     Args:
         path: The job's folder.

@@ -50,9 +50,9 @@ def load_operation(name: str) -> Operation:
         found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise JobError(
-            f"The operation {name!r} of a job is not there ({error}). Use the version of roboreel "
+            f"The job's operation {name!r} cannot be imported ({error}). Use the version of roboreel "
             "that made the job."
         ) from error
     if not isinstance(found, Operation):
-        raise JobError(f"{name!r} is not the operation of a job.")
+        raise JobError(f"{name!r} is not a job's operation.")
     return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.format.limits import FileSizes
 from roboreel.lerobot.language import default_tools
 from roboreel.lerobot.writing import create_writer, new_folder
-from roboreel.record.recorder import resume_dataset
+from roboreel.record.opening import resume_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

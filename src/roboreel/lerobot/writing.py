@@ -18,7 +18,7 @@ from roboreel.format.hub import lerobot_home
 from roboreel.lerobot.encoders import choose_depth, encodings_of
 from roboreel.lerobot.frame_checks import check_frame
 from roboreel.record.checks import given_features
-from roboreel.record.recorder import create_dataset, resume_dataset
+from roboreel.record.opening import create_dataset, resume_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from roboreel.files import atomic_folder
 from roboreel.format.counters import COUNTERS
 from roboreel.format.hub import writable_folder
 from roboreel.record.folders import check_absent
-from roboreel.record.recorder import create_dataset
+from roboreel.record.opening import create_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from roboreel.errors import FrameError
 from roboreel.format.counters import COUNTERS
 from roboreel.record.encoded import EncodedImage, EncodedPacket, check_encoded
 from roboreel.record.values import channels_hint, check_names, check_value
+from roboreel.text import is_writable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -64,6 +65,8 @@ class Door:
         check_names(self._given, frame)
         if not isinstance(task, str) or not task:
             raise FrameError(f"The task is {task!r}: every frame needs one in words, task='…'.")
+        if not is_writable(task):
+            raise FrameError(f"The task is {task!r}, which holds half of a character.")
         return {name: self._value(name, f, frame[name]) for name, f in self._given.items()}
 
     def _value(self, name: str, feature: Feature, value: object) -> Stored:

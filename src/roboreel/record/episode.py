@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,6 +71,13 @@ class FinishedEpisode:
     """Statistics of the cameras."""
     metadata: Mapping[str, Value]
     """What the caller says of the episode, by column of the episode table."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What numbers and pictures take, about."""
+        numbers = sum(c.nbytes for c in self.rows.columns.values() if isinstance(c, np.ndarray))
+        pictures = self.pictures.values()
+        return numbers + sum(int(p.sizes.sum()) for p in pictures if isinstance(p, Records))
 
 
 def open_folder(root: Path) -> Path:
@@ -182,6 +189,16 @@ class OpenEpisode:
             images=images,
             metadata=metadata,
         )
+
+    def move(self, finished: FinishedEpisode, folder: Path) -> FinishedEpisode:
+        """Move the files of a finished episode to a new folder, and return it from there."""
+        self._folder.rename(folder)
+        pictures = {
+            name: records.moved(folder) if isinstance(records, Records) else records
+            for name, records in finished.pictures.items()
+        }
+        videos = {name: folder / path.name for name, path in finished.videos.items()}
+        return replace(finished, pictures=pictures, videos=videos)
 
     def discard(self) -> None:
         """Drop the episode; if this is interrupted, it can be called again."""

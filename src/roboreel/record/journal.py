@@ -7,6 +7,7 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -113,6 +114,12 @@ class Records(Sequence[bytes]):
     def sizes(self) -> NDArray[np.int64]:
         """How many bytes each has, ``(N,)``."""
         return self._places[:, 1] - self._places[:, 0]
+
+    def moved(self, folder: Path) -> Records:
+        """Return the same records, of the file in another folder."""
+        there = copy(self)
+        there._path = folder / self._path.name
+        return there
 
     def __len__(self) -> int:
         return len(self._places)

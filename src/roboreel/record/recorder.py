@@ -3,161 +3,34 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
+from roboreel.commit import Commit, Workshop
 from roboreel.errors import DatasetError, FrameError, RecordingError
-from roboreel.format import read_manifest
-from roboreel.format.append_v3 import start_dataset
-from roboreel.format.episode_metadata import check_metadata
-from roboreel.format.hub import writable_folder
 from roboreel.format.info import write_info
-from roboreel.format.ledger import Ledger, empty_manifest
-from roboreel.format.limits import FileSizes, with_file_sizes
+from roboreel.format.ledger import Ledger
+from roboreel.format.limits import FileSizes, file_limits, with_file_sizes
 from roboreel.format.paths import INFO_PATH
-from roboreel.record.checks import Door
 from roboreel.record.compact import compact
-from roboreel.record.declare import (
-    check_rate,
-    check_same,
-    choose_encodings,
-    declare_features,
-    describe_videos,
-)
-from roboreel.record.episode import OpenEpisode, Settings, drop_folder, open_folder
-from roboreel.record.folders import check_free
-from roboreel.record.options import choose_options
-from roboreel.record.recover import check_choice, recover
-from roboreel.record.saving import save_episode
-from roboreel.record.totals import Totals
+from roboreel.record.episode import OpenEpisode, Settings
+from roboreel.record.held import HeldEpisodes
+from roboreel.record.saving import save_episodes
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from filelock import FileLock
-    from typing_extensions import Unpack
 
-    from roboreel.record.declare import Declared
-    from roboreel.record.options import CameraKind, RecordingKeywords, RecordingOptions
-    from roboreel.record.recover import OpenEpisodeChoice
+    from roboreel.record.checks import Door
+    from roboreel.record.episode import FinishedEpisode
+    from roboreel.record.totals import Totals
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["Recorder", "create_dataset", "resume_dataset"]
-
-
-def create_dataset(
-    path: str | os.PathLike[str],
-    *,
-    fps: float,
-    features: Declared,
-    robot_type: str | None = None,
-    store: CameraKind | None = None,
-    options: RecordingOptions | None = None,
-    **keywords: Unpack[RecordingKeywords],
-) -> Recorder:
-    """Make a LeRobot v3.0 dataset, empty at first, and return a recorder that adds episodes.
-
-    Args:
-        path: A folder that does not exist yet, or is empty, or holds a dataset in which nothing
-            was ever recorded.
-        fps: Frames per second.
-        features: What every frame has: a `Feature`, or an entry as LeRobot's info.json has it.
-            Timestamps, indices and tasks need not be listed.
-        robot_type: What the robot is called.
-        store: Whether cameras are stored as ``"video"`` or, in Parquet, as ``"image"``; as their
-            features say when not given.
-        options: How to record.
-        **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
-            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``, ``files``.
-
-    Raises:
-        RecordingError: The path already exists, or an option is out of range.
-        MetadataError: A feature cannot be recorded.
-        EncodingError: A camera's images cannot be encoded as asked.
-        DatasetInUseError: Another process is making a dataset at this path.
-    """
-    root = writable_folder(path)
-    chosen = choose_options(options, keywords)
-    check_free(root)
-    check_rate(fps)
-    declared = declare_features(features, store)
-    encodings = choose_encodings(declared, chosen.encoding)
-    declared = describe_videos(declared, encodings, fps)
-    settings = Settings(declared, fps, encodings, chosen)
-    door = Door(declared, chosen.nan_allowed)
-    manifest = empty_manifest(root, fps=fps, features=declared, robot_type=robot_type)
-    manifest = with_file_sizes(manifest, chosen.files or FileSizes())
-    workshop = Workshop(root)
-    lock = lock_folder(workshop)
-    try:
-        check_free(root)  # again: somebody else may have been here before the lock
-        drop_commit(workshop)  # of a process that died while it made a dataset here
-        drop_folder(open_folder(root))
-        commit = Commit(workshop)
-        start_dataset(manifest, commit.add)
-        commit.run()
-        return Recorder(manifest, Totals(declared), settings, door, lock)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def resume_dataset(
-    path: str | os.PathLike[str],
-    *,
-    fps: float | None = None,
-    features: Declared | None = None,
-    open_episode: OpenEpisodeChoice = "keep",
-    options: RecordingOptions | None = None,
-    **keywords: Unpack[RecordingKeywords],
-) -> Recorder:
-    """Return a recorder that adds episodes to a v3.0 dataset, after recovering what a crash left.
-
-    Args:
-        path: The dataset's folder.
-        fps: If given, it must be the dataset's.
-        features: If given, they must be the dataset's.
-        open_episode: What becomes of an episode that was open when its recorder ended, or the
-            machine. ``"keep"``: what there is of it is saved, ``recovered`` is True in its metadata,
-            and a warning says how many frames it has. ``"discard"``: it is dropped. ``"raise"``: a
-            `RecordingError` says how many frames it has, and it stays as it is.
-        options: How to record.
-        **keywords: Fields of `RecordingOptions`, in place of those of ``options``: ``encoding``,
-            ``nan_allowed``, ``queue_s``, ``max_wait_s``, ``compact_on_close``, ``files``.
-
-    Raises:
-        NotADatasetError: There is no dataset at this path.
-        UnsupportedVersionError: It is not of version v3.0.
-        RecordingError: It has another rate or other features, or an option is out of range; or
-            there is an open episode and ``open_episode="raise"``.
-        DatasetInUseError: Another process changes it.
-        UnsafePathError: One of its files or folders is a symbolic link.
-    """
-    root = writable_folder(path)
-    chosen = choose_options(options, keywords)
-    check_choice(open_episode)
-    read_manifest(root)  # before the lock, which makes a folder
-    lock = lock_folder(Workshop(root))
-    try:
-        found = recover(root, open_episode=open_episode)
-        for sentence in found.sentences() if found.found_frames or found.problems else ():
-            warnings.warn(f"{sentence} {str(root)!r}", stacklevel=2)
-        manifest = read_manifest(root)
-        check_same(manifest, fps, features)
-        encodings = choose_encodings(manifest.features, chosen.encoding)
-        settings = Settings(manifest.features, manifest.fps, encodings, chosen)
-        door = Door(manifest.features, chosen.nan_allowed)
-        recorder = Recorder(manifest, Totals.restore(manifest), settings, door, lock)
-        if chosen.files is not None:
-            recorder.amend(files=chosen.files)
-        return recorder
-    except BaseException:
-        lock.release()
-        raise
+__all__ = ["Recorder"]
 
 
 class Recorder:
@@ -180,6 +53,7 @@ class Recorder:
         self._door = door
         self._lock = lock
         self._episode: OpenEpisode | None = None
+        self._held = HeldEpisodes(self._ledger)
         self._failed = False
 
     @property
@@ -201,6 +75,11 @@ class Recorder:
     def num_frames(self) -> int:
         """How many frames the saved episodes have."""
         return self._ledger.num_rows
+
+    @property
+    def held_episodes(self) -> int:
+        """How many episodes `hold_episode` has taken that are not saved yet."""
+        return len(self._held)
 
     @property
     def open_frames(self) -> int:
@@ -225,7 +104,8 @@ class Recorder:
         values = self._door.check(frame, task)
         self._finish_discarding()
         if self._episode is None:
-            self._episode = OpenEpisode(self.path, self.num_episodes, self._settings)
+            number = self.num_episodes + len(self._held)
+            self._episode = OpenEpisode(self.path, number, self._settings)
         self._episode.add(values, task)
 
     def save_episode(self, *, metadata: Mapping[str, object] | None = None) -> int:
@@ -244,24 +124,45 @@ class Recorder:
                 another type than in earlier episodes; the episode stays open.
             RecordingError: It cannot be saved. What was recorded stays on disk: see `close`.
         """
-        self._check_usable()
-        self._finish_discarding()
-        episode = self._episode
-        if episode is None:
-            raise FrameError("There is no episode to save: add_frame comes first.")
-        checked = check_metadata(self._ledger, metadata or {})
-        try:
-            finished = episode.finish(checked)
-            # Before, not in an `except`: Ctrl-C may strike between any two steps.
-            self._failed = True
-            self._ledger = save_episode(self._ledger, self._totals, finished)
+        with self._saving(metadata) as (episode, finished):
+            self._commit([*self._held.episodes, finished])
             self._episode = None
             episode.clear()
-        except OSError as error:
-            raise RecordingError(self._why_unsaved(error)) from error
-        self._failed = False
         self._remember(numbers=False)
         return self.num_episodes - 1
+
+    def hold_episode(self, *, metadata: Mapping[str, object] | None = None) -> None:
+        """End the open episode, and save it together with later ones: by one commit, in one file.
+
+        It is saved before the held ones outgrow a data file, and by `save_episode`, `save_held` and
+        `close`. Until then a crash loses it: this is for what can be recorded again, such as an
+        import. `num_episodes` counts it once it is saved.
+
+        Args:
+            metadata: As of `save_episode`.
+
+        Raises:
+            FrameError: As of `save_episode`.
+            RecordingError: It cannot be written.
+        """
+        with self._saving(metadata) as (episode, finished):
+            limit_bytes = file_limits(self._ledger.about).data_bytes
+            if self._held.size_bytes + finished.size_bytes > limit_bytes:
+                self._commit(self._held.episodes)
+            self._held.take(episode, finished)
+            self._episode = None
+
+    def save_held(self) -> None:
+        """Save the episodes that are held; when this returns, they are on the disk.
+
+        Raises:
+            RecordingError: They cannot be saved, and are lost.
+        """
+        self._check_usable()
+        if self._held:
+            with self._failing():
+                self._commit(self._held.episodes)
+            self._remember(numbers=False)
 
     def amend(
         self, *, files: FileSizes | None = None, extra: Mapping[str, Any] | None = None
@@ -303,6 +204,7 @@ class Recorder:
         try:
             self._leave_open()
             if not self._failed:
+                self.save_held()
                 self._remember(numbers=True)
                 if self._settings.options.compact_on_close:
                     self._join_files()
@@ -325,6 +227,41 @@ class Recorder:
             f"Recorder({str(self.path)!r}, {self.num_episodes} episodes, "
             f"{self.open_frames} frames of the next one)"
         )
+
+    @contextmanager
+    def _saving(
+        self, metadata: Mapping[str, object] | None
+    ) -> Iterator[tuple[OpenEpisode, FinishedEpisode]]:
+        """Yield the open episode, with its files completed."""
+        self._check_usable()
+        self._finish_discarding()
+        episode = self._episode
+        if episode is None:
+            raise FrameError("There is no episode to save: add_frame comes first.")
+        checked = self._held.check(metadata or {})
+        try:
+            finished = episode.finish(checked)
+        except OSError as error:
+            raise RecordingError(self._why_unsaved(error)) from error
+        with self._failing():
+            yield episode, finished
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Let this recorder be of no further use if something is broken off."""
+        # Before, not in an `except`: Ctrl-C may strike between any two steps.
+        self._failed = True
+        try:
+            yield
+        except OSError as error:
+            raise RecordingError(self._why_unsaved(error)) from error
+        self._failed = False
+
+    def _commit(self, episodes: Sequence[FinishedEpisode]) -> None:
+        if episodes:
+            self._ledger = save_episodes(self._ledger, self._totals, episodes)
+            self._held.clear()
+            self._held = HeldEpisodes(self._ledger)
 
     def _finish_discarding(self) -> None:
         """Drop an episode for good whose `discard_episode` was interrupted."""

@@ -24,8 +24,9 @@ from roboreel.format.hub import writable_folder
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
 from roboreel.record.episode import drop_folder
+from roboreel.record.held import held_folder
 from roboreel.record.remains import RECOVERED, read_remains
-from roboreel.record.saving import save_episode
+from roboreel.record.saving import save_episodes
 from roboreel.record.totals import Totals
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def _save(remains: Remains, manifest: Manifest) -> tuple[int, tuple[str, ...]]:
         shutil.copytree(remains.folder, _aside(manifest.root) / remains.folder.name)
     if finished is not None:
         totals = Totals.restore(manifest)
-        ledger = save_episode(Ledger.of(manifest), totals, finished)
+        ledger = save_episodes(Ledger.of(manifest), totals, [finished])
         totals.remember(manifest.root, ledger.num_episodes, ledger.num_rows, numbers=False)
     return kept, problems
 
@@ -217,7 +218,7 @@ def _scratch(workshop: Workshop) -> Iterator[Path]:
     """Yield a temporary folder; what dead processes left of theirs is removed."""
     folder = workshop.path / "salvage"
     remove_leftovers(workshop.path)
-    for left in (folder, workshop.path / "gone"):
+    for left in (folder, workshop.path / "gone", held_folder(workshop.root)):
         shutil.rmtree(left, ignore_errors=True)
     folder.mkdir()
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError, FrameError
-from roboreel.format.episode_metadata import check_metadata
+from roboreel.format.episode_metadata import check_metadata, column_types
 from roboreel.format.ledger import Ledger
 from roboreel.image import decode_image
 from roboreel.memory.budget import process_budget
@@ -179,12 +179,12 @@ def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
 
 def _read_metadata(path: Path, manifest: Manifest) -> dict[str, Value]:
     """Return what was said of the episode, if saving it had begun, and that it was recovered."""
-    ledger = Ledger.of(manifest)
+    there = column_types(Ledger.of(manifest))
     try:
-        given = check_metadata(ledger, json.loads(read_file(path)))
+        given = check_metadata(there, json.loads(read_file(path)))
     except (DatasetError, ValueError):
         given = {}
     try:
-        return check_metadata(ledger, {**given, RECOVERED: True})
+        return check_metadata(there, {**given, RECOVERED: True})
     except FrameError:
         return given  # The caller has a column of that name, of another type.

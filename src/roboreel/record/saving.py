@@ -1,4 +1,4 @@
-"""Saving: a finished episode becomes part of the dataset."""
+"""Saving: finished episodes become part of the dataset."""
 
 from __future__ import annotations
 
@@ -7,59 +7,62 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.commit import Commit, Workshop
-from roboreel.format.append_v3 import append_episode
+from roboreel.format.append_v3 import append_episodes
 from roboreel.format.counters import COUNTERS, counter_columns
-from roboreel.format.ledger import describe_episode
+from roboreel.format.ledger import describe_new
 from roboreel.record.journal import Records
 from roboreel.stats import Accumulator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from roboreel.format.ledger import Ledger
     from roboreel.record.episode import FinishedEpisode
     from roboreel.record.totals import Gathered, Totals
     from roboreel.schema import Manifest
 
-__all__ = ["save_episode"]
+__all__ = ["save_episodes"]
 
 _PART_BYTES = 16 * 1024**2
 """Pictures of one row group, in all columns together."""
 
 
-def save_episode(ledger: Ledger, totals: Totals, episode: FinishedEpisode) -> Ledger:
-    """Save an episode as one commit; when this returns, it is on the disk.
+def save_episodes(ledger: Ledger, totals: Totals, episodes: Sequence[FinishedEpisode]) -> Ledger:
+    """Save one episode or several as one commit; when this returns, they are on the disk.
 
     Args:
         ledger: What the dataset holds so far.
-        totals: Its statistics; the episode's are added.
-        episode: What to save; its video files are moved.
+        totals: Its statistics; those of the episodes are added.
+        episodes: What to save; their video files are moved.
 
     Returns:
         What the dataset holds now.
     """
-    manifest = describe_episode(ledger, len(episode.rows), list(dict.fromkeys(episode.rows.tasks)))
-    columns = _columns(manifest, episode)
-    gathered = _gather(manifest, columns, episode)
-    totals.take(gathered)
+    tasks = [list(dict.fromkeys(episode.rows.tasks)) for episode in episodes]
+    manifest = describe_new(ledger, [len(episode.rows) for episode in episodes], tasks)
+    columns = [_columns(manifest, place, episode) for place, episode in enumerate(episodes)]
+    gathered = [_gather(manifest, *one) for one in zip(columns, episodes, strict=True)]
+    for parts in gathered:
+        totals.take(parts)
     commit = Commit(Workshop(manifest.root))
     for camera, files in manifest.video_files.items():
-        episode.videos[camera].replace(commit.add(files[0]))
-    saved = append_episode(
+        for place, episode in enumerate(episodes):
+            episode.videos[camera].replace(commit.add(files[place]))
+    saved = append_episodes(
         ledger,
         manifest,
-        _parts(columns, episode),
+        (part for one in zip(columns, episodes, strict=True) for part in _parts(*one)),
         stats=totals.finish(),
-        episode_stats={name: part.finish() for name, part in gathered.items()},
-        metadata=episode.metadata,
+        episode_stats=[{n: part.finish() for n, part in parts.items()} for parts in gathered],
+        metadata=[episode.metadata for episode in episodes],
         stage=commit.add,
     )
     commit.run()
     return saved
 
 
-def _columns(manifest: Manifest, episode: FinishedEpisode) -> dict[str, Any]:
-    """Return the columns of the data file."""
+def _columns(manifest: Manifest, place: int, episode: FinishedEpisode) -> dict[str, Any]:
+    """Return the columns of an episode in the data file."""
     table = manifest.episodes
     numbers = {text: number for number, text in manifest.tasks.items()}
     return {
@@ -67,8 +70,8 @@ def _columns(manifest: Manifest, episode: FinishedEpisode) -> dict[str, Any]:
         **episode.pictures,
         **counter_columns(
             len(episode.rows),
-            episode=int(table.number[0]),
-            start=int(table.start[0]),
+            episode=int(table.number[place]),
+            start=int(table.start[place]),
             tasks=[numbers[task] for task in episode.rows.tasks],
             fps=manifest.fps,
         ),

@@ -13,7 +13,7 @@ from roboreel.files import atomic_folder
 from roboreel.format.counters import COUNTERS, TASK_NUMBER
 from roboreel.record.compact import compact_dataset
 from roboreel.record.folders import check_absent
-from roboreel.record.recorder import create_dataset
+from roboreel.record.opening import create_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
