@@ -39,19 +39,19 @@ def cases(settings: Settings) -> list[Case]:
     small = {"image_size": list(_SMALL)}
     plain = "generated, AV1 g=2"
     listed = [
-        *_contest(settings, plain, generated, 12),
+        *_contest(settings, plain, generated, 6),
         Case(plain, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(generated)}),
-        *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 12, small),
-        *_contest(settings, "generated, AV1 g=30, local", apart, 12, {}, _LOCAL),
-        *_contest(settings, "numbers alone", numbers, 48),
+        *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 6, small),
+        *_contest(settings, "generated, AV1 g=30, local", apart, 6, {}, _LOCAL),
+        *_contest(settings, "numbers alone", numbers, 24),
         *_firsts(settings, generated),
     ]
     if REAL.is_dir() and not settings.quick:
         real = copy_as_v30(REAL, settings.scratch / "real")
         filmed = "real footage, AV1 g=2"
-        listed += _contest(settings, filmed, real, 12)
+        listed += _contest(settings, filmed, real, 6)
         listed += [Case(filmed, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(real)})]
-        listed += _contest(settings, "real footage, to 224x224", real, 12, small)
+        listed += _contest(settings, "real footage, to 224x224", real, 6, small)
     return listed
 
 

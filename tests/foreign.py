@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.image import encode_jpeg, encode_png
-from roboreel.importing import Changes
 from roboreel.importing.crc32c import masked_crc32c
-from roboreel.importing.job import plan_job
-from roboreel.importing.sources import find_sources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from roboreel.jobs import Plan
 
 SIZE = (24, 32)
 
@@ -305,11 +300,3 @@ def write_media(folder, lengths=(5, 4), *, video=True):
         (place / "task.txt").write_text("stack the cups\n")
         start += length
     return folder
-
-
-def plan_several(folder: Path) -> Plan:
-    """Return a plan that imports three recordings, each in a task of its own."""
-    for number in range(3):
-        write_rlds(folder / "in" / f"part_{number}", (2, 3))
-    changes = Changes(fps=5, task="x")
-    return plan_job(find_sources([folder / "in"]), folder / "d", None, changes, task_bytes=1)

@@ -12,6 +12,7 @@ import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,12 @@ class _Handler(BaseHTTPRequestHandler):
             about = {"id": "owner/name", "sha": COMMIT, "siblings": siblings, "tags": []}
             self._send(json.dumps({**about, "private": False, "disabled": False}).encode())
             return
+        if self.path.startswith("/api/datasets/owner/name/refs"):
+            tag = {"name": "v3.0", "ref": "refs/tags/v3.0", "targetCommit": COMMIT}
+            branch = {"name": "main", "ref": "refs/heads/main", "targetCommit": COMMIT}
+            about = {"branches": [branch], "converts": [], "tags": [tag]}
+            self._send(json.dumps(about).encode())
+            return
         if self.path.startswith("/api/datasets/owner/name/tree/"):
             self._send(json.dumps([self._entry(name) for name in self.server.files()]).encode())
             return
@@ -91,6 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.tags[json.loads(body)["tag"]] = len(self.server.commits)
         answers = {
             "repos": self._made,
+            "paths-info": self._described,
             "preupload": self._modes,
             "objects": self._batch,
             "commit": self._commit,
@@ -116,6 +124,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(b"{}", status=404, headers={"X-Error-Code": "RevisionNotFound"})
         else:
             self._send(b"{}")
+
+    def _described(self, body: bytes) -> list[dict[str, object]]:
+        """Return what is known of the files and folders that a form names."""
+        asked = parse_qs(body.decode())["paths"] if b"paths=" in body else json.loads(body)["paths"]
+        files = self.server.files()
+        folders = {name[:at] for name in files for at, one in enumerate(name) if one == "/"}
+        found = [self._entry(name) for name in asked if name in files]
+        return found + [
+            {"type": "directory", "path": name, "oid": COMMIT} for name in asked if name in folders
+        ]
 
     def _made(self, body: bytes) -> dict[str, object]:
         assert json.loads(body)["type"] == "dataset"

@@ -26,6 +26,8 @@ def _lines(path):
 def _run(task, folder):
     options, n = task.options, task.inputs["n"]
     (folder / "square.txt").write_text(f"{n * n}\n")
+    if "bytes" in options:
+        (folder / "rest").write_bytes(bytes(options["bytes"]))
     waits = options.get("waits", {"numbers": []})
     while n in waits["numbers"] and len(_lines(options["log"])) < waits["others"]:
         time.sleep(0.02)

@@ -27,9 +27,9 @@ from roboreel.errors import FolderTakenError
 from roboreel.jobs import InProcess, create_job, open_job, run_job
 from roboreel.ray import RayCluster, read, train_loader, write
 from tests.clean import CAMERAS, VERSIONS, clean_dataset
-from tests.foreign import plan_several
 from tests.job_operations import squares
 from tests.test_edit_jobs import EDITS, published, sources
+from tests.test_import_jobs import KINDS, import_plan
 from tests.test_job_results import plans
 from tests.test_jobs import tree
 from tests.test_undo import tree_hash
@@ -62,14 +62,16 @@ def same_edits(cluster, folder):
 
 
 def same_imports(cluster, folder):
-    """Recordings that are imported on the cluster leave the bytes that they leave in this process."""
-    plan, seen = plan_several(folder), []
-    assert len(plan) == 3
-    for where, on in (("here", InProcess()), ("ray", RayCluster())):
-        job = create_job(folder / f"job-{where}", plan)
-        assert run_job(job, on).failed == ()
-        seen.append(published(job, folder / "d"))
-    assert seen[0] == seen[1]
+    """An import of several recordings leaves the bytes that it leaves in this process."""
+    for kind in KINDS:
+        out = folder / "out"
+        plan = import_plan(kind, folder / kind, out)
+        seen = []
+        for where, on in (("here", InProcess()), ("ray", RayCluster())):
+            job = create_job(folder / f"{kind}-{where}", plan)
+            assert run_job(job, on).failed == ()
+            seen.append(published(job, out))
+        assert seen[0] == seen[1], kind
 
 
 def edits_in_place(cluster, folder):
@@ -84,16 +86,45 @@ def edits_in_place(cluster, folder):
 
 
 def full_disk(cluster, folder):
-    """A node whose disk is full fails its tasks for a while; others do the rest, and it is resumed."""
-    mark = folder / "space"
-    needs = {"numbers": [2, 5], "file": str(mark)}
-    job = create_job(folder / "job", squares(8, fails_unless=needs))
-    report = run_job(job, RayCluster(), retries=1)
-    assert [one.number for one in report.failed] == [2, 5]
-    assert "No space left" in report.failed[0].error
-    mark.write_text("")
-    assert run_job(job, RayCluster()).ran == 2
-    assert job.commit()["count"] == 8
+    """A node whose disk is full fails its tasks; others do the rest, and the job is resumed."""
+    plan = squares(12, sleep_s=0.2, bytes=65_536)
+    job = create_job(folder / "job", plan)
+    node = _node_with_full_disk(cluster, job.path / "staging")
+    try:
+        report = run_job(job, RayCluster(), retries=0)
+    finally:
+        node.terminate()
+        node.wait()
+    assert 0 < len(report.failed) < 12, report
+    assert all("No space left" in one.error for one in report.failed), report.failed
+    assert job.status().done == 12 - len(report.failed)
+    assert run_job(job, RayCluster()).ran == len(report.failed)
+    assert list((job.path / "staging").iterdir()) == []
+    here = create_job(folder / "here", plan)
+    run_job(here, InProcess())
+    assert tree(job.path / "parts") == tree(here.path / "parts")
+    assert job.commit()["count"] == 12
+
+
+def _node_with_full_disk(cluster, staging):
+    """Start a node that sees a file system of 32 kB where tasks write."""
+    staging.mkdir()
+    mount = f"mount --make-rprivate / && mount -t tmpfs -o size=32k full {staging}"
+    starts = "from ray.scripts.scripts import main; main()"
+    start = ["start", "--address", cluster.address, "--num-cpus", "1", "--block"]
+    command = f'{mount} && exec "$0" -c "$1" {" ".join(start)} --object-store-memory 80000000'
+    before = len(_alive())
+    node = subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", command, sys.executable, starts], stdout=subprocess.DEVNULL
+    )
+    while len(_alive()) == before:
+        assert node.poll() is None, "the node did not start"
+        time.sleep(0.1)
+    return node
+
+
+def _alive():
+    return [one for one in ray.nodes() if one["Alive"]]
 
 
 def same_task_twice(cluster, folder):

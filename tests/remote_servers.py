@@ -33,6 +33,8 @@ class FileServer(ThreadingHTTPServer):
         self.faults: list[str] = []
         """What goes wrong with the next requests for parts, one each: ``"503"``, ``"429"``,
         ``"cut"``, ``"stall"``, ``"403"``."""
+        self.busy: list[tuple[int, str]] = []
+        """Status and Retry-After of the next requests for parts, one each, before any fault."""
         self.asked: list[tuple[str, str | None]] = []
         """Path and range of each request."""
         self.tokens: set[str | None] = set()
@@ -77,6 +79,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((name, asked))
         self.server.tokens.add(self.headers.get("Authorization"))
         path = self.server.find(name)
+        if send and asked and self.server.busy:
+            status, wait = self.server.busy.pop(0)
+            self._refuse(status, {"Retry-After": wait} if wait else {})
+            return
         fault = self.server.faults.pop(0) if send and asked and self.server.faults else ""
         if fault in ("503", "429", "403"):
             self._refuse(int(fault), {"Retry-After": "1"} if fault != "403" else {})

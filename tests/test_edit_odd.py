@@ -119,7 +119,7 @@ def test_moments_that_no_episode_has_are_refused(moment, tmp_path):
     write_dataset(tmp_path / "d", [4, 5])
     edit = edit_dataset(tmp_path / "d")
     for given in ({"start_s": moment}, {"stop": moment}):
-        with pytest.raises(EditError, match="no moment of an episode"):
+        with pytest.raises(EditError, match="not a moment of an episode"):
             edit.trim(0, **given)
     with pytest.raises(EditError, match="whole numbers"):
         edit.cut(0, at=1.5)  # type: ignore[arg-type]

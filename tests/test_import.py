@@ -29,10 +29,9 @@ from roboreel.importing import (
 from roboreel.importing.changes import changed_map
 from roboreel.importing.mapping_file import map_from_json, map_to_json, map_to_toml, read_map
 from roboreel.importing.provenance import provenance_path
-from roboreel.jobs import InProcess, Processes, create_job, run_job
+from roboreel.jobs import Processes
 from tests import foreign
 from tests.foreign import image, jpeg, numbers
-from tests.test_edit_jobs import published
 from tests.video_factory import decode_all
 
 if TYPE_CHECKING:
@@ -377,19 +376,6 @@ class TestSeveralRecordings:
             "episode_1.hdf5",
         ]
         check_is_clean(made.path)
-
-    def test_processes_and_shards_leave_the_bytes_that_one_process_leaves(self, tmp_path):
-        plan, out = foreign.plan_several(tmp_path), tmp_path / "d"
-        here = create_job(tmp_path / "here", plan)
-        assert run_job(here, InProcess()).failed == ()
-        beside = create_job(tmp_path / "beside", plan)
-        assert run_job(beside, Processes(2)).failed == ()
-        shards = create_job(tmp_path / "shards", plan)
-        for shard in (1, 0):
-            assert run_job(shards, InProcess(), shard=(shard, 2)).failed == ()
-        expected = published(here, out)
-        assert published(beside, out) == expected
-        assert published(shards, out) == expected
 
     def test_recordings_that_do_not_fit_together_are_named(self, tmp_path):
         (tmp_path / "in").mkdir()

@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roboreel.cli import carrying_out
+from roboreel.cli.carrying_out import Where
 from roboreel.errors import JobError
 from roboreel.jobs import (
     InProcess,
@@ -231,6 +233,14 @@ class TestFailures:
         assert "ended by signal 9" in report.failed[0].error
 
 
+def test_the_longest_tasks_are_begun_first(tmp_path):
+    log = tmp_path / "log"
+    job = create_job(tmp_path / "job", squares(4, cost_s=[1.0, 3.0, 2.0, 3.0], log=str(log)))
+    run_job(job, InProcess())
+    assert log.read_text().split() == ["1", "3", "2", "0"]
+    assert job.commit() == {"sum": 14, "count": 4}
+
+
 def test_a_straggler_keeps_nobody_else_from_working(tmp_path):
     log = tmp_path / "log"
     waits = {"numbers": [0], "others": 5}
@@ -362,7 +372,7 @@ print(execute(squares(12, sleep_s=0.15, log={log!r}), on=Processes(2), folder={f
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGINT"])
 def test_a_driver_that_ends_is_resumed_where_it_stopped(tmp_path, how):
     log, folder = tmp_path / "log", tmp_path / "job"
     code = DRIVER.format(log=str(log), folder=str(folder))
@@ -371,10 +381,21 @@ def test_a_driver_that_ends_is_resumed_where_it_stopped(tmp_path, how):
     while not log.exists() or len(log.read_text().split()) < 4:
         assert driver.poll() is None
         time.sleep(0.01)
-    driver.send_signal(how)
+    driver.send_signal(getattr(signal, how))
     driver.wait()
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert again.stdout == "{'sum': 506, 'count': 12}\n"
     # At most what ran when it ended ran twice.
     assert len(log.read_text().split()) <= 12 + 2
     assert not folder.exists()
+
+
+def test_a_command_that_is_interrupted_says_that_it_goes_on(tmp_path, monkeypatch, capsys):
+    def interrupted(plan, **options):
+        create_job(options["folder"], plan, name=options["name"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(carrying_out, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Where(job=tmp_path / "job").carry_out(squares(3), "squares")
+    assert "The same command goes on" in capsys.readouterr().err

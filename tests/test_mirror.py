@@ -17,7 +17,15 @@ from roboreel.errors import DatasetChangedError, MirrorError, MissingFileError
 from roboreel.mirror import holes
 from roboreel.mirror.block_map import State
 from roboreel.mirror.connection import Connection
-from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BYTES, blocks_of, requests_for, runs_of
+from roboreel.mirror.geometry import (
+    BLOCK_BYTES,
+    SEGMENT_BLOCKS,
+    SEGMENT_BYTES,
+    blocks_of,
+    requests_for,
+    runs_of,
+)
+from roboreel.mirror.holes import DiskAbility
 from roboreel.mirror.home import MirrorHome
 from roboreel.mirror.listing import list_mirrors, prune_mirrors
 from roboreel.mirror.opening import _make
@@ -48,6 +56,12 @@ def read(mirror, name, start, stop):
         return file.read(start, stop)
     finally:
         file.close()
+
+
+def entry_of(mirror, name):
+    entry = mirror.folder.table.find(name)
+    assert entry is not None
+    return entry
 
 
 def disk_bytes(home: Path) -> int:
@@ -176,13 +190,156 @@ class TestLimit:
             assert disk_bytes(tmp_path / "home") <= limit
 
     def test_where_there_are_no_holes_whole_files_go(self, far, tmp_path, monkeypatch):
-        monkeypatch.setattr(holes.SparseFile, "punch", lambda *_: False)
+        monkeypatch.setattr("roboreel.mirror.home.find_ability", lambda _: DiskAbility(True, False))
         monkeypatch.setattr(holes, "poison", [])
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=2 * SEGMENT_BYTES)
         content = (far.root / "a.bin").read_bytes()
         for start in range(0, SIZES["a.bin"] - 100_000, 100_000):
             assert read(mirror, "a.bin", start, start + 100_000) == content[start : start + 100_000]
             assert disk_bytes(tmp_path / "home") <= 2 * SEGMENT_BYTES
+
+    def test_where_files_are_not_sparse_they_are_fetched_and_kept_whole(
+        self, far, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr(
+            "roboreel.mirror.home.find_ability", lambda _: DiskAbility(False, False)
+        )
+        monkeypatch.setattr(holes, "poison", [])
+        with pytest.warns(UserWarning, match="kept whole"):
+            mirror = mirror_folder(far, tmp_path / "home", limit_bytes=4 * SEGMENT_BYTES)
+        content = {name: (far.root / name).read_bytes() for name in SIZES}
+        for name in ("sub/b.bin", "a.bin", "c.bin", "sub/b.bin"):
+            stop = min(SIZES[name], 30_000)
+            assert read(mirror, name, 5, stop) == content[name][5:stop]
+            path = mirror.folder.path / "bytes" / str(entry_of(mirror, name).number)
+            assert path.read_bytes() == content[name]  # Nowhere a hole.
+            assert disk_bytes(tmp_path / "home") <= 4 * SEGMENT_BYTES
+        mirror.home.limit_bytes = 2 * SEGMENT_BYTES
+        mirror.home.reserve(mirror.folder, np.arange(0))
+        with pytest.raises(MirrorError, match="larger mirror_limit="):
+            read(mirror, "a.bin", 0, 10)
+        assert disk_bytes(tmp_path / "home") <= 2 * SEGMENT_BYTES
+
+    def test_a_file_is_not_emptied_while_another_part_of_it_is_fetched(
+        self, far, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("roboreel.mirror.home.find_ability", lambda _: DiskAbility(True, False))
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=10 * SEGMENT_BYTES)
+        content = (far.root / "a.bin").read_bytes()
+        read(mirror, "a.bin", 0, 100)
+        base = entry_of(mirror, "a.bin").segment * SEGMENT_BLOCKS
+        blocks = mirror.folder.claims.take(np.arange(base + 2 * SEGMENT_BLOCKS, base + 130))
+        assert mirror.home.reserve(mirror.folder, blocks)
+        with mirror.home.locked():
+            assert mirror.folder.evict(base // SEGMENT_BLOCKS) == 0
+        far.asked.clear()
+        assert read(mirror, "a.bin", 0, 100) == content[:100]
+        assert not far.asked
+
+    def test_what_is_held_stays_and_others_wait_or_are_told(self, far, tmp_path, monkeypatch):
+        monkeypatch.setattr("roboreel.mirror.fetching._ROOM_WAIT_S", 0.2)
+        limit = 2 * SEGMENT_BYTES
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=limit)
+        content = (far.root / "a.bin").read_bytes()
+        entry = entry_of(mirror, "a.bin")
+        start, stop = SEGMENT_BYTES, 3 * SEGMENT_BYTES - 20 * BLOCK_BYTES
+        with mirror._fetcher.held(entry, blocks_of([(start, stop)], SIZES["a.bin"])):
+            far.asked.clear()
+            with pytest.raises(MirrorError, match="what others fetch or read now stays"):
+                read(mirror, "a.bin", 0, SEGMENT_BYTES)
+            assert mirror.fetched().held_bytes <= limit
+            assert read(mirror, "a.bin", start, stop) == content[start:stop]
+            assert not far.asked
+        assert read(mirror, "a.bin", 0, SEGMENT_BYTES) == content[:SEGMENT_BYTES]
+        assert mirror.fetched().held_bytes <= limit
+
+    def test_what_another_process_holds_stays(self, far, tmp_path, monkeypatch):
+        monkeypatch.setattr("roboreel.mirror.fetching._ROOM_WAIT_S", 0.2)
+        limit = 2 * SEGMENT_BYTES
+        code = f"""
+import sys
+from pathlib import Path
+from roboreel.mirror.geometry import blocks_of
+from tests.remote_folder import FolderClient, mirror_folder
+client = FolderClient(Path({str(far.root)!r}))
+mirror = mirror_folder(client, Path({str(tmp_path / "home")!r}), limit_bytes={limit})
+entry = mirror.folder.table.find("a.bin")
+with mirror._fetcher.held(entry, blocks_of([(0, {SEGMENT_BYTES})], {SIZES["a.bin"]})):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=limit)
+        child = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == b"held\n"
+            with pytest.raises(MirrorError, match="what others fetch or read now stays"):
+                read(mirror, "a.bin", SEGMENT_BYTES, 3 * SEGMENT_BYTES - 20 * BLOCK_BYTES)
+            assert mirror.folder.blocks.are_present(
+                *[64 * entry_of(mirror, "a.bin").segment + n for n in (0, 64)]
+            )
+        finally:
+            child.kill()  # Its pins go with it.
+            child.communicate()
+        assert read(mirror, "a.bin", SEGMENT_BYTES, 3 * SEGMENT_BYTES - 20 * BLOCK_BYTES)
+        assert mirror.fetched().held_bytes <= limit
+
+    def test_two_processes_of_four_threads_with_less_room_than_a_batch_get_through(
+        self, far, tmp_path
+    ):
+        limit = 3 * SEGMENT_BYTES
+        code = f"""
+import sys, threading
+import numpy as np
+from pathlib import Path
+from roboreel.mirror import holes
+holes.poison.append(b"\\xa5")
+from tests.remote_folder import FolderClient, mirror_folder
+client = FolderClient(Path({str(far.root)!r}), pause_s=0.001)
+mirror = mirror_folder(client, Path({str(tmp_path / "home")!r}), limit_bytes={limit})
+content = (client.root / "a.bin").read_bytes()
+file = mirror.open(mirror.folder.tree / "a.bin", "file")
+most = [0]
+def work(seed):
+    for start in np.random.default_rng(seed).integers(0, {SEGMENT_BYTES}, 12).tolist():
+        stop = start + 2 * {SEGMENT_BYTES} - 40 * {BLOCK_BYTES}
+        mirror.fetch({{mirror.folder.tree / "a.bin": [(0, len(content))]}})
+        assert file.read(start, stop) == content[start:stop]
+        most.append(mirror.fetched().held_bytes)
+        done.append(seed)
+done = []
+threads = [threading.Thread(target=work, args=(4 * int(sys.argv[1]) + n,)) for n in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(done), max(most))
+"""
+        mirror_folder(far, tmp_path / "home")
+        two = [
+            subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE)
+            for n in range(2)
+        ]
+        try:
+            for one in two:
+                done, most = one.communicate(timeout=120)[0].split()
+                assert int(done) == 48
+                assert int(most) <= limit
+        finally:
+            for one in two:
+                one.kill()
+                one.wait()
+
+    def test_what_was_fetched_ahead_is_not_the_first_to_go(self, far, tmp_path):
+        mirror = mirror_folder(far, tmp_path / "home", limit_bytes=2 * SEGMENT_BYTES)
+        read(mirror, "a.bin", 0, SEGMENT_BYTES // 2)
+        mirror.folder.blocks.used_s[:] = 1000  # A while ago.
+        ahead = mirror.folder.tree / "a.bin"
+        mirror.fetch({ahead: [(SEGMENT_BYTES, SEGMENT_BYTES + SEGMENT_BYTES // 2)]})
+        read(mirror, "a.bin", 2 * SEGMENT_BYTES, 3 * SEGMENT_BYTES)
+        far.asked.clear()
+        read(mirror, "a.bin", SEGMENT_BYTES, SEGMENT_BYTES + SEGMENT_BYTES // 2)
+        assert not far.asked
 
     def test_threads_that_evict_each_other_read_the_right_bytes(self, far, tmp_path):
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
@@ -213,7 +370,7 @@ class TestLimit:
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
         blocks = mirror.folder.claims.take(np.arange(60))
         assert mirror.home.reserve(mirror.folder, blocks)
-        with pytest.raises(MirrorError, match="what others fetch now stays"):
+        with pytest.raises(MirrorError, match="what others fetch or read now stays"):
             read(mirror, "a.bin", SEGMENT_BYTES, SEGMENT_BYTES + 10 * BLOCK_BYTES)
         assert mirror.fetched().held_bytes <= SEGMENT_BYTES
         mirror.home.give_back(mirror.folder, blocks)
@@ -333,7 +490,7 @@ def test_a_connection_shows_and_pickles_no_secret():
     secret = Connection(options={"region": "x", "secret_access_key": "hush"})
     assert "hush" not in repr(secret)
     assert "hush" not in str(secret)
-    with pytest.raises(RemoteError, match="environment, a profile, or a credential_provider"):
+    with pytest.raises(RemoteError, match="environment, a profile or a credential_provider"):
         pickle.dumps(secret)
     plain = Connection(options={"region": "x", "endpoint": "http://127.0.0.1:1"})
     assert pickle.loads(pickle.dumps(plain)) == plain

@@ -13,16 +13,10 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-QUICK = [
-    "same_bytes",
-    "reads_samples",
-    "writes_datasets",
-    "failing_task",
-    "edits_in_place",
-    "same_imports",
-]
+QUICK = ["same_bytes", "reads_samples", "writes_datasets", "failing_task", "edits_in_place"]
 SLOW = [
     "same_edits",
+    "same_imports",
     "failed_write_leaves_nothing",
     "full_disk",
     "same_task_twice",

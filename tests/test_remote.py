@@ -1,5 +1,6 @@
 """Remote datasets: the same values as local ones, whatever the network does."""
 
+import json
 import os
 import pickle
 import shutil
@@ -7,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from email.utils import formatdate
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,13 +23,17 @@ from roboreel.errors import (
 )
 from roboreel.loading import Loader
 from roboreel.mirror import holes
+from roboreel.mirror.addresses import parse_address
+from roboreel.mirror.file_table import RemoteFile
 from roboreel.mirror.opening import mirror_of
-from tests.factory import SHARED, needs_shared, write_dataset
+from tests.factory import SHARED, edit_info, needs_shared, write_dataset, write_dataset_v2
 from tests.hub_server import COMMIT, HubServer
 from tests.remote_servers import FileServer
 from tests.s3_server import SharedServer, weed
 
 pytest.importorskip("obstore")
+from roboreel.remote.objects import connect
+
 needs_weed = pytest.mark.skipif(weed() is None, reason="SeaweedFS is not installed")
 NAMES = [
     "lerobot_v30_depth_061",
@@ -61,6 +68,15 @@ def stored(s3):
         return addresses[name]
 
     return address
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The waits for busy servers, which do not take place."""
+    noted: list[float] = []
+    clock = SimpleNamespace(sleep=noted.append, monotonic=time.monotonic)
+    monkeypatch.setattr("roboreel.remote.patience.time", clock)
+    return noted
 
 
 @pytest.fixture
@@ -109,6 +125,25 @@ class TestObjectStore:
             same(far.read(samples), near.read(samples))
         numbers = [n for n, f in near.features.items() if not f.is_camera]
         same(far.read(range(len(near)), numbers), near.read(range(len(near)), numbers))
+
+    def test_two_processes_at_once_read_the_same_values(self, s3, stored, tmp_path):
+        pairs = [(stored(name), str(SHARED / name)) for name in NAMES]
+        code = f"""
+import sys
+from roboreel.mirror import holes
+holes.poison.append(bytes([0xa5]))
+import numpy as np, roboreel as reel
+from tests.test_remote import same
+for url, path in {pairs!r}:
+    far = reel.open_dataset(url, mirror={str(tmp_path)!r}, storage_options={s3.options!r})
+    near = reel.open_dataset(path)
+    step = max(1, len(near) // 40)
+    order = np.random.default_rng(int(sys.argv[1])).permutation(len(near))[::step]
+    for samples in np.array_split(order, 4):
+        same(far.read(samples), near.read(samples))
+"""
+        two = [subprocess.Popen([sys.executable, "-c", code, str(n)]) for n in range(2)]
+        assert [one.wait(timeout=200) for one in two] == [0, 0]
 
     def test_the_loader_gives_the_same_batches_and_resumes(self, s3, stored, tmp_path):
         name = "lerobot_v30_video"
@@ -180,6 +215,8 @@ class TestObjectStore:
         far.read(range(len(far)))
         code = f"""
 import roboreel as reel
+from roboreel.mirror.addresses import parse_address
+from roboreel.mirror.file_table import RemoteFile
 from roboreel.mirror.opening import mirror_of
 far = reel.open_dataset({stored(name)!r}, mirror={str(tmp_path)!r}, storage_options={s3.options!r})
 far.read(range(len(far)))
@@ -253,6 +290,39 @@ class TestWebServer:
         assert far.path.parent.name.startswith("127.0.0.1")
         assert far.url == f"{served.url}/arm"
 
+    def test_ten_thousand_files_are_not_asked_for_one_by_one(self, served, tmp_path):
+        root = served.root / "many"
+        write_dataset_v2(root, [3, 3])
+        line = {"tasks": ["pick"], "length": 3}
+        lines = [json.dumps({"episode_index": number, **line}) for number in range(10_000)]
+        (root / "meta" / "episodes.jsonl").write_text("\n".join(lines) + "\n")
+        edit_info(root, total_episodes=10_000, total_frames=30_000, total_chunks=10)
+        served.asked.clear()
+        far = reel.open_dataset(f"{served.url}/many", mirror=tmp_path / "m")
+        assert len(far) == 30_000
+        assert len(served.asked) < 20
+        assert far.read([1, 4])["index"].tolist() == [1, 4]
+        assert len(served.asked) < 30
+
+    def test_the_loader_fetches_batches_before_they_are_read(self, served, tmp_path, monkeypatch):
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        mirror = mirror_of(far.path)
+        assert mirror is not None
+        waited = []
+        held = mirror._fetcher.held
+
+        def noted(entry, blocks):
+            waited.append(entry.file.name)
+            return held(entry, blocks)
+
+        monkeypatch.setattr(mirror._fetcher, "held", noted)
+        near = reel.open_dataset(served.root / "arm")
+        loaders = [Loader(one, batch_size=3, shuffle=True) for one in (far, near)]
+        for one, other in zip(*loaders, strict=True):
+            same(one, other)
+        # Reads find what was fetched for them, but for footers, which are read as they are found.
+        assert len(waited) <= len(mirror.folder.table)
+
     def test_a_signature_is_used_and_never_shown(self, served, tmp_path):
         far = reel.open_dataset(f"{served.url}/arm?signature=hush", mirror=tmp_path / "m")
         far.read([0])
@@ -280,6 +350,49 @@ class TestWebServer:
         near = reel.open_dataset(served.root / "arm")
         same(far.read(range(len(near))), near.read(range(len(near))))
         assert not served.faults
+
+    @pytest.mark.parametrize("status", [429, 503])
+    @pytest.mark.parametrize("said", ["37", "a date"])
+    def test_a_busy_server_is_given_the_time_it_asks_for(
+        self, served, tmp_path, waits, status, said
+    ):
+        if said == "a date":
+            said = formatdate(time.time() + 37, usegmt=True)
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        served.busy += [(status, said)] * 5  # obstore's own tries, and the question.
+        same(far.read([0]), near.read([0]))
+        assert not served.busy
+        assert any(35 < wait < 42 for wait in waits)
+
+    def test_a_busy_server_that_says_nothing_is_tried_with_longer_waits(
+        self, served, tmp_path, waits
+    ):
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        served.busy += [(503, "")] * 15
+        same(far.read([0]), near.read([0]))
+        assert not served.busy
+        assert max(waits) < 37
+
+    def test_a_server_that_asks_for_an_hour_is_not_waited_for(self, served, tmp_path, waits):
+        far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        served.busy += [(429, "3600")] * 500
+        with pytest.raises(RemoteError, match=r"429.*tried 4 times, and asks to wait 3,600 s"):
+            far.read([0])
+        assert not any(waits)
+
+    def test_an_object_store_is_asked_by_a_signed_address(self, served, waits):
+        (served.root / "bucket" / "arm").mkdir(parents=True)
+        (served.root / "bucket" / "arm" / "x").write_bytes(b"0123456789")
+        options = {
+            "endpoint": served.url, "region": "x", "access_key_id": "a", "secret_access_key": "b",
+        }  # fmt: skip
+        client, _ = connect(parse_address("s3://bucket/arm"), options)
+        served.busy += [(503, "37")] * 5
+        assert bytes(client.read(RemoteFile("x", 10), 2, 5)) == b"234"
+        assert any(35 < wait < 42 for wait in waits)
+        assert served.asked[-2] == ("bucket/arm/x", "bytes=0-0")
 
     def test_a_body_that_stalls_is_asked_for_again(self, served, tmp_path):
         from datetime import timedelta
@@ -475,6 +588,112 @@ def test_the_command_line_fetches_lists_and_prunes(served, tmp_path):
     assert after.requests == before.requests
     assert "127.0.0.1" in run("mirror", "list")
     assert "a process has it open" in run("mirror", "prune", "--keep-bytes", "0")
+
+
+class TestAsOnWindows:
+    """Without record locks, reads at a place, and sparse files."""
+
+    SWITCHES = """
+import warnings
+from roboreel.mirror import holes, locks
+from roboreel.mirror.holes import DiskAbility
+locks.SHARES = holes._CAN_READ_AT = False
+import roboreel.mirror.home
+roboreel.mirror.home.find_ability = lambda _: DiskAbility(False, False)
+"""
+
+    @pytest.fixture(autouse=True)
+    def switched(self, monkeypatch):
+        monkeypatch.setattr("roboreel.mirror.locks.SHARES", False)
+        monkeypatch.setattr(holes, "_CAN_READ_AT", False)
+        monkeypatch.setattr(holes, "poison", [])
+        monkeypatch.setattr(
+            "roboreel.mirror.home.find_ability", lambda _: holes.DiskAbility(False, False)
+        )
+
+    def test_whole_files_are_fetched_and_that_is_said(self, served, tmp_path):
+        with pytest.warns(UserWarning, match="fetched and kept whole"):
+            far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        same(far.read(range(len(near))), near.read(range(len(near))))
+        again = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")  # Said once.
+        assert again.path == far.path
+        mirror = mirror_of(far.path)
+        assert mirror is not None
+        for part in (far.path.parent / "bytes").iterdir():
+            name = mirror.folder.table[int(part.name)].file.name
+            assert part.read_bytes() in (b"", (served.root / "arm" / name).read_bytes())
+
+    def test_another_process_has_a_mirror_of_its_own(self, served, tmp_path):
+        with pytest.warns(UserWarning, match="whole"):
+            far = reel.open_dataset(f"{served.url}/arm", mirror=tmp_path / "m")
+        near = reel.open_dataset(served.root / "arm")
+        code = f"""{self.SWITCHES}
+import numpy as np, roboreel as reel
+warnings.simplefilter("ignore")
+for place in ({served.url!r} + "/arm", {str(far.path)!r}):
+    far = reel.open_dataset(place, mirror={str(tmp_path / "m")!r})
+    near = reel.open_dataset({str(near.path)!r})
+    one, other = far.read(range(18)), near.read(range(18))
+    assert all(np.array_equal(one[n], other[n]) for n in other if n not in ("task", "note"))
+    print(far.path)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        )
+        others = done.stdout.split()
+        assert len(others) == 2, done.stderr
+        assert str(far.path) not in others
+        same(far.read(range(len(near))), near.read(range(len(near))))
+        assert {path.name for path in (tmp_path / "m").glob("*/mirror.json")} == {"mirror.json"}
+        assert len(list((tmp_path / "m").glob("*/mirror.json"))) == 1  # Its own are gone.
+
+    def test_the_limit_holds(self, served, tmp_path):
+        with pytest.warns(UserWarning, match="whole"):
+            dataset = reel.open_dataset(
+                f"{served.url}/arm", mirror=tmp_path / "m", mirror_limit=200_000
+            )
+        near = reel.open_dataset(served.root / "arm")
+        for row in (0, 9, 17, 4):
+            same(dataset.read([row]), near.read([row]))
+            assert fetched(dataset).held_bytes <= 200_000
+
+
+def test_less_room_than_a_batch_gives_the_same_values_in_two_processes(served, tmp_path):
+    near = reel.open_dataset(served.root / "arm")
+    files = [path.stat().st_size for path in served.root.rglob("*.*")]
+    limit = max(300_000, sum(files) // 4)
+    code = f"""
+import sys
+from roboreel.mirror import holes
+holes.poison.append(bytes([0xa5]))
+import numpy as np, roboreel as reel
+from roboreel.loading import Loader
+far = reel.open_dataset(
+    {served.url!r} + "/arm", mirror={str(tmp_path / "m")!r}, mirror_limit={limit}
+)
+near = reel.open_dataset({str(near.path)!r})
+count = 0
+for epoch in range(2):
+    far_batches, near_batches = (
+        Loader(one, batch_size=6, shuffle=True, seed=int(sys.argv[1])) for one in (far, near)
+    )
+    for one, other in zip(far_batches, near_batches, strict=True):
+        assert all(np.array_equal(one[n], other[n]) for n in other if n not in ("task", "note"))
+        assert far.fetched.held_bytes <= {limit}
+        count += 1
+print(count)
+"""
+    two = [
+        subprocess.Popen([sys.executable, "-c", code, str(n)], stdout=subprocess.PIPE)
+        for n in range(2)
+    ]
+    try:
+        assert [one.communicate(timeout=120)[0].strip() for one in two] == [b"6", b"6"]
+    finally:
+        for one in two:
+            one.kill()
+            one.wait()
 
 
 def test_importing_roboreel_imports_nothing_of_the_network():

@@ -176,7 +176,9 @@ def test_the_token_goes_to_the_hub_alone(monkeypatch, location, is_hub):
     sent = {}
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "https://huggingface.co")
     monkeypatch.setattr(HTTPStore, "from_url", lambda location, **options: sent.update(options))
-    hub._open(location, "hush")
+    place = hub._place_of(location, "hush")
+    hub._open(place)
+    assert (dict(place.headers) == {}) is not is_hub
     assert (sent["client_options"]["default_headers"] == {}) is not is_hub
 
 

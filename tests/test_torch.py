@@ -336,7 +336,7 @@ class TestLoader:
         ],
         ids=["numbers", "transformed batches", "transformed samples", "images"],
     )
-    def test_only_numbers_are_read_several_batches_at_a_time(
+    def test_numbers_are_read_several_batches_at_a_time_and_pictures_are_not(
         self, tmp_path, monkeypatch, options, transform, sizes
     ):
         write_dataset(tmp_path, [5, 6], features=IMAGES)

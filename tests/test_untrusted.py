@@ -3,7 +3,6 @@
 import gc
 import os
 import re
-import resource
 import socket
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from tests.factory import TASKS, write_dataset, write_dataset_v2
 from tests.mutation import make
 from tests.video_factory import write_video
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
+resource = pytest.importorskip("resource")  # Windows has neither it nor FIFOs.
 
 FILES = {
     "v3.0": [

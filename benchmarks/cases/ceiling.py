@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,20 +28,20 @@ def load(
     from benchmarks.cases.sleeping import SleepingContext
 
     packets = _packets_per_image(root, threads, image_size)
-    start_s = _cpu_of_start(meter, root, threads, workers, image_size) if workers else 0.0
     loader = _loader(root, threads, repeats, workers, image_size)
     batches = iter(loader)
     # Threads, processes, tables and the memory of batches are there afterwards.
-    # Of workers all CPU time counts, from their start to their end.
-    warm_up = 1 if workers else min(_WARM_UP, len(loader) // 2)
+    warm_up = min(_WARM_UP, len(loader) // 2)
     for _ in range(warm_up):
         next(batches)
+    start_s = _cpu_of_workers()  # It counts when they end, which is inside the step.
     SleepingContext.packets = 0
     count = (len(loader) - warm_up) * _BATCH * len(loader.samples.dataset.cameras)
     with meter.step("an image", count):
         for _ in batches:
             pass
     cpu_s = meter.steps[-1].cpu_s - start_s
+    meter.note(image_us=cpu_s / count * 1e6)
     with meter.step("its sleep alone", count):
         _sleep_alone(round(packets * count), threads)
     beyond_s = cpu_s - meter.steps[-1].cpu_s
@@ -91,14 +94,14 @@ def _packets_per_image(root: str, threads: int, image_size: list[int] | None) ->
     return SleepingContext.packets / (len(loader) * _BATCH * len(loader.samples.dataset.cameras))
 
 
-def _cpu_of_start(
-    meter: Meter, root: str, threads: int, workers: int, image_size: list[int] | None
-) -> float:
-    with meter.step("workers started and ended", workers):
-        batches = iter(_loader(root, threads, 1, workers, image_size))
-        next(batches)
-        batches.close()
-    return meter.steps[-1].cpu_s
+def _cpu_of_workers() -> float:
+    """Return the CPU seconds that the workers of this process have taken up to now."""
+    ticks = 0
+    for worker in multiprocessing.active_children():
+        stat = Path(f"/proc/{worker.pid}/stat")
+        if stat.exists():  # Elsewhere their start counts too.
+            ticks += sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0
 
 
 def _sleep_alone(packets: int, threads: int) -> None:

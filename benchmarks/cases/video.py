@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     from benchmarks.meter import Meter
     from roboreel.video.clip import Run
 
+LOADED = "in order, a batch for each image"
 CONTENDER_ALONE = "decoder alone"
 
 
-def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None:
+def read(meter: Meter, path: str, root: str, length: int, count: int, threads: int) -> None:
     """Read random images into batch arrays, and all images forward."""
     import numpy as np
 
+    from roboreel import open_dataset
+    from roboreel.loading import Loader, Samples
     from roboreel.memory.budget import Budget
     from roboreel.video.clip import Clip
     from roboreel.video.reader import ClipRequest, VideoReader
@@ -33,12 +36,22 @@ def read(meter: Meter, path: str, length: int, count: int, threads: int) -> None
         height, width = reader.table(Path(path)).coding.image_size
     first = np.empty((1, 3, height, width), np.uint8)
     reader.read(reader.plan([request([0])]), first, layout="chw")
-    named = {**random_batches(length, count), IN_ORDER: in_order_batches(length, count)}
-    for name, batches in named.items():
+    for name, batches in random_batches(length, count).items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
                 out = np.empty((len(images), 3, height, width), np.uint8)
                 reader.read(reader.plan([request(images)]), out, layout="chw")
+    batches = in_order_batches(length, count)
+    dataset = open_dataset(root, decode_threads=threads)
+    cameras = dataset.cameras
+    dataset.read(batches[0], cameras)
+    with meter.step(IN_ORDER, len(batches)):
+        for images in batches:
+            dataset.read(images, cameras)
+    loader = Loader(Samples(dataset, features=cameras), 1, shuffle=False)
+    with meter.step(LOADED, len(loader)):
+        for _ in loader:
+            pass
     with meter.step(FORWARD, length):
         for _ in reader.stream(request(list(range(length))), layout="chw"):
             pass

@@ -52,6 +52,8 @@ class Images:
         episodes: NDArray[np.int64],
         spec: SampleSpec,
         sizes: Sequence[int],
+        *,
+        goes_on: bool,
     ) -> dict[str, list[NDArray[Any]]]:
         """Return the images of some rows, in parts that have memory of their own.
 
@@ -62,15 +64,15 @@ class Images:
             episodes: Position of the episode of each anchor, ``(B,)``.
             spec: The size to scale to, and the order of the axes.
             sizes: How many anchors each part has.
+            goes_on: Whether the next read may go on behind these images.
 
         Returns:
             Arrays ``(…, C, H, W)`` or ``(…, H, W, C)`` for each part: uint8; for depth, metres as
             float32 from video, or the stored values from pictures.
         """
         asked = _asked(cameras, episodes, sizes)
-        found = self._read_videos(
-            [one for one in asked.values() if self._is_video(one, spec)], spec
-        )
+        videos = [one for one in asked.values() if self._is_video(one.camera, spec)]
+        found = self._read_videos(videos, spec, goes_on=goes_on)
         for camera, one in asked.items():
             if camera not in found:
                 found[camera] = self._read_stored(one, spec)
@@ -95,14 +97,19 @@ class Images:
         """
         jobs: list[Job] = []
         for one in _asked(cameras, episodes, [len(episodes)]).values():
-            if self._is_video(one, spec):
+            if self._is_video(one.camera, spec):
                 plan = self._videos.plan(self._requests(one.camera, one.rows, one.episodes))
                 jobs += [job for job in plan.jobs if job.table.via == "mp4"]
         return fetch(packet_spans(jobs))
 
-    def _is_video(self, asked: _Asked, spec: SampleSpec) -> bool:
-        feature = self._manifest.features[asked.camera]
-        return feature.dtype == "video" and not self.is_cached(asked.camera, spec)
+    def video_files(self, names: Sequence[str], episode: int, spec: SampleSpec) -> list[Path]:
+        """Return the video files that the images of an episode are read from."""
+        known = self._manifest.features
+        cameras = [name for name in names if name in known and self._is_video(name, spec)]
+        return [self._clips.path(camera, episode) for camera in cameras]
+
+    def _is_video(self, camera: str, spec: SampleSpec) -> bool:
+        return self._manifest.features[camera].dtype == "video" and not self.is_cached(camera, spec)
 
     def _read_stored(self, asked: _Asked, spec: SampleSpec) -> list[NDArray[Any]]:
         """Return images that are no video, for each part."""
@@ -225,7 +232,7 @@ class Images:
         return CorruptFileError(f"{camera!r}: {error} In {path!r}.")
 
     def _read_videos(
-        self, several: Sequence[_Asked], spec: SampleSpec
+        self, several: Sequence[_Asked], spec: SampleSpec, *, goes_on: bool
     ) -> dict[str, list[NDArray[Any]]]:
         """Return the images of all cameras that are video, decoded side by side."""
         found: dict[str, list[NDArray[Any]]] = {}
@@ -233,8 +240,8 @@ class Images:
         for asked in several:
             requests = self._requests(asked.camera, asked.rows, asked.episodes)
             plan = self._videos.plan(requests, beside=len(several))
-            found[asked.camera] = self._aim(asked, plan, spec, work)
-            if len(asked.sizes) > 1:  # Memory for the next camera may be free by then.
+            found[asked.camera] = self._aim(asked, plan, spec, work, goes_on=goes_on)
+            if not goes_on:  # Memory for the next camera may be free by then.
                 self._videos.read_all(work)
                 work = []
         if len(several) > 1:
@@ -243,7 +250,13 @@ class Images:
         return found
 
     def _aim(
-        self, asked: _Asked, plan: Plan, spec: SampleSpec, work: list[tuple[Job, Target]]
+        self,
+        asked: _Asked,
+        plan: Plan,
+        spec: SampleSpec,
+        work: list[tuple[Job, Target]],
+        *,
+        goes_on: bool,
     ) -> list[NDArray[Any]]:
         """Return arrays for the images of a plan, and add its jobs to the work on them."""
         layout, feature = spec.layout, self._manifest.features[asked.camera]
@@ -262,7 +275,7 @@ class Images:
                 [image for part in parts for image in box.inside(part, layout)],
                 layout,
                 feature.depth,
-                goes_on=len(parts) == 1,
+                goes_on=goes_on,
             )
             for box in set(boxes.values())
         }

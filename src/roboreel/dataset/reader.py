@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.dataset.images import Images
+from roboreel.dataset.in_order import InOrder
 from roboreel.dataset.interpolate import check_linear, interpolate, rotation_elements
 from roboreel.dataset.plan import plan_read
 from roboreel.errors import FeatureNotFoundError
@@ -66,6 +67,8 @@ class Reader:
         self._images = Images(self.frames, budget, cache)
         self._cache = cache
         self._cameras = frozenset(manifest.cameras)
+        self._in_order = InOrder(budget, self._cameras)
+        self._has_video = any(f.dtype == "video" for f in manifest.features.values())
         self._texts = {"task": "task_index"}
         """Names that are read as texts, by the feature that has their numbers."""
         if "subtask_index" in manifest.features and "subtask" not in manifest.features:
@@ -73,7 +76,18 @@ class Reader:
 
     def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:
         """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
-        return self.read_batches([rows], spec)[0]
+        if len(rows) != 1 or not self._has_video or self.frames.fetching is not None:
+            return self.read_batches([rows], spec)[0]
+        row = rows.item(0)
+        episode = self._files.episodes_of(rows).item(0)
+        table = self._manifest.episodes
+        return self._in_order.read(
+            row,
+            spec,
+            partial(self.read_batches, spec=spec),
+            stop=table.start.item(episode) + table.length.item(episode),
+            files_of=lambda: self._images.video_files(self._names(spec), episode, spec),
+        )
 
     def read_batches(
         self, batches: Sequence[NDArray[np.int64]], spec: SampleSpec
@@ -87,7 +101,8 @@ class Reader:
         plan = self._plan(rows, spec)
         if self.frames.fetching is not None:
             self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        return self._carry_out(plan, spec, sizes)
+        goes_on = len(sizes) == 1 or _follow_one_another(rows)
+        return self._carry_out(plan, spec, sizes, goes_on=goes_on)
 
     def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
         """Have all that a batch needs of a remote dataset at hand, without reading it.
@@ -185,9 +200,12 @@ class Reader:
             )
         return self._images.stream(camera, episode, spec)
 
-    def _carry_out(self, plan: Plan, spec: SampleSpec, sizes: list[int]) -> list[dict[str, Any]]:
-        cameras = self._camera_rows(plan)
-        images = self._images.read(cameras, plan.episodes, spec, sizes) if cameras else {}
+    def _carry_out(
+        self, plan: Plan, spec: SampleSpec, sizes: list[int], *, goes_on: bool
+    ) -> list[dict[str, Any]]:
+        cameras, images = self._camera_rows(plan), {}
+        if cameras:
+            images = self._images.read(cameras, plan.episodes, spec, sizes, goes_on=goes_on)
         parts: dict[str, Sequence[Any]] = {}
         for name in plan.features:
             parts[name] = images.get(name) or _parts(self._values(name, plan, spec), sizes)
@@ -272,6 +290,11 @@ def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an ar
         return [values]
     stops = accumulate(sizes)
     return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
+
+
+def _follow_one_another(rows: NDArray[np.int64]) -> bool:
+    """Whether rows are read in order, so that the next ones are expected to go on behind them."""
+    return bool((rows[1:] - rows[:-1] == 1).all())
 
 
 @lru_cache(maxsize=256)

@@ -126,7 +126,7 @@ def check_text(text: object, noun: str) -> str:
         EditError: It is empty, or cannot be written.
     """
     if not isinstance(text, str) or not text.strip():
-        raise EditError(f"A {noun} is a text, and {text!r} says nothing.")
+        raise EditError(f"A {noun} is a text that is not empty, not {text!r}.")
     if not is_writable(text):
         raise EditError(f"A {noun} cannot be {text!r}: it holds half of a character.")
     return text

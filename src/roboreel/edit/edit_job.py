@@ -45,7 +45,7 @@ class Work:
     columns: Layout
     """Of the new data files."""
     verify: bool
-    """Whether what was copied is read again, and compared."""
+    """Whether copies are read back and compared."""
 
     @cached_property
     def wanted(self) -> StatsWanted:
@@ -105,7 +105,7 @@ def _run(task: Task, folder: Path) -> dict[str, Any]:
 
 
 def _make(work: Work, item: WorkItem, place: Path) -> None:
-    """Make one file, or a part of one; what is learnt meanwhile is written beside it."""
+    """Make one file, or a part of one, and write its results beside it."""
     if item.kind == "look":
         numbers = range(item.start, item.stop)
         looks = {number: image_statistics(work.context, number) for number in numbers}

@@ -1,4 +1,4 @@
-"""What was said during an episode, of which only a part stays: its times are counted anew."""
+"""Language columns of an episode that is cut: their times count from the new start."""
 
 from __future__ import annotations
 

@@ -323,7 +323,9 @@ class Edit:
             return default
         said: object = frame if time_s is None else time_s  # a recipe may hold anything
         if not isinstance(said, float | int | np.number) or not 0 <= said < math.inf:
-            raise EditError(f"{said!r} is no moment of an episode: they are counted from 0.")
+            raise EditError(
+                f"{said!r} is not a moment of an episode: give a frame or seconds, counted from 0."
+            )
         if frame is None:
             return min(math.ceil(float(said) * self.source.manifest.fps - 1e-6), length)
         if frame != int(frame):

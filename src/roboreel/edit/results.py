@@ -1,4 +1,4 @@
-"""What was learnt while a part of an edit was made ⇄ files."""
+"""Results of one part of an edit ⇄ files."""
 
 from __future__ import annotations
 

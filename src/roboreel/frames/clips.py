@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,6 +90,10 @@ class Clips:
             spans = self._spans[camera] = arrange_clips(self._manifest, camera)
         return spans.clip(episode)
 
+    def note_order(self, episode: int, numbers: NDArray[Any]) -> None:
+        """Take note of the ``frame_index`` of all rows of an episode that were read already."""
+        self._order.note(episode, numbers)
+
     def request(
         self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]
     ) -> ClipRequest:
@@ -105,23 +109,30 @@ class Clips:
             MissingFileError: The metadata names no video file.
             CorruptFileError: What the rows say of their order is contradictory.
         """
-        manifest, episodes = self._manifest, self._manifest.episodes
-        clips, number = episodes.clips[camera], int(episodes.number[episode])
-        file = int(clips.file[episode])
-        if file < 0:
-            raise MissingFileError(
-                f"The metadata names no video of {camera!r} for episode {number}, in "
-                f"{str(manifest.root)!r}."
-            )
         return ClipRequest(
-            _path(manifest.root, manifest.video_files[camera][file]),
+            self.path(camera, episode),
             self.clip(camera, episode),
             self._order.frames_at(episode, frames),
             slots,
-            episode=number,
+            episode=int(self._manifest.episodes.number[episode]),
             camera=camera,
             times_of=partial(self._order.times_of, episode),
         )
+
+    def path(self, camera: str, episode: int) -> Path:
+        """Return the video file of the episode at a position.
+
+        Raises:
+            MissingFileError: The metadata names none.
+        """
+        manifest, episodes = self._manifest, self._manifest.episodes
+        file = int(episodes.clips[camera].file[episode])
+        if file < 0:
+            raise MissingFileError(
+                f"The metadata names no video of {camera!r} for episode "
+                f"{int(episodes.number[episode])}, in {str(manifest.root)!r}."
+            )
+        return _path(manifest.root, manifest.video_files[camera][file])
 
     def find(self, camera: str, episode: int) -> EpisodeClip:
         """Return the clip of the episode at a position; frames without an image are left out.

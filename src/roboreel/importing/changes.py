@@ -1,4 +1,4 @@
-"""What a caller wants otherwise than the mapping says."""
+"""Changes that a caller makes to a mapping."""
 
 from __future__ import annotations
 

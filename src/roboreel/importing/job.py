@@ -41,18 +41,13 @@ _BYTES_PER_S = 20e6
 
 
 def plan_job(
-    sources: Sequence[Path],
-    out: Path,
-    mapping: ImportMap | None,
-    changes: Changes,
-    *,
-    task_bytes: int | None = None,
+    sources: Sequence[Path], out: Path, mapping: ImportMap | None, changes: Changes
 ) -> Plan:
     """Return the tasks that import recordings; small ones share a task."""
-    sizes, most = [_size(path) for path in sources], task_bytes or _TASK_BYTES
+    sizes = [_size(path) for path in sources]
     groups: list[list[int]] = []
     for number, size in enumerate(sizes):
-        if groups and sum(sizes[i] for i in groups[-1]) + size <= most:
+        if groups and sum(sizes[i] for i in groups[-1]) + size <= _TASK_BYTES:
             groups[-1].append(number)
         else:
             groups.append([number])

@@ -1,4 +1,4 @@
-"""Array files of no known layout: episodes, rate and task as far as names tell."""
+"""Array files of no known layout: episodes, rate and task are guessed from names."""
 
 from __future__ import annotations
 

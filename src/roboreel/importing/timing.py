@@ -1,4 +1,4 @@
-"""The episodes of a recording that is timed: clocks are chosen, spans cut, rows aligned."""
+"""The episodes of a recording with timestamps: clocks are chosen, spans cut, rows aligned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan carried out: episode by episode through a recorder, and on from where it stopped."""
+"""Carrying out a plan: episode by episode through a recorder, resuming where it stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the tasks of a job that are not done, and trying again what fails."""
+"""Running the tasks of a job that are not done, and retrying those that fail."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run_job(
 ) -> Report:
     """Run the tasks of a job that are not done.
 
-    A task that fails is tried again; if it goes on failing it is written down, and the rest goes on.
+    A task that fails is tried again. If it keeps failing, that is recorded and the others continue.
 
     Args:
         job: The job.
@@ -84,7 +84,10 @@ def run_job(
     job.folder.remove_stale()
     mine = np.arange(number, len(job.plan), count)
     done = job.done()[mine]
-    run = _Run(job, mine[~done], retries, on_progress)
+    left = mine[~done]
+    # The longest first: one that starts last would be awaited alone.
+    left = left[np.argsort(-job.plan.cost[left], kind="stable")]
+    run = _Run(job, left, retries, on_progress)
     run.done, run.total = int(done.sum()), len(mine)
     run.done_cost, run.total_cost = (
         float(job.plan.cost[mine[done]].sum()),

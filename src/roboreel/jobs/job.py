@@ -1,4 +1,4 @@
-"""A job on disk: made once, run by anybody, committed once."""
+"""A job on disk: made once, run by any number of processes, committed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks in processes of this machine, each started anew and used again."""
+"""Tasks in processes of this machine, each used for many tasks."""
 
 from __future__ import annotations
 

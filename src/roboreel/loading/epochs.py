@@ -14,7 +14,9 @@ from roboreel.loading.batches import BatchReader, Loaded, Step
 from roboreel.loading.fetch_ahead import FetchAhead
 from roboreel.loading.prefetch import Prefetcher
 from roboreel.loading.skipping import Skipped
-from roboreel.order.order import LocalOrder, Weighted
+from roboreel.loading.source import ReadsBatches
+from roboreel.memory.budget import process_budget
+from roboreel.order.order import LocalOrder, Sequential, Weighted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Epochs"]
 
 _STEPS = 16
+# Samples that are read in order, at a time, and the share of the budget that they may take.
+_TOGETHER, _ROOM_SHARE = 16, 16
 
 
 class Epochs:
@@ -161,7 +165,7 @@ class Epochs:
 
     def _start(self, split: Split) -> Prefetcher[list[Step], list[Loaded]]:
         ahead = self.ahead
-        together = ahead.together() if self._reads_several() else 1
+        together = ahead.together() if self._reads_several() else self._in_order(split)
         groups = self._fetched(_grouped(self._steps(split), together))
         depth = max(1, ahead.depth // together - self._shares_images())
         if not ahead.workers:
@@ -201,6 +205,23 @@ class Epochs:
         """
         plain = self.transform is None and self.samples.transform is None
         return isinstance(self.order, LocalOrder) or (plain and not self.samples.has_images)
+
+    def _in_order(self, split: Split) -> int:
+        """Return how many small batches are read at a time, since they lie behind one another.
+
+        Their images then share what a read costs whatever it reads. The next group is read while
+        one is handed out.
+        """
+        samples: Any = self.samples
+        in_order = isinstance(self.order, Sequential) and split.world_size == 1
+        # Transforms may take longer than reading, and run side by side.
+        plain = self.transform is None and samples.transform is None
+        shares = isinstance(getattr(samples, "dataset", None), ReadsBatches)
+        if not (in_order and plain and shares and samples.has_video) or self.ahead.workers:
+            return 1
+        image_bytes: int = samples.image_bytes
+        room = process_budget().limit_bytes // _ROOM_SHARE // max(1, image_bytes)
+        return max(1, min(_TOGETHER, room) // split.batch_size)
 
     def _shares_images(self) -> bool:
         """Whether this process reads groups of batches that share images.

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from roboreel.errors import DatasetError
-from roboreel.spans.sources import Stop, stoppable
+from roboreel.spans.sources import Stop, sources, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ Task = TypeVar("Task")
 _MOST_BYTES = 256 * 2**20
 _MOST_TASKS = 16
 _THREADS = 4
+_HITS = 8
+"""After so many tasks in a row that lacked nothing, only every fourth is looked at."""
+_LOOKED_AT = 4
 
 
 class FetchAhead(Generic[Task]):
@@ -38,6 +41,10 @@ class FetchAhead(Generic[Task]):
         self._stop = Stop()
         self._mean_bytes = 0.0
         self._is_first = True
+        self._hits = 0
+        self._passed = 0
+        # What is fetched must still be there when it is read.
+        self._most_bytes = min([_MOST_BYTES, *(source.room_bytes // 4 for source in sources())])
         self._pool = ThreadPool(_THREADS, "roboreel-ahead")
 
     def __iter__(self) -> Iterator[Task]:
@@ -64,12 +71,17 @@ class FetchAhead(Generic[Task]):
         self._pool.close()
 
     def _begin(self) -> None:
-        while len(self._begun) < _MOST_TASKS and self._ahead_bytes() < _MOST_BYTES:
+        while len(self._begun) < _MOST_TASKS and self._ahead_bytes() < self._most_bytes:
             try:
                 task = next(self._tasks)
             except StopIteration:
                 return
-            self._begun.append((task, self._pool.submit(self._try, task)))
+            self._begun.append((task, self._pool.submit(self._try, task, self._is_passed())))
+
+    def _is_passed(self) -> bool:
+        """Whether to leave a task to whoever reads it: a mirror that has all needs no look ahead."""
+        self._passed = 0 if self._hits < _HITS else (self._passed + 1) % _LOOKED_AT
+        return self._passed != 0
 
     def _ahead_bytes(self) -> float:
         """Return about how many bytes are fetched and not yet handed out."""
@@ -80,9 +92,13 @@ class FetchAhead(Generic[Task]):
     def _note(self, job: Job[int]) -> None:
         self._mean_bytes = max(0.9 * self._mean_bytes, float(job.result()))
 
-    def _try(self, task: Task) -> int:
+    def _try(self, task: Task, is_passed: bool) -> int:
+        if is_passed:
+            return 0
         try:
             with stoppable(self._stop):
-                return self._fetch(task)
+                missing = self._fetch(task)
+            self._hits = 0 if missing else self._hits + 1
+            return missing
         except DatasetError:
             return 0  # Whoever reads the batch meets it again, and in its place.

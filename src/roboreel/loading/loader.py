@@ -77,7 +77,8 @@ class Loader(Epochs):
             read at a time, so that an image that several of them need is decoded once: the more,
             the less decoding. Batches without images and transforms are read that way too, since
             reading them costs less than handing them over; these share memory until the last of
-            them is released.
+            them is released. Without a shuffle, up to 16 samples of small batches of video are
+            read at a time, if they take no more than a sixteenth of the memory budget.
 
             ``rank`` and ``world_size``: this process's share of each step. By default what a
             launcher has set as ``RANK`` and ``WORLD_SIZE``, otherwise 0 and 1. For JAX, give

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.loading.source import HasSource, Source
     from roboreel.sample_spec import SampleSpec, Windows
+    from roboreel.schema import Feature
 
 __all__ = ["Sample", "Samples"]
 
@@ -84,9 +85,28 @@ class Samples:
     @property
     def has_images(self) -> bool:
         """Whether any feature that is read is a camera."""
+        return bool(self._cameras())
+
+    @property
+    def has_video(self) -> bool:
+        """Whether any of them is stored as video."""
+        return any(feature.dtype == "video" for feature in self._cameras().values())
+
+    @property
+    def image_bytes(self) -> int:
+        """How much memory the images of a sample take, about."""
+        total = 0
+        for name, feature in self._cameras().items():
+            height, width = self.spec.image_size or feature.shape[:2]
+            images = len(self.spec.windows[name]) if name in self.spec.windows else 1
+            item = 4 if feature.depth is not None else 1
+            total += images * height * width * feature.shape[2] * item
+        return total
+
+    def _cameras(self) -> dict[str, Feature]:
         known, spec = self.dataset.features, self.spec
         names = known if spec.features is None else (*spec.features, *spec.windows)
-        return any(name in known and known[name].is_camera for name in names)
+        return {name: known[name] for name in names if name in known and known[name].is_camera}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.dataset!r}, {len(self)} samples, {self.spec!r})"

@@ -1,4 +1,4 @@
-"""Addresses of remote datasets: which they are, without secrets, and which mirror is theirs."""
+"""Addresses of remote datasets: their parts, without secrets, and the names of their mirrors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def parse_address(url: str) -> Address:
         parts = urlsplit(url)
         port = f":{parts.port}" if "http" in parts.scheme and parts.port else ""
     except ValueError:
-        raise NotADatasetError("The address of the dataset cannot be understood.") from None
+        raise NotADatasetError("The dataset's address is not valid.") from None
     is_http = parts.scheme in ("http", "https")
     # The names of buckets keep their case; a user and a password are part of no other address.
     host = f"{parts.hostname}{port}" if is_http else parts.netloc

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -13,9 +11,10 @@ from roboreel.mirror.geometry import runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from roboreel.mirror.locks import RangeLocks
 
 __all__ = ["Claims"]
 
@@ -23,12 +22,11 @@ __all__ = ["Claims"]
 class Claims:
     """Claims of blocks by their numbers. Those of a process that ends are free at once.
 
-    Record locks belong to the process, so threads are told apart by a set. The lock file must not
-    be opened twice in a process: closing either handle would free all of its locks.
+    Locks belong to the process, so threads are told apart by a set.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, locks: RangeLocks) -> None:
+        self._locks = locks
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -42,10 +40,10 @@ class Claims:
             free = np.array([b for b in blocks.tolist() if b not in self._mine], np.int64)
             taken: list[int] = []
             for run in runs_of(free):
-                if self._lock(int(run[0]), len(run)):
+                if self._locks.lock(int(run[0]), len(run)):
                     taken += run.tolist()
                 elif len(run) > 1:  # Another process has some of them.
-                    taken += [block for block in run.tolist() if self._lock(block, 1)]
+                    taken += [block for block in run.tolist() if self._locks.lock(block, 1)]
             self._mine.update(taken)
         return np.array(taken, np.int64)
 
@@ -55,11 +53,4 @@ class Claims:
             mine = sorted(self._mine.intersection(blocks))
             self._mine.difference_update(mine)
             for run in runs_of(np.array(mine, np.int64)):
-                fcntl.lockf(self._handle, fcntl.LOCK_UN, len(run), int(run[0]))
-
-    def _lock(self, first: int, count: int) -> bool:
-        try:
-            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB, count, first)
-        except OSError:  # Another process has it.
-            return False
-        return True
+                self._locks.unlock(int(run[0]), len(run))

@@ -1,4 +1,4 @@
-"""How a remote dataset is reached: where its mirror lies, and what opens the door."""
+"""How a remote dataset is reached: where its mirror is, and the client's options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECRET_WORDS = ("secret", "token", "password", "key", "sas", "authorization")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Connection:
-    """What `open_dataset` was told of a remote dataset."""
+    """The arguments of `open_dataset` that concern remote datasets."""
 
     mirror: str | os.PathLike[str] | None = None
     """The folder of mirrors."""
@@ -35,8 +35,8 @@ class Connection:
         secret = [name for name, value in self.options.items() if _is_secret(name, value)]
         if secret:
             raise RemoteError(
-                f"storage_options has {secret[0]!r}, which does not leave this process: give workers "
-                "their credentials by the environment, a profile, or a credential_provider."
+                f"storage_options has {secret[0]!r}, which is never sent to other processes: give workers "
+                "their credentials through the environment, a profile or a credential_provider."
             )
         return (self.mirror, self.limit_bytes, dict(self.options))
 

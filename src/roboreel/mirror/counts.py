@@ -1,4 +1,4 @@
-"""How much was fetched, and how much was there."""
+"""How much was fetched, and how much was already there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Fetched:
     def __str__(self) -> str:
         return (
             f"{self.fetched_bytes / 1e6:,.1f} MB fetched by {self.requests:,} requests, "
-            f"{self.read_bytes / 1e6:,.1f} MB read, {self.hit_rate:.1%} of spans were there"
+            f"{self.read_bytes / 1e6:,.1f} MB read, {self.hit_rate:.1%} of spans were already there"
         )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import warnings
 import zlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +20,7 @@ from roboreel.spans.sources import check_stop
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from roboreel.mirror.file_table import FileEntry
     from roboreel.mirror.folder import MirrorFolder
     from roboreel.mirror.home import MirrorHome
+    from roboreel.mirror.pins import Pin
     from roboreel.threads import Job
 
 __all__ = ["Fetcher"]
@@ -37,6 +40,14 @@ _POLL_S = 0.002
 _MOST_POLL_S = 0.02
 _ROOM_WAIT_S = 20.0
 """How long to wait for room that others hold."""
+
+
+class _NoRoomError(Exception):
+    """There is no room now for so many bytes."""
+
+    def __init__(self, needed: int) -> None:
+        super().__init__(needed)
+        self.needed = needed
 
 
 class Fetcher:
@@ -63,11 +74,12 @@ class Fetcher:
         return lacking
 
     def bring(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
-        """Have blocks of files, by the files' numbers, at hand.
+        """Have blocks of files, by the files' numbers, at hand; if they have room now.
+
+        Nothing keeps them from being evicted: whoever reads them looks again.
 
         Raises:
             RemoteError: They cannot be fetched.
-            MirrorError: There is no room for them.
         """
         pause = _POLL_S
         while True:
@@ -78,14 +90,60 @@ class Fetcher:
             }
             if not missing:
                 return
-            if self._bring_free(missing):
+            try:
+                fetched = self._bring_free(missing)
+            except _NoRoomError:
+                return
+            if fetched:
                 pause = _POLL_S
             else:  # Others fetch them.
                 check_stop()
                 time.sleep(pause)
                 pause = min(2 * pause, _MOST_POLL_S)
 
-    def _bring_free(self, missing: Mapping[int, NDArray[np.int64]]) -> bool:
+    @contextmanager
+    def held(self, entry: FileEntry, blocks: NDArray[np.int64]) -> Iterator[None]:
+        """Have blocks of a file at hand, and keep them from being evicted inside the block.
+
+        Whoever has no room for all that is missing holds nothing while it waits, so of several who
+        wait for each other's room one always gets it.
+
+        Raises:
+            RemoteError: They cannot be fetched.
+            MirrorError: There is no room for them, or none has become free in time.
+        """
+        pin, pause = self._folder.pin(entry, blocks), _POLL_S
+        deadline = time.monotonic() + _ROOM_WAIT_S
+        try:
+            # Once it is taken, what is there stays.
+            while len(missing := self.missing(entry, blocks)) or not pin.is_taken:
+                try:
+                    wanted = {entry.number: missing} if len(missing) else {}
+                    fetched = self._bring_free(wanted, pin)
+                except _NoRoomError as error:
+                    pin.release()
+                    home = self._home
+                    if error.needed > home.room_bytes or time.monotonic() > deadline:
+                        raise MirrorError(
+                            f"{error.needed:,} bytes are needed at once, and the mirror has no room "
+                            f"for them: its limit is {home.limit_bytes:,} bytes, and what others "
+                            "fetch or read now stays. Open the dataset with a larger mirror_limit=: "
+                            f"{str(home.path)!r}."
+                        ) from None
+                    check_stop()
+                    time.sleep(_MOST_POLL_S * random.random())
+                    continue
+                if not pin.is_taken:
+                    self._home.pin(pin)
+                elif not fetched:  # Others fetch the rest.
+                    check_stop()
+                    time.sleep(pause)
+                    pause = min(2 * pause, _MOST_POLL_S)
+            yield
+        finally:
+            pin.release()
+
+    def _bring_free(self, missing: Mapping[int, NDArray[np.int64]], pin: Pin | None = None) -> bool:
         """Fetch the blocks that nobody else fetches; return whether there were any."""
         claims, table, state = self._folder.claims, self._folder.table, self._folder.blocks.state
         claimed: dict[int, set[int]] = {}
@@ -102,16 +160,21 @@ class Fetcher:
             requests += [(entry, span) for span in spans if claimed[number] & set(range(*span))]
         if not requests:
             return False
-        self._fetch(requests, claimed)
+        self._fetch(requests, claimed, pin)
         return True
 
     def _spans(self, entry: FileEntry, blocks: NDArray[np.int64]) -> list[tuple[int, int]]:
+        count = -(-entry.file.size_bytes // BLOCK_BYTES)
         if self._whole_files:
-            return [(0, -(-entry.file.size_bytes // BLOCK_BYTES))]
-        return requests_for(blocks)
+            return [(0, count)]
+        # Where files are not sparse, a part takes as much room as the file.
+        return requests_for(blocks if self._home.ability.is_sparse else np.arange(count))
 
     def _fetch(
-        self, requests: list[tuple[FileEntry, tuple[int, int]]], claimed: dict[int, set[int]]
+        self,
+        requests: list[tuple[FileEntry, tuple[int, int]]],
+        claimed: dict[int, set[int]],
+        pin: Pin | None,
     ) -> None:
         table = self._folder.table
         every = np.array(
@@ -124,7 +187,7 @@ class Fetcher:
         )
         jobs: list[Job[None]] = []
         try:
-            self._reserve(every)
+            self._reserve(every, pin)
             jobs = [
                 self._pool.submit(self._request, entry, span, claimed[entry.number])
                 for entry, span in requests
@@ -154,18 +217,14 @@ class Fetcher:
             self._home.give_back(self._folder, left)
         self._folder.claims.release(every.tolist())
 
-    def _reserve(self, blocks: NDArray[np.int64]) -> None:
-        home, needed = self._home, len(blocks) * BLOCK_BYTES
-        deadline = time.monotonic() + (_ROOM_WAIT_S if needed <= home.room_bytes else 0)
-        while not home.reserve(self._folder, blocks):
-            if time.monotonic() > deadline:
-                raise MirrorError(
-                    f"{needed:,} bytes are needed at once, and the mirror has no room for them: its "
-                    f"limit is {home.limit_bytes:,} bytes, and what others fetch now stays. Open the "
-                    f"dataset with a larger mirror_limit=: {str(home.path)!r}."
-                )
-            check_stop()
-            time.sleep(_MOST_POLL_S)
+    def _reserve(self, blocks: NDArray[np.int64], pin: Pin | None) -> None:
+        """Reserve room, and hold it if there is a pin.
+
+        Raises:
+            _NoRoomError: There is none now.
+        """
+        if not self._home.reserve(self._folder, blocks, pin):
+            raise _NoRoomError(len(blocks) * BLOCK_BYTES)
 
     def _request(self, entry: FileEntry, span: tuple[int, int], claimed: set[int]) -> None:
         start, stop = span[0] * BLOCK_BYTES, min(span[1] * BLOCK_BYTES, entry.file.size_bytes)
@@ -214,6 +273,8 @@ class Fetcher:
         self, entry: FileEntry, blocks: NDArray[np.int64], start: int, data: memoryview
     ) -> None:
         """Write blocks that are part of what was fetched, and only then say that they are there."""
+        if not len(blocks):
+            return
         base, maps = entry.segment * SEGMENT_BLOCKS, self._folder.blocks
         file = self._folder.open(entry)
         try:
@@ -225,6 +286,9 @@ class Fetcher:
         for block in blocks.tolist():
             first = block * BLOCK_BYTES - start
             maps.checksum[base + block] = zlib.crc32(data[first : first + BLOCK_BYTES])
+        # Used, or what is fetched ahead would be the first to go.
+        segments = entry.segment + blocks // SEGMENT_BLOCKS
+        self._folder.note_used(int(segments[0]), int(segments[-1]) + 1)
         maps.state[base + blocks] = State.PRESENT
         self._folder.claims.release((base + blocks).tolist())
 

@@ -1,4 +1,4 @@
-"""The files of a remote dataset that are known so far: a table that only grows."""
+"""The known files of a remote dataset: a table that only grows."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 import zlib
 from typing import TYPE_CHECKING
@@ -17,6 +15,8 @@ from roboreel.mirror.claims import Claims
 from roboreel.mirror.file_table import FileTable
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, SEGMENT_BYTES
 from roboreel.mirror.holes import SparseFile
+from roboreel.mirror.locks import RangeLocks, UseLock
+from roboreel.mirror.pins import Pin, Pins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,24 +29,27 @@ __all__ = ["MirrorFolder"]
 
 
 class MirrorFolder:
-    """The folder of one mirror. A process opens each but once: see `Claims`."""
+    """The folder of one mirror. A process opens each but once: see `RangeLocks`.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The folder.
+        can_punch: Whether parts of its files can be removed.
+    """
+
+    def __init__(self, path: Path, *, can_punch: bool = True) -> None:
         self.path = path
+        self._can_punch = can_punch
         self.tree = path / "files"
         """The dataset's folder: every file of it is there, and empty."""
         self.table = FileTable(path / "table.jsonl")
         self.blocks = BlockMap(path)
-        self.claims = Claims(path / "claims")
+        locks = RangeLocks(path / "claims")
+        self.claims = Claims(locks)
+        self._pins = Pins(locks)
         self.blocks.grow(self.table.num_segments)
-        self._use = -1
+        self.use = UseLock(path / "use")
+        """Held by those who have the folder open, so that others do not remove it."""
         after_fork(self, MirrorFolder._after_fork)
-
-    def mark_used(self) -> None:
-        """Keep others from removing the folder, for as long as this process lives."""
-        if self._use < 0:
-            self._use = os.open(self.path / "use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._use, fcntl.LOCK_SH)
 
     def refresh(self) -> None:
         """Take in files that other processes have added."""
@@ -57,9 +60,14 @@ class MirrorFolder:
         """Return the bytes of a file; the caller closes it."""
         return SparseFile(self.path / "bytes" / str(entry.number), entry.file.size_bytes)
 
+    def pin(self, entry: FileEntry, blocks: NDArray[np.int64]) -> Pin:
+        """Return a hold on the segments of a file's ascending blocks, not taken yet."""
+        first, last = (int(blocks[end]) // SEGMENT_BLOCKS for end in (0, -1))
+        return Pin(self._pins, entry.segment + first, entry.segment + last + 1)
+
     def note_used(self, first: int, stop: int) -> None:
         """Note that segments are used now."""
-        self.blocks.used_s[first:stop] = int(time.time())
+        self.blocks.note_used(first, stop, int(time.time()))
 
     def doubt_if_restarted(self) -> None:
         """Doubt all blocks if the machine was started again: their bytes may not be on the disk.
@@ -98,35 +106,34 @@ class MirrorFolder:
         file.close()
 
     def evict(self, segment: int) -> int:
-        """Remove a segment's bytes, or all of its file where there are no holes.
+        """Remove a segment's bytes, or all of its file where no holes can be made.
 
         The caller holds the lock of the home.
 
         Returns:
-            How many bytes are free now; 0 if a block of it is being fetched.
+            How many bytes are free now; 0 if a block of them is being fetched, or held by a reader.
         """
         entry = self._entry_of(segment)
-        file = self.open(entry)
-        try:
-            freed = self._clear(segment, segment + 1)
-            place = segment - entry.segment
-            if freed and not file.punch(place * SEGMENT_BYTES, (place + 1) * SEGMENT_BYTES):
-                freed += self._clear(entry.segment, entry.segment + entry.num_segments)
-                file.empty()
-            return freed
-        finally:
-            file.close()
-
-    def _clear(self, first: int, stop: int) -> int:
-        """Mark segments as absent, before their bytes go."""
+        first, stop = segment, segment + 1
+        if not self._can_punch:
+            first, stop = entry.segment, entry.segment + entry.num_segments
         states = self.blocks.state[first * SEGMENT_BLOCKS : stop * SEGMENT_BLOCKS]
-        if (states == State.WANTED).any():
+        if (states == State.WANTED).any() or self._pins.has(first, stop):
             return 0
         held = int(np.count_nonzero(states))
         # In this order: a reader that saw the blocks present compares the count afterwards.
         states[:] = State.ABSENT
         self.blocks.evicted[first:stop] += 1
         self.blocks.kept[first:stop] = 0
+        file = self.open(entry)
+        try:
+            if self._can_punch:
+                place = segment - entry.segment
+                file.punch(place * SEGMENT_BYTES, (place + 1) * SEGMENT_BYTES)
+            else:
+                file.empty()
+        finally:
+            file.close()
         return held * BLOCK_BYTES
 
     def _entry_of(self, segment: int) -> FileEntry:
@@ -141,3 +148,4 @@ class MirrorFolder:
 
     def _after_fork(self) -> None:
         self.claims.begin_anew()
+        self._pins.begin_anew()

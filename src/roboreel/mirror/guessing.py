@@ -1,4 +1,4 @@
-"""Metadata files on a server that has no list: asked for by the names that they can have."""
+"""Metadata files on a server that cannot list them: each possible name is tried."""
 
 from __future__ import annotations
 

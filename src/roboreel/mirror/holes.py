@@ -1,4 +1,7 @@
-"""The bytes of one mirrored file: a sparse file in which evicted bytes are holes again."""
+"""The bytes of one mirrored file: a sparse file in which evicted bytes are holes again.
+
+Not all file systems have holes, and not all of those can make one where bytes were: see `DiskAbility`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,58 @@ import ctypes
 import errno
 import os
 import sys
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import MirrorError
+from roboreel.mirror.locks import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SparseFile", "poison"]
+__all__ = ["DiskAbility", "SparseFile", "find_ability", "poison"]
 
 _PUNCH_AND_KEEP_SIZE = 0x03
 _NO_HOLES = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+_PROBE_BYTES = 2**20
+_CAN_READ_AT = hasattr(os, "pread")
+_seeking = threading.Lock()
+"""Windows moves to a place and reads there, in two steps."""
 
 poison: list[bytes] = []
 """Tests put a byte here: new files are filled with it, and so is what is evicted, in place of holes.
 Whoever reads a byte that was not fetched then sees it."""
 
 
+@dataclass(frozen=True, slots=True)
+class DiskAbility:
+    """What a file system can do with parts of files that have no bytes."""
+
+    is_sparse: bool
+    """They take no room. Otherwise files are fetched and kept whole."""
+    can_punch: bool
+    """They can be made where bytes were. Otherwise all bytes of a file go together."""
+
+
+def find_ability(handle: int) -> DiskAbility:
+    """Find out what the file system of an open file can do, by making it longer than what it holds.
+
+    Only the first bytes of the file may be in use.
+    """
+    try:
+        if os.fstat(handle).st_size < _PROBE_BYTES:
+            os.ftruncate(handle, _PROBE_BYTES)
+        taken = getattr(os.fstat(handle), "st_blocks", None)  # not on Windows
+        is_sparse = taken is not None and taken * 512 < _PROBE_BYTES // 2
+        last = _PROBE_BYTES // 2
+        return DiskAbility(is_sparse, is_sparse and _punch(handle, last, _PROBE_BYTES - last))
+    except OSError:  # It has no room for what would be a hole.
+        return DiskAbility(is_sparse=False, can_punch=False)
+
+
 class SparseFile:
-    """One file, open; made when it is first needed, with nothing but a hole."""
+    """One file, open; made when it is first needed, and as long as what was written to it."""
 
     __slots__ = ("_handle", "_path", "_size_bytes")
 
@@ -32,19 +68,17 @@ class SparseFile:
         self._path = path
         self._size_bytes = size_bytes
         try:
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            if os.fstat(self._handle).st_size < size_bytes:
-                os.ftruncate(self._handle, size_bytes)
-                if poison:
-                    _fill(self._handle, 0, size_bytes)
+            self._handle = open_file(path)
+            if poison and os.fstat(self._handle).st_size < size_bytes:
+                _fill(self._handle, 0, size_bytes)
         except OSError as error:
             raise MirrorError(_cannot("opened", error, path)) from error
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes ``[start, stop)``; less if the file is being evicted."""
-        data = os.pread(self._handle, stop - start, start)
+        data = _read_at(self._handle, stop - start, start)
         while len(data) < stop - start:
-            more = os.pread(self._handle, stop - start - len(data), start + len(data))
+            more = _read_at(self._handle, stop - start - len(data), start + len(data))
             if not more:
                 break
             data += more
@@ -58,22 +92,23 @@ class SparseFile:
         """
         try:
             while data:
-                written = os.pwrite(self._handle, data, start)
+                written = _write_at(self._handle, data, start)
                 data, start = data[written:], start + written
         except OSError as error:
             raise MirrorError(_cannot("written", error, self._path)) from error
 
-    def punch(self, start: int, stop: int) -> bool:
-        """Remove the bytes ``[start, stop)``; return whether the file system can do that."""
+    def punch(self, start: int, stop: int) -> None:
+        """Remove the bytes ``[start, stop)``, on a file system that can do that."""
         if poison:
             _fill(self._handle, start, min(stop, self._size_bytes))
-            return True
-        return _punch(self._handle, start, stop - start)
+        elif not _punch(self._handle, start, stop - start):
+            raise MirrorError(f"No hole can be made in a file of the mirror: {str(self._path)!r}.")
 
     def empty(self) -> None:
         """Remove all bytes."""
         os.ftruncate(self._handle, 0)
-        os.ftruncate(self._handle, self._size_bytes)
+        if poison:
+            _fill(self._handle, 0, self._size_bytes)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -86,8 +121,24 @@ class SparseFile:
             self.close()
 
 
+def _read_at(handle: int, count: int, start: int) -> bytes:
+    if _CAN_READ_AT:
+        return os.pread(handle, count, start)
+    with _seeking:
+        os.lseek(handle, start, os.SEEK_SET)
+        return os.read(handle, count)
+
+
+def _write_at(handle: int, data: memoryview, start: int) -> int:
+    if _CAN_READ_AT:
+        return os.pwrite(handle, data, start)
+    with _seeking:
+        os.lseek(handle, start, os.SEEK_SET)
+        return os.write(handle, data)
+
+
 def _fill(handle: int, start: int, stop: int) -> None:
-    os.pwrite(handle, poison[0] * (stop - start), start)
+    _write_at(handle, memoryview(poison[0] * (stop - start)), start)
 
 
 def _punch(handle: int, start: int, count: int) -> bool:

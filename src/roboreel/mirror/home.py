@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +13,19 @@ import numpy as np
 
 from roboreel.errors import MirrorError
 from roboreel.forking import after_fork
+from roboreel.mirror import locks
 from roboreel.mirror.block_map import State
 from roboreel.mirror.folder import MirrorFolder
 from roboreel.mirror.geometry import BLOCK_BYTES
+from roboreel.mirror.holes import find_ability
+from roboreel.mirror.locks import FolderLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from roboreel.mirror.pins import Pin
 
 __all__ = ["DEFAULT_LIMIT_BYTES", "MIRROR_FILE", "MirrorHome", "mirror_home", "open_home"]
 
@@ -46,22 +51,33 @@ class MirrorHome:
         self.path = path
         self.limit_bytes = DEFAULT_LIMIT_BYTES
         """The most that all mirrors together may take, as this process was told."""
-        self._handle = self._open_lock()
+        lock = self._open_lock()
+        self._lock: FolderLock | None = lock
         self._guard = threading.Lock()
         self._folders: dict[str, MirrorFolder] = {}
+        self.ability = find_ability(lock.handle)
+        """What the file system can do."""
+        if not self.ability.is_sparse:
+            warnings.warn(
+                "The file system of the mirror has no sparse files: files are fetched and kept "
+                f"whole. Give a folder elsewhere as mirror=: {str(path)!r}.",
+                UserWarning,
+                stacklevel=2,
+            )
         after_fork(self, MirrorHome._after_fork)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other threads and processes from reserving room and evicting."""
         with self._guard:
-            if self._handle < 0:
-                self._handle = self._open_lock()
-            fcntl.flock(self._handle, fcntl.LOCK_EX)
+            lock = self._lock
+            if lock is None:
+                lock = self._lock = self._open_lock()
+            lock.acquire()
             try:
                 yield
             finally:
-                fcntl.flock(self._handle, fcntl.LOCK_UN)
+                lock.release()
 
     def folder(self, name: str) -> MirrorFolder:
         """Return a mirror by the name of its folder."""
@@ -72,33 +88,50 @@ class MirrorHome:
         """Return the names of all mirrors."""
         return sorted(path.parent.name for path in self.path.glob(f"*/{MIRROR_FILE}"))
 
-    def reserve(self, folder: MirrorFolder, blocks: NDArray[np.int64]) -> bool:
+    def reserve(
+        self, folder: MirrorFolder, blocks: NDArray[np.int64], pin: Pin | None = None
+    ) -> bool:
         """Reserve room for blocks that this thread has claimed; evict what was not used for longest.
+
+        Args:
+            folder: Their mirror.
+            blocks: Their numbers.
+            pin: A hold that is taken together with the room, or not at all. So nobody waits for
+                room who keeps others from theirs.
 
         Returns:
             Whether there is room.
         """
-        needed = len(blocks) * BLOCK_BYTES
         with self.locked():
-            held = self._held_bytes()
-            if held + needed > self.room_bytes:
-                held = self._count()
-                missing = held + needed - self.room_bytes
-                if missing > 0:
-                    held -= self._evict(missing, missing + self.room_bytes // _SLACK_SHARE)
-            fits = held + needed <= self.room_bytes
+            # Blocks that a killed process was fetching have their room already.
+            needed = int((folder.blocks.state[blocks] == State.ABSENT).sum()) * BLOCK_BYTES
+            had_pin = pin is None or pin.is_taken
+            if pin is not None:
+                pin.take()
+            fits = self._make_room(needed)
+            if not (fits or had_pin or self.ability.can_punch) and pin is not None:
+                # The file's own other parts may be in the way, and go only with what is here of
+                # these: that is fetched again.
+                pin.release()
+                fits = self._make_room(needed)
+                pin.take()
             if fits:
                 folder.blocks.state[blocks] = State.WANTED
-                held += needed
-            os.pwrite(self._handle, held.to_bytes(8, "little"), 0)
+                self._note_held(self._held_bytes() + needed)
+            elif pin is not None and not had_pin:
+                pin.release()
         return fits
+
+    def pin(self, pin: Pin) -> None:
+        """Hold segments that need no more room."""
+        with self.locked():
+            pin.take()
 
     def give_back(self, folder: MirrorFolder, blocks: NDArray[np.int64]) -> None:
         """Free the room of blocks that were not fetched after all."""
         with self.locked():
             folder.blocks.state[blocks] = State.ABSENT
-            held = max(0, self._held_bytes() - len(blocks) * BLOCK_BYTES)
-            os.pwrite(self._handle, held.to_bytes(8, "little"), 0)
+            self._note_held(max(0, self._held_bytes() - len(blocks) * BLOCK_BYTES))
 
     @property
     def room_bytes(self) -> int:
@@ -109,20 +142,39 @@ class MirrorHome:
         """Return how many bytes all mirrors hold."""
         with self.locked():
             held = self._count()
-            os.pwrite(self._handle, held.to_bytes(8, "little"), 0)
+            self._note_held(held)
         return held
 
     def forget(self, name: str) -> None:
         """Let go of a mirror that is removed."""
         self._folders.pop(name, None)
 
+    def _make_room(self, needed: int) -> bool:
+        """Evict until so many bytes fit; return whether they do. The caller holds the lock."""
+        held = self._held_bytes()
+        if held + needed > self.room_bytes:
+            held = self._count()
+            missing = held + needed - self.room_bytes
+            if missing > 0:
+                held -= self._evict(missing, missing + self.room_bytes // _SLACK_SHARE)
+            self._note_held(held)
+        return held + needed <= self.room_bytes
+
     def _folder(self, name: str) -> MirrorFolder:
         if name not in self._folders:
-            self._folders[name] = MirrorFolder(self.path / name)
+            self._folders[name] = MirrorFolder(self.path / name, can_punch=self.ability.can_punch)
         return self._folders[name]
 
     def _held_bytes(self) -> int:
-        return int.from_bytes(os.pread(self._handle, 8, 0), "little")
+        """Return the note of what all mirrors hold. The caller holds the lock."""
+        assert self._lock is not None
+        os.lseek(self._lock.handle, 0, os.SEEK_SET)
+        return int.from_bytes(os.read(self._lock.handle, 8), "little")
+
+    def _note_held(self, held: int) -> None:
+        assert self._lock is not None
+        os.lseek(self._lock.handle, 0, os.SEEK_SET)
+        os.write(self._lock.handle, held.to_bytes(8, "little"))
 
     def _count(self) -> int:
         """Count the blocks of all mirrors, after those of killed processes are free."""
@@ -130,13 +182,15 @@ class MirrorHome:
         for name in self.names():
             folder = self._folder(name)
             folder.refresh()
-            folder.forget_abandoned()
+            if self._may_change(folder):
+                folder.forget_abandoned()
             held += folder.blocks.count_held() * BLOCK_BYTES
         return held
 
     def _evict(self, least_bytes: int, wanted_bytes: int) -> int:
         """Evict segments, indexes last and what was used last at the end; return the bytes freed."""
-        folders = [self._folder(name) for name in self.names()]
+        every = [self._folder(name) for name in self.names()]
+        folders = [folder for folder in every if self._may_change(folder)]
         places: list[tuple[int, int, int, int]] = []
         for number, folder in enumerate(folders):
             held = np.flatnonzero(folder.blocks.held_by_segment())
@@ -150,16 +204,23 @@ class MirrorHome:
             freed += folders[number].evict(segment)
         return freed
 
+    def _may_change(self, folder: MirrorFolder) -> bool:
+        """Whether blocks of a mirror may be evicted here: where mirrors are not shared, of free ones.
+
+        Such a mirror belongs to this process from then on.
+        """
+        return locks.SHARES or folder.use.hold()
+
     def _after_fork(self) -> None:
         self._guard = threading.Lock()
         # The handle shares its lock with the parent: a lock of the child needs one of its own. It is
         # opened when it is needed, since the folder may be gone by now.
-        self._handle = -1
+        self._lock = None
 
-    def _open_lock(self) -> int:
+    def _open_lock(self) -> FolderLock:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return FolderLock(self.path / "lock")
         except OSError as error:
             raise MirrorError(
                 f"The folder of mirrors cannot be used ({error.strerror}). Give another as mirror=: "

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,8 +10,10 @@ from typing import TYPE_CHECKING
 from roboreel.errors import MirrorError
 from roboreel.mirror.geometry import BLOCK_BYTES
 from roboreel.mirror.home import MIRROR_FILE, open_home
+from roboreel.mirror.locks import UseLock
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
     from roboreel.mirror.home import MirrorHome
@@ -107,12 +107,11 @@ def _described(home: MirrorHome, name: str) -> MirrorEntry:
 
 def _remove(entry: MirrorEntry, home: MirrorHome, *, dry_run: bool) -> bool:
     """Remove a mirror; return whether nobody has it open."""
-    handle = os.open(entry.path / "use", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    use = UseLock(entry.path / "use")
+    if not use.try_alone():
+        use.close()
         return False
-    else:
+    try:
         if not dry_run:
             home.forget(entry.path.name)
             # What describes it goes first: nobody opens a mirror that is half gone.
@@ -120,4 +119,4 @@ def _remove(entry: MirrorEntry, home: MirrorHome, *, dry_run: bool) -> bool:
             shutil.rmtree(entry.path, ignore_errors=True)
         return True
     finally:
-        os.close(handle)
+        use.close()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from roboreel.errors import MirrorError, MissingFileError, RemoteError
 from roboreel.forking import after_fork
-from roboreel.mirror.block_map import State
 from roboreel.mirror.counts import Counts
 from roboreel.mirror.fetching import Fetcher
 from roboreel.mirror.geometry import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Mirror"]
 
-_TRIES = 1000
 _ASKED_AT_ONCE = 32
 
 
@@ -55,13 +54,13 @@ class Mirror:
         self.home = home
         self.folder = folder
         self.url = url
-        self.root = f"{folder.tree}/"
+        self.root = f"{folder.tree}{os.sep}"
         self._client = client
         self._is_listed = is_listed
         self._absent: set[str] = set()
         self._failure: RemoteError | None = None
         self._counts = Counts()
-        folder.mark_used()
+        folder.use.hold()
         self._fetcher = Fetcher(home, folder, client, self._counts)
         after_fork(self, Mirror._after_fork)
 
@@ -78,6 +77,11 @@ class Mirror:
                 f"{str(path)!r}."
             )
         return MirrorBytes(self, entry)
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes it keeps, together with the other mirrors of its home."""
+        return self.home.room_bytes
 
     @property
     def failure(self) -> RemoteError | None:
@@ -108,7 +112,7 @@ class Mirror:
             How many bytes were missing.
         """
         blocks: dict[int, NDArray[np.int64]] = {}
-        room = self.home.room_bytes // 2
+        room = self.room_bytes // 2
         for path, spans in wanted.items():
             entry = self._find(self._name(path))
             if entry is None:
@@ -144,26 +148,38 @@ class Mirror:
         """Return bytes of a file, fetched if they are missing, and checked against eviction."""
         if start >= stop:
             return b""
+        data = self._copy(entry, file, start, stop)
+        if data is None:
+            blocks = blocks_of([(start, stop)], entry.file.size_bytes)
+            try:
+                with self._fetcher.held(entry, blocks):
+                    data = self._copy(entry, file, start, stop)
+            except RemoteError as error:
+                self._failure = error
+                raise
+        if data is None:
+            raise MirrorError(
+                f"Bytes {start:,} to {stop:,} of {entry.file.name!r} were lost while they were "
+                f"held: {self.url!r}."
+            )
+        self._counts.add_read(stop - start)
+        return data
+
+    def _copy(self, entry: FileEntry, file: SparseFile, start: int, stop: int) -> bytes | None:
+        """Return bytes of a file; None if some are not there, or were evicted meanwhile."""
         maps = self.folder.blocks
         first = entry.segment + start // SEGMENT_BYTES
         last = entry.segment + (stop - 1) // SEGMENT_BYTES + 1
         base = entry.segment * SEGMENT_BLOCKS
-        blocks = slice(base + start // BLOCK_BYTES, base + (stop - 1) // BLOCK_BYTES + 1)
-        for _ in range(_TRIES):
-            before = maps.evicted[first:last].copy()
-            if (maps.state[blocks] == State.PRESENT).all():
-                data = file.read(start, stop)
-                # The count goes up before bytes go: the same count means the right bytes.
-                if (maps.evicted[first:last] == before).all():
-                    self.folder.note_used(first, last)
-                    self._counts.add_read(stop - start)
-                    return data
-            else:
-                self.bring({entry.number: blocks_of([(start, stop)], entry.file.size_bytes)})
-        raise MirrorError(
-            f"Bytes {start:,} to {stop:,} of {entry.file.name!r} were evicted {_TRIES} times before "
-            f"they could be read. Open the dataset with a larger mirror_limit=: {self.url!r}."
-        )
+        before = maps.evictions(first, last)
+        if not maps.are_present(base + start // BLOCK_BYTES, base + (stop - 1) // BLOCK_BYTES + 1):
+            return None
+        data = file.read(start, stop)
+        # The count goes up before bytes go: the same count means the right bytes.
+        if maps.evictions(first, last) != before or len(data) != stop - start:
+            return None
+        self.folder.note_used(first, last)
+        return data
 
     def fetched(self) -> Fetched:
         """Return what this process has fetched."""
@@ -223,7 +239,7 @@ class MirrorBytes:
     def fetch(self, spans: Iterable[tuple[int, int]], *, keep: bool = False) -> None:
         """Have spans at hand, all in one round."""
         blocks = blocks_of(spans, self.size_bytes)
-        if len(blocks) * BLOCK_BYTES <= self._mirror.home.room_bytes // 2:
+        if len(blocks) * BLOCK_BYTES <= self._mirror.room_bytes // 2:
             self._mirror.bring({self._entry.number: blocks}, keep=keep)
 
     def close(self) -> None:

@@ -57,8 +57,9 @@ def open_mirror(url: str, connection: Connection = _DEFAULT) -> Path:
     name = address.mirror_name(endpoint, version or secrets.token_hex(16))
     about = {"url": client.url, "is_listed": listed is not None, "version": version}
     _make(opened_home, name, files, about)
-    mirror = _open(opened_home, name, client, is_listed=listed is not None)
-    if version is None:
+    own = _own_name(opened_home, name, files, about)
+    mirror = _open(opened_home, own, client, is_listed=listed is not None)
+    if version is None or own != name:
         atexit.register(_remove, mirror, os.getpid())
     _fetch_metadata(mirror)
     return mirror.folder.tree
@@ -87,7 +88,12 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
         )
     home = _home(tree.parent.parent, connection.limit_bytes)
     client, _ = _connect(address, connection.options)
-    mirror = _open(home, tree.parent.name, client, is_listed=is_listed)
+    table = FileTable(tree.parent / "table.jsonl")
+    files = [table[number].file for number in range(len(table))]
+    own = _own_name(home, tree.parent.name, files, about)
+    mirror = _open(home, own, client, is_listed=is_listed)
+    if own != tree.parent.name:
+        atexit.register(_remove, mirror, os.getpid())
     return mirror.folder.tree
 
 
@@ -105,12 +111,9 @@ def mirror_of(path: Path) -> Mirror | None:
 
 
 def _home(path: str | os.PathLike[str] | None, limit_bytes: int | None) -> MirrorHome:
-    try:
-        from roboreel.mirror.home import open_home
-    except ModuleNotFoundError as error:
-        raise MirrorError(
-            "Remote datasets need Linux or macOS: their mirrors are shared by record locks."
-        ) from error
+    # Imported here: datasets in folders need none of it.
+    from roboreel.mirror.home import open_home
+
     return open_home(path, limit_bytes)
 
 
@@ -172,6 +175,17 @@ def _make(
         with home.locked():
             if not final.exists():
                 draft.rename(final)
+
+
+def _own_name(
+    home: MirrorHome, name: str, files: Sequence[RemoteFile], about: Mapping[str, Any]
+) -> str:
+    """Return the name of a mirror that this process may use: another if it cannot be shared."""
+    if home.folder(name).use.hold():
+        return name
+    own = f"{name}-{secrets.token_hex(4)}"
+    _make(home, own, files, about)
+    return own
 
 
 def _open(home: MirrorHome, name: str, client: Client, *, is_listed: bool) -> Mirror:

@@ -52,6 +52,5 @@ def make_places(tree: Path, files: Sequence[RemoteFile]) -> None:
         if folder not in made:
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
             made.add(folder)
-        handle = os.open(f"{root}/{file.name}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.utime(handle, ns=(file.modified_ns, file.modified_ns))
-        os.close(handle)
+        os.close(os.open(f"{root}/{file.name}", os.O_WRONLY | os.O_CREAT, 0o600))
+        os.utime(f"{root}/{file.name}", ns=(file.modified_ns, file.modified_ns))

@@ -6,6 +6,7 @@ import re
 
 from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
 from roboreel.mirror.client import NoRangesError
+from roboreel.remote.patience import GaveUpError
 
 __all__ = ["translate"]
 
@@ -28,6 +29,10 @@ def translate(error: Exception, where: str, what: str) -> Exception:
         where: The address, without secrets.
         what: What could not be done: ``"be listed"``.
     """
+    tries = asked_s = None
+    if isinstance(error, GaveUpError):
+        tries, asked_s = error.tries, error.asked_s
+        error = error.last
     kind, text = type(error).__name__, str(error)
     if isinstance(error, FileNotFoundError) or kind == "NotFoundError":
         return MissingFileError(f"There is no remote file {where!r}.")
@@ -37,7 +42,9 @@ def translate(error: Exception, where: str, what: str) -> Exception:
         )
     if kind == "NotSupportedError" or "non-partial response" in text:
         return NoRangesError(f"The server does not send parts of files: {where!r}.")
-    reason = _reason(text)
+    reason = _reason(text, tries)
+    if asked_s is not None:
+        reason += f", and asks to wait {asked_s:,.0f} s"
     advice = _ADVICE.get(kind, "")
     if "403 " in reason or "401 " in reason:
         advice = advice or _ADVICE["PermissionDeniedError"]
@@ -46,12 +53,14 @@ def translate(error: Exception, where: str, what: str) -> Exception:
     )
 
 
-def _reason(text: str) -> str:
+def _reason(text: str, tries: int | None) -> str:
     first = _SECRETS.sub("…", text.splitlines()[0] if text else "no reason given")
-    tries = _RETRIES.search(first)
-    tried = "" if tries is None else f", tried {int(tries[1]) + 1} times"
+    retries = _RETRIES.search(first)
+    if tries is None and retries is not None:
+        tries = int(retries[1]) + 1
+    tried = "" if tries is None or retries is None else f", tried {tries} times"
     status = _STATUS.search(first)
     if status is not None:
         return f"the server said {status[1].strip()}{tried}"
-    said = first.rsplit(" - ", 1)[-1] if tries else first
+    said = first.rsplit(" - ", 1)[-1] if retries else first
     return f"{said[:200]}{tried}"

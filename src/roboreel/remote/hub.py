@@ -11,7 +11,8 @@ from roboreel.errors import MissingFileError, NotADatasetError, RemoteError
 from roboreel.mirror.addresses import Address
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.remote.helper import ask_helper
-from roboreel.remote.objects import CLIENT_OPTIONS, RETRIES, read_span
+from roboreel.remote.objects import CLIENT_OPTIONS, RETRIES, Reading
+from roboreel.remote.patience import Patience, Place
 
 try:
     import huggingface_hub
@@ -71,7 +72,8 @@ class HubClient:
         self.url = f"{_SCHEME}{self._repo_id}@{self._commit}"
         self._address = Address(self.url, self.url, "hf")
         self._is_forked = False
-        self._places: dict[str, tuple[Any, str, float]] = {}
+        self._patience = Patience()
+        self._places: dict[str, tuple[Reading, float]] = {}
         self._asking: dict[str, threading.Lock] = {}
 
     def list_files(self) -> list[RemoteFile]:
@@ -97,15 +99,13 @@ class HubClient:
         """Return the bytes ``[start, stop)`` of a file."""
         if self._is_forked:
             return memoryview(ask_helper(self._address, self._options, "read", file, start, stop))
-        store, path = self._place(file.name)
         try:
-            return read_span(store, path, file, (start, stop), self.url)
+            return self._reading(file.name).read(file, start, stop)
         except RemoteError as error:
             if "403" not in str(error):
                 raise
             self._places.pop(file.name, None)  # The signature has expired.
-            store, path = self._place(file.name)
-            return read_span(store, path, file, (start, stop), self.url)
+            return self._reading(file.name).read(file, start, stop)
 
     def read_whole(self, file: RemoteFile) -> Iterator[memoryview]:
         """Yield all bytes of a file."""
@@ -115,14 +115,15 @@ class HubClient:
         """Use a process of its own for all connections: this is a forked child."""
         self._is_forked = True
 
-    def _place(self, name: str) -> tuple[Any, str]:
-        """Return where the bytes of a file are: a store, and the path in it."""
+    def _reading(self, name: str) -> Reading:
+        """Return how to read a file: the Hub is asked where its bytes are, if that is not known."""
         with self._asking.setdefault(name, threading.Lock()):
             known = self._places.get(name)
-            if known is None or time.monotonic() > known[2]:
-                store = _open(self._location(name), self._token)
-                known = self._places[name] = (store, "", time.monotonic() + _VALID_S)
-        return known[0], known[1]
+            if known is None or time.monotonic() > known[1]:
+                place = _place_of(self._location(name), self._token)
+                reading = Reading(_open(place), "", self.url, self._patience, lambda: place)
+                known = self._places[name] = (reading, time.monotonic() + _VALID_S)
+        return known[0]
 
     def _location(self, name: str) -> str:
         url = huggingface_hub.hf_hub_url(
@@ -141,17 +142,20 @@ def _version_of(file: Any) -> str:  # noqa: ANN401  # a RepoFile
     return str(file.blob_id if lfs is None else getattr(lfs, "sha256", None) or lfs["sha256"])
 
 
-def _open(location: str, token: object) -> Any:  # noqa: ANN401  # a store of obstore's
-    """Return a store of one file; the token goes to the Hub itself, and to no other host."""
-    headers = {}
-    hub = urlsplit(str(huggingface_hub.constants.ENDPOINT))
-    if urlsplit(location)[:2] == hub[:2]:
-        found = token or huggingface_hub.get_token()
-        headers = {"authorization": f"Bearer {found}"} if found else {}
-    options = {**CLIENT_OPTIONS, "default_headers": headers}
-    if location.startswith("http://"):
+def _place_of(location: str, token: object) -> Place:
+    """Return where a file is; the token goes to the Hub itself, and to no other host."""
+    if urlsplit(location)[:2] != urlsplit(str(huggingface_hub.constants.ENDPOINT))[:2]:
+        return Place(location)
+    found = token or huggingface_hub.get_token()
+    return Place(location, {"authorization": f"Bearer {found}"} if found else {})
+
+
+def _open(place: Place) -> Any:  # noqa: ANN401  # a store of obstore's
+    """Return a store of one file."""
+    options = {**CLIENT_OPTIONS, "default_headers": dict(place.headers)}
+    if place.url.startswith("http://"):
         options["allow_http"] = True
-    return HTTPStore.from_url(location, client_options=options, retry_config=RETRIES)
+    return HTTPStore.from_url(place.url, client_options=options, retry_config=RETRIES)
 
 
 def _asked(call: Callable[[], Any], address: Address) -> Any:  # noqa: ANN401

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.remote.credentials import with_profile
 from roboreel.remote.failures import translate
 from roboreel.remote.helper import ask_helper
+from roboreel.remote.patience import Patience, Place
 
 try:
     import obstore
@@ -21,17 +24,18 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from roboreel.mirror.addresses import Address
 
-__all__ = ["CLIENT_OPTIONS", "RETRIES", "ObjectClient", "connect", "read_span", "strong_etag"]
+__all__ = ["CLIENT_OPTIONS", "RETRIES", "ObjectClient", "Reading", "connect", "strong_etag"]
 
 CLIENT_OPTIONS = {"timeout": timedelta(seconds=20), "connect_timeout": timedelta(seconds=10)}
 """A body that stalls is asked for again, from the byte that came last."""
-RETRIES = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
-"""Of errors 429 and 5xx, and of connections that break; the waits grow from 0.1 to 15 s."""
+RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+"""Quick tries after errors 429 and 5xx, and after connections that break: see `Patience` for more."""
 _WHOLE_FILE_CHUNK_BYTES = 2**20
+_SIGNED_FOR = timedelta(seconds=60)
 _MOST_FILES = 3_000_000
 """A listing that goes on for ever is not waited for."""
 
@@ -55,6 +59,7 @@ class ObjectClient:
         self._address = address
         self._options = with_profile(address, options)
         self._is_forked = False
+        self._patience = Patience(waits=not options.get("retry_config"))
         self.url = address.plain
         self._store = self._open()
         config: Mapping[str, Any] = getattr(self._store, "config", None) or {}
@@ -65,11 +70,7 @@ class ObjectClient:
         if isinstance(self._store, HTTPStore):
             return None
         try:
-            listed = []
-            for page in obstore.list(self._store):
-                listed += page
-                if len(listed) > _MOST_FILES:
-                    break
+            listed = self._patience.call(self._list, lambda: None)
         except Exception as error:  # noqa: BLE001  # obstore's errors share no class with FileNotFoundError
             raise translate(error, self._address.plain, "be listed") from None
         if len(listed) > _MOST_FILES:
@@ -84,13 +85,24 @@ class ObjectClient:
         # Some tools make an empty object for each folder.
         return [_described(entry) for entry in listed if entry["path"] not in folders]
 
+    def _list(self) -> list[Any]:
+        listed: list[Any] = []
+        for page in obstore.list(self._store):
+            listed += page
+            if len(listed) > _MOST_FILES:
+                break
+        return listed
+
     def find(self, name: str) -> RemoteFile | None:
         """Return what is known of a file; None if there is none."""
         if self._is_forked:
             found: RemoteFile | None = self._ask("find", name)
             return found
         try:
-            return _described(obstore.head(self._store, name))
+            meta = self._patience.call(
+                lambda: obstore.head(self._store, name), lambda: self._place(name)
+            )
+            return _described(meta)
         except Exception as error:  # noqa: BLE001
             failure = translate(error, f"{self._address.plain}/{name}", "be found")
             if isinstance(failure, MissingFileError):
@@ -101,7 +113,7 @@ class ObjectClient:
         """Return the bytes ``[start, stop)`` of a file."""
         if self._is_forked:
             return memoryview(self._ask("read", file, start, stop))
-        return read_span(self._store, file.name, file, (start, stop), self._address.plain)
+        return self._reading(file.name).read(file, start, stop)
 
     def read_whole(self, file: RemoteFile) -> Iterator[memoryview]:
         """Yield all bytes of a file, in order."""
@@ -110,7 +122,9 @@ class ObjectClient:
                 yield memoryview(part)
             return
         try:
-            result = obstore.get(self._store, file.name)
+            result = self._patience.call(
+                lambda: obstore.get(self._store, file.name), lambda: self._place(file.name)
+            )
             check_unchanged(file, result.meta, self._address.plain)
             for chunk in result.stream(min_chunk_size=_WHOLE_FILE_CHUNK_BYTES):
                 yield memoryview(chunk)
@@ -122,6 +136,23 @@ class ObjectClient:
     def begin_anew(self) -> None:
         """Use a process of its own for all connections: this is a forked child."""
         self._is_forked = True
+
+    def _reading(self, name: str) -> Reading:
+        return Reading(
+            self._store, name, self._address.plain, self._patience, lambda: self._place(name)
+        )
+
+    def _place(self, name: str) -> Place | None:
+        """Return where the server says how long to wait for a file."""
+        if not isinstance(self._store, HTTPStore):
+            try:
+                return Place(obstore.sign(self._store, "GET", name, expires_in=_SIGNED_FOR))
+            except Exception:  # noqa: BLE001  # Without keys nothing can be signed: nothing is asked.
+                return None
+        parts = urlsplit(self._address.full)
+        path = f"{parts.path.rstrip('/')}/{quote(name)}"
+        headers = (self._options.get("client_options") or {}).get("default_headers") or {}
+        return Place(urlunsplit(parts._replace(path=path)), headers)
 
     def _ask(self, *call: Any) -> Any:  # noqa: ANN401
         return ask_helper(self._address, self._options, *call)
@@ -144,35 +175,47 @@ class ObjectClient:
             raise translate(error, self._address.plain, "be opened") from None
 
 
-def read_span(
-    store: Any,  # noqa: ANN401  # one of obstore's classes
-    path: str,
-    file: RemoteFile,
-    span: tuple[int, int],
-    where: str,
-) -> memoryview:
-    """Return bytes of a file that is still as it was when it was listed.
+@dataclass(frozen=True, slots=True, repr=False)
+class Reading:
+    """How the bytes of one file are read."""
 
-    Raises:
-        DatasetChangedError: It is not.
-        MissingFileError: It is gone.
-        NoRangesError: The server sent all of it.
-        RemoteError: It cannot be fetched.
-    """
-    options: dict[str, Any] = {"range": span}
-    if file.etag is not None and file.etag.startswith('"'):
-        options["if_match"] = file.etag
-    elif file.modified_ns:
-        options["if_unmodified_since"] = _moment(file.modified_ns)
-    try:
-        result = obstore.get(store, path, options=options)
-        check_unchanged(file, result.meta, where)
-        return _body(result, span[1] - span[0], f"{where}/{file.name}")
-    except RemoteError:
-        raise
-    except Exception as error:  # noqa: BLE001
-        what = f"be fetched, bytes {span[0]:,} to {span[1]:,}"
-        raise translate(error, f"{where}/{file.name}", what) from None
+    store: Any
+    """One of obstore's classes."""
+    path: str
+    """Of the file in it."""
+    where: str
+    """The address of the dataset, without secrets."""
+    patience: Patience
+    place: Callable[[], Place | None]
+    """Says where to ask how long to wait."""
+
+    def read(self, file: RemoteFile, start: int, stop: int) -> memoryview:
+        """Return bytes of a file that is still as it was when it was listed.
+
+        Raises:
+            DatasetChangedError: It is not.
+            MissingFileError: It is gone.
+            NoRangesError: The server sent all of it.
+            RemoteError: It cannot be fetched.
+        """
+        options: dict[str, Any] = {"range": (start, stop)}
+        if file.etag is not None and file.etag.startswith('"'):
+            options["if_match"] = file.etag
+        elif file.modified_ns:
+            options["if_unmodified_since"] = _moment(file.modified_ns)
+
+        def get() -> memoryview:
+            result = obstore.get(self.store, self.path, options=options)
+            check_unchanged(file, result.meta, self.where)
+            return _body(result, stop - start, f"{self.where}/{file.name}")
+
+        try:
+            return self.patience.call(get, self.place)
+        except RemoteError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            what = f"be fetched, bytes {start:,} to {stop:,}"
+            raise translate(error, f"{self.where}/{file.name}", what) from None
 
 
 def _body(result: Any, size_bytes: int, where: str) -> memoryview:  # noqa: ANN401  # obstore's

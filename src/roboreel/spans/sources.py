@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -64,11 +65,15 @@ class SpanSource(Protocol):
 
     @property
     def root(self) -> str:
-        """The folder, with a slash at its end."""
+        """The folder, with a separator at its end."""
 
     @property
     def url(self) -> str:
         """Where the files come from, without any secret."""
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes it keeps."""
 
     def open(self, path: Path, noun: str) -> SourceBytes:
         """Return the bytes of a file.
@@ -120,7 +125,7 @@ def source_of(path: Path) -> SpanSource | None:
     """Return where the bytes of a file come from; None for a plain file."""
     if not _sources:
         return None
-    text = f"{path}/"
+    text = f"{path}{os.sep}"
     for root, source in list(_sources.items()):
         if text.startswith(root):
             return source
