@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -246,3 +247,25 @@ def test_there_must_be_datasets_to_merge(tmp_path):
 def test_versions_that_do_not_exist_are_refused(tmp_path):
     with pytest.raises(EditError, match=r"no version '4\.0'"):
         plan_conversion(clean_dataset(tmp_path / "d"), "4.0", tmp_path / "out")
+
+
+def num_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux")
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_a_merge_of_many_datasets_keeps_only_a_few_of_them_open(version, tmp_path):
+    source = clean_dataset(tmp_path / "a", version)
+    before, most = num_open_files(), 0
+
+    def watch(*_: object) -> None:
+        nonlocal most
+        most = max(most, num_open_files())
+
+    plan = plan_merge([source] * 40, tmp_path / "out")
+    watch()
+    plan.apply(on_progress=watch)
+    assert most - before < 3 * 8 + 6
+    verify_copy(plan)
+    assert len(reel.open_dataset(tmp_path / "out").episodes) == 40 * len(LENGTHS)

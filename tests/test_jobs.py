@@ -18,6 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roboreel.cli import carrying_out
+from roboreel.cli.carrying_out import Where
 from roboreel.errors import JobError
 from roboreel.jobs import (
     InProcess,
@@ -386,3 +388,14 @@ def test_a_driver_that_ends_is_resumed_where_it_stopped(tmp_path, how):
     # At most what ran when it ended ran twice.
     assert len(log.read_text().split()) <= 12 + 2
     assert not folder.exists()
+
+
+def test_a_command_that_is_interrupted_says_that_it_goes_on(tmp_path, monkeypatch, capsys):
+    def interrupted(plan, **options):
+        create_job(options["folder"], plan, name=options["name"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(carrying_out, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Where(job=tmp_path / "job").carry_out(squares(3), "squares")
+    assert "The same command goes on" in capsys.readouterr().err

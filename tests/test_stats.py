@@ -18,7 +18,9 @@ from roboreel.stats import (
     QuantileSketch,
     image_stats,
     merge_stats,
+    stats_of,
 )
+from roboreel.stats.sketch import values_at
 
 RECORDED = Path(__file__).resolve().parents[2] / "shared" / "data" / "lerobot_v30_numeric"
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -365,3 +367,40 @@ def test_what_lerobot_recorded_has_the_statistics_that_lerobot_wrote(name):
     for key in ("min", "max", "mean", "std"):
         # LeRobot adds up in float32. Its quantiles are averages of the episodes', and differ.
         np.testing.assert_allclose(getattr(stats, key), written[key], rtol=1e-5, atol=1e-6)
+
+
+@given(st.data())
+def test_features_counted_together_have_the_statistics_of_each_alone(data):
+    count = data.draw(st.integers(1, 12))
+    shapes = data.draw(
+        st.lists(st.sampled_from([(1,), (3,), (2, 2), (600,)]), min_size=1, max_size=4)
+    )
+    numbers = st.floats(-1e6, 1e6) | st.just(np.nan)
+    values = {
+        str(place): data.draw(
+            hnp.arrays(np.float64, (count, *shape), elements=numbers, fill=st.just(1.0))
+        )
+        for place, shape in enumerate(shapes)
+    }
+    for name, found in stats_of(values).items():
+        alone = Accumulator(values[name].shape[1:])
+        alone.update(values[name])
+        assert found == alone.finish()
+
+
+@given(
+    hnp.arrays(np.float64, (3, 40), elements=st.floats(-1e9, 1e9) | st.just(np.inf)),
+    st.integers(1, 40),
+)
+def test_quantiles_of_few_values_are_those_of_any_number(values, filled):
+    sketch = QuantileSketch(3, 64)
+    sketch.insert(values[:, :filled])
+    finite = np.isfinite(values[:, :filled])
+    count = finite.sum(axis=1)
+    ceiling = np.max(values[:, :filled], axis=1, where=finite, initial=-np.inf)
+    found = sketch.quantiles([0.0, 0.3, 1.0], count=count, ceiling=ceiling)
+    for element in range(3):
+        held = np.minimum(np.sort(values[element, :filled]), ceiling[element])
+        ones = np.ones(filled, np.int64)
+        expected = values_at([0.0, 0.3, 1.0], held, ones, int(count[element]))
+        np.testing.assert_array_equal(found[:, element], expected)

@@ -1,4 +1,4 @@
-"""LeRobot 0.6.1 edits a dataset; runs in its own environment."""
+"""LeRobot 0.6.1 edits a dataset; runs in its own environment. Opening it is part of the edit, as in ours."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def delete(meter: Meter, root: str, out: str) -> None:
         declare_missing_operator()
         from lerobot.datasets.dataset_tools import delete_episodes
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
-    dataset = LeRobotDataset("bench/edit", root=root)
-    count = dataset.num_episodes
-    gone = count // 2
     shutil.rmtree(out, ignore_errors=True)
     with meter.step("edit"):
+        dataset = LeRobotDataset("bench/edit", root=root)
+        count = dataset.num_episodes
+        gone = count // 2
         delete_episodes(dataset, [gone], output_dir=out, repo_id="bench/out")
     pairs = [(e, e - (e > gone)) for e in range(count) if e != gone]
     meter.note(changed=changed_images(root, out, pairs))
@@ -36,10 +36,10 @@ def merge(meter: Meter, root: str, out: str) -> None:
         declare_missing_operator()
         from lerobot.datasets.dataset_tools import merge_datasets
         from lerobot.datasets.lerobot_dataset import LeRobotDataset
-    both = [LeRobotDataset("bench/edit", root=root) for _ in range(2)]
-    count = both[0].num_episodes
     shutil.rmtree(out, ignore_errors=True)
     with meter.step("edit"):
+        both = [LeRobotDataset("bench/edit", root=root) for _ in range(2)]
+        count = both[0].num_episodes
         merge_datasets(both, output_repo_id="bench/out", output_dir=out)
     meter.note(changed=changed_images(root, out, [(e, e + count) for e in range(count)]))
     shutil.rmtree(out)

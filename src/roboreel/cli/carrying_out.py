@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from roboreel.cli.console import print_line, print_problem, progress_bar
+from roboreel.cli.console import errors, print_line, print_problem, progress_bar
 from roboreel.files import write_atomically
 from roboreel.jobs import InProcess, Processes, create_job, execute, job_path
 
@@ -94,8 +94,14 @@ class Where:
         """
         if self.on is OnName.SLURM:
             self.write_array(plan, name, job_path(plan, name))
-        with showing_tasks() as show:
-            return execute(plan, on=self.executor(), folder=self.job, name=name, on_progress=show)
+        try:
+            with showing_tasks() as show:
+                on, folder = self.executor(), self.job
+                return execute(plan, on=on, folder=folder, name=name, on_progress=show)
+        except KeyboardInterrupt:
+            if (self.job or job_path(plan, name)).exists():
+                errors.print("Stopped. The same command goes on after the tasks that are done.")
+            raise
 
     def write_array(self, plan: Plan, name: str, folder: Path) -> NoReturn:
         """Make a job and write its array script.

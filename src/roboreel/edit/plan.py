@@ -106,7 +106,8 @@ class EditPlan:
     def _last_lines(self) -> Iterator[str]:
         count = Counter(target.rung for target in self.files)
         encoded = count["re-encoded"]
-        images = f"{encoded} videos are encoded again" if encoded else "nothing is encoded again"
+        videos = "1 video is" if encoded == 1 else f"{encoded} videos are"
+        images = f"{videos} encoded again" if encoded else "nothing is encoded again"
         yield f"About {_size(self.written_bytes)} and the metadata are written; {images}."
         if self.context.recipe.scrub and self.out is None:
             yield "Nothing of what leaves remains, and old changes go: this CANNOT be undone."
@@ -227,4 +228,4 @@ def _of_rung(rung: str, targets: list[FileTarget]) -> Iterator[str]:
 
 
 def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.1f} MB"
+    return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

@@ -12,9 +12,11 @@ from roboreel.edit.context import RENUMBERED
 from roboreel.edit.language import shift_language
 from roboreel.errors import CorruptFileError, DatasetError, EditError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
-from roboreel.stats import Accumulator
+from roboreel.stats import Accumulator, stats_of
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.dense import dense_numbers
-from roboreel.storage.row_stream import TablePart, open_rows, read_layout, write_parts
+from roboreel.storage.row_stream import RowReader, TablePart, read_layout, write_parts
+from roboreel.storage.to_arrow import from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
     from roboreel.edit.recipe import Piece
     from roboreel.edit.targets import FileTarget
     from roboreel.stats import FeatureStats
-    from roboreel.storage.row_stream import Layout, RowStream
+    from roboreel.storage.row_stream import Layout
 
-__all__ = ["RowsResult", "StatsWanted", "data_layout", "write_rows"]
+__all__ = ["RowsResult", "StatsWanted", "data_layout", "read_piece", "write_rows"]
 
 SUBTASK_NUMBER = "subtask_index"
 _MOST_ROUNDING_S = 1e-4
@@ -108,9 +110,9 @@ def _rewritten(context: EditContext) -> Iterator[Piece]:
 
 def _old_layout(context: EditContext, piece: Piece) -> Layout:
     """Return the columns of the data file of a piece, with their new names."""
-    manifest = context.source(piece).manifest
-    path = manifest.root / manifest.data_files[int(manifest.episodes.data_file[piece.episode])]
-    layout = read_layout(path).renamed(context.names(piece))
+    source = context.source(piece)
+    path, small = source.data_file(piece.episode), source.episode_file(piece.episode)
+    layout = (read_layout(path) if small is None else small.layout).renamed(context.names(piece))
     twice = {name for name in layout.names if layout.names.count(name) > 1}
     if twice:
         raise EditError(
@@ -175,28 +177,28 @@ def _parts(
     stack: ExitStack,
 ) -> Iterator[tuple[int, TablePart]]:
     """Yield the rows of each new episode of a file."""
-    open_path: Path | None = None
-    rows: RowStream | None = None
-    row, closing = 0, stack.enter_context(ExitStack())
+    reader = stack.enter_context(RowReader())
     for number in target.pieces:
         piece = context.recipe.pieces[number]
-        source, frames = context.source(piece), context.frames(number)
-        file = int(source.manifest.episodes.data_file[piece.episode])
-        path = source.root / source.manifest.data_files[file]
-        first = source.first_row(piece.episode)
-        if path != open_path or rows is None or first + piece.start < row:
-            closing.close()
-            rows = closing.enter_context(open_rows(path, _old_names(context, piece, names)))
-            open_path = path
-        row = first + piece.start
-        table = rows.take(row, first + piece.stop)
+        frames = context.frames(number)
+        old = None if names is None else [context.old_name(piece, name) for name in names]
+        table = read_piece(context, piece, reader, old)
         if len(frames) != piece.stop - piece.start:
-            table = table.take((frames - piece.start).tolist())
+            table = table.take(from_numpy(frames - piece.start))
         yield number, _part(context, number, table, layout)
 
 
-def _old_names(context: EditContext, piece: Piece, names: list[str] | None) -> list[str] | None:
-    return None if names is None else [context.old_name(piece, name) for name in names]
+def read_piece(
+    context: EditContext, piece: Piece, reader: RowReader, names: Sequence[str] | None = None
+) -> Any:  # noqa: ANN401  # pyarrow is untyped
+    """Return the rows of a piece, as its source has them: at least the columns that are named."""
+    source = context.source(piece)
+    small = source.episode_file(piece.episode)
+    if small is not None:
+        return small.table.slice(piece.start, piece.stop - piece.start)
+    first = source.first_row(piece.episode)
+    path = source.data_file(piece.episode)
+    return reader.take(path, first + piece.start, first + piece.stop, names)
 
 
 def _part(context: EditContext, number: int, table: Any, layout: Layout) -> TablePart:  # noqa: ANN401  # pyarrow is untyped
@@ -264,7 +266,12 @@ def _numbers(table: Any, name: str) -> NDArray[Any]:  # noqa: ANN401
             f"{name!r} has {column.null_count} nulls, so that its rows cannot be numbered anew. Run "
             "`roboreel repair` first."
         )
-    return np.asarray(column.to_numpy()).reshape(-1)
+    if not is_numeric(column.type):
+        raise CorruptFileError(
+            f"{name!r} holds {column.type} values, so that its rows cannot be numbered anew. Run "
+            "`roboreel check`."
+        )
+    return plain_numbers(column)
 
 
 def _counted(
@@ -282,7 +289,7 @@ def _counted(
     piece = context.recipe.pieces[number]
     is_whole = context.is_whole(number)
     own = wanted.of_episode(is_whole=is_whole, lacking=context.lacking(piece))
-    stats: dict[str, FeatureStats] = {}
+    new: dict[str, NDArray[Any]] = {}
     for name in {**wanted.total, **own}:
         values = _values(context, part, name)
         if values is None:
@@ -291,11 +298,9 @@ def _counted(
         if name in result.totals:
             totals.add(name, values.reshape(-1, *wanted.total[name]))
         if name in own:
-            one = Accumulator(own[name])
-            one.update(values.reshape(-1, *own[name]))
-            stats[name] = one.finish()
-    if stats:
-        result.stats[number] = stats
+            new[name] = values.reshape(-1, *own[name])
+    if new:
+        result.stats[number] = stats_of(new)
     return part
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,21 +18,30 @@ from roboreel.format.hub import dataset_folder
 from roboreel.format.info_edits import read_raw_info
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
+from roboreel.memory.budget import process_budget
+from roboreel.memory.kept_open import KeptOpen
 from roboreel.spans.sources import refuse_source
+from roboreel.storage.arrow_types import is_numeric, plain_numbers
+from roboreel.storage.small_files import read_small_file
 from roboreel.video.clip import images_of
 from roboreel.video.splice import ImageSpan, restarts_at, splice_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from numpy.typing import NDArray
 
     from roboreel.schema import FileSet, Manifest
+    from roboreel.storage.small_files import SmallFile
+    from roboreel.video.packet_table import PacketTable
 
 __all__ = ["Cut", "Source", "is_per_episode"]
 
 _MOST_TABLES = 512
+# A merge takes thousands of sources, one after the other.
+_MOST_READINGS = 8
+_tokens = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,21 @@ class Cut:
 def is_per_episode(files: FileSet) -> bool:
     """Whether each episode has a file of its own, named by its number."""
     return bool({"episode_index", "episode_chunk"} & template_fields(files.template))
+
+
+class _Reading:
+    """What a source has open."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.frames = FrameReader(manifest)
+        videos = self.frames.videos
+        self.table: Callable[[str], PacketTable] = lru_cache(maxsize=_MOST_TABLES)(
+            lambda path: videos.table(Path(path))
+        )
+        """Returns the packets of a file; `VideoReader.table` asks for its state each time."""
+
+
+_READINGS: KeptOpen[str, _Reading] = KeptOpen(limit=_MOST_READINGS)
 
 
 class Source:
@@ -71,18 +98,32 @@ class Source:
         self._remember()
 
     def _remember(self) -> None:
-        self._table_of = lru_cache(maxsize=_MOST_TABLES)(self._read_table)
+        self._token = f"edited {next(_tokens)}"
+        weakref.finalize(self, process_budget().drop_prefix, self._token).atexit = False
         self.held = cache(self._count_held)
+        self._ordered: set[int] = set()
+        self._first_image: dict[tuple[str, int], int] = {}
+        """By camera and episode, where its images begin in their file, if they follow one another."""
+        self._shared: set[int] = set()
+        """Data files that are large, or hold other rows than those of one episode."""
 
     @cached_property
     def info(self) -> dict[str, Any]:
         """What info.json says."""
         return read_raw_info(self.root)
 
-    @cached_property
+    @property
     def frames(self) -> FrameReader:
-        """Reads the data and the videos."""
-        return FrameReader(self.manifest)
+        """Reads the data and the videos. Only the sources used last keep one, and files open."""
+        return self._reading.frames
+
+    @property
+    def _reading(self) -> _Reading:
+        return _READINGS.get(self._token, self._begin_reading)
+
+    def _begin_reading(self) -> _Reading:
+        self._ordered.clear()
+        return _Reading(self.manifest)
 
     def size_bytes(self, file: str) -> int:
         """Return the size of a file, by its path below the folder.
@@ -104,7 +145,52 @@ class Source:
         Raises:
             CorruptFileError: The file does not hold the rows that the metadata lists.
         """
+        if self.episode_file(episode) is not None:
+            return 0
         return self.frames.files.locate_one(int(self.manifest.episodes.start[episode]))[1]
+
+    def data_file(self, episode: int) -> Path:
+        """Return the data file of an episode."""
+        manifest = self.manifest
+        return self.root / manifest.data_files[int(manifest.episodes.data_file[episode])]
+
+    def episode_file(self, episode: int) -> SmallFile | None:
+        """Return the data file of an episode if it is small and holds its rows alone.
+
+        It is opened once, and held under the budget: before v3.0 there is one for each episode, and
+        an edit comes back to them.
+        """
+        file = int(self.manifest.episodes.data_file[episode])
+        if file in self._shared or self._of_rows.episodes_with(episode) != 1:
+            return None
+        key = (self._token, file)
+        budget = process_budget()
+        held: SmallFile | None = budget.get(key)
+        if held is None:
+            held = read_small_file(self.data_file(episode))
+            if held is None or held.table.num_rows != self.manifest.episodes.length[episode]:
+                self._shared.add(file)
+                return None
+            budget.put(key, held, held.size_bytes, owner="rows of small files")
+        return held
+
+    @cached_property
+    def _of_rows(self) -> Held:
+        """What the data files hold."""
+        episodes = self.manifest.episodes
+        return Held.of(episodes.data_file, episodes.length)
+
+    def _note_order(self, episode: int) -> None:
+        """Let the order of an episode's rows be known, if its data file is at hand."""
+        if episode in self._ordered:
+            return
+        self._ordered.add(episode)
+        small = self.episode_file(episode)
+        if small is None or "frame_index" not in small.table.column_names:
+            return
+        numbers = small.table.column("frame_index")
+        if is_numeric(numbers.type) and not numbers.null_count:
+            self.frames.clips.note_order(episode, plain_numbers(numbers))
 
     def images(self, camera: str, episode: int) -> NDArray[np.int64]:
         """Return the image of each frame of an episode, as its position among those of its file.
@@ -113,6 +199,7 @@ class Source:
             MissingImageError: A frame has none.
             EditError: The rows of the episode are out of order.
         """
+        self._note_order(episode)
         every = np.arange(int(self.manifest.episodes.length[episode]))
         request = self.frames.clips.request(camera, episode, every, every)
         if not np.array_equal(request.frames, every):
@@ -120,7 +207,7 @@ class Source:
                 f"The rows of episode {request.episode} are out of order. Run `roboreel repair` "
                 f"first: {str(self.root)!r}."
             )
-        table = self._table_of(str(request.path))
+        table = self._reading.table(str(request.path))
         return images_of(every, request.clip, table.ticks, table.time_base, request.times_of)
 
     def span(self, camera: str, episode: int, start: int, stop: int) -> ImageSpan:
@@ -129,15 +216,21 @@ class Source:
         Raises:
             EditError: They do not follow one another in the video.
         """
-        images = self.images(camera, episode)[start:stop]
+        path = self.root / self.video_file(camera, episode)
+        table = self._reading.table(str(path))
+        first = self._first_image.get((camera, episode))
+        if first is not None:
+            return ImageSpan(path, table, first + start, first + stop)
+        every = self.images(camera, episode)
+        images = every[start:stop]
         if (np.diff(images) != 1).any():
             number = int(self.manifest.episodes.number[episode])
             raise EditError(
                 f"The images of episode {number} of {camera!r} do not follow one another in the video, "
                 f"so that its packets cannot be copied alone: {str(self.root)!r}."
             )
-        path = self.root / self.video_file(camera, episode)
-        table = self._table_of(str(path))
+        if (np.diff(every) == 1).all():
+            self._first_image[camera, episode] = int(every[0])
         return ImageSpan(path, table, int(images[0]), int(images[-1]) + 1)
 
     def video_file(self, camera: str, episode: int) -> str:
@@ -154,7 +247,7 @@ class Source:
     def coding(self, camera: str, episode: int) -> Hashable:
         """Return a key that is equal for videos whose packets can share a file; None if none can."""
         path = self.root / self.video_file(camera, episode)
-        table = self._table_of(str(path))
+        table = self._reading.table(str(path))
         key = splice_key(table)
         return key if key and len(table.size) and restarts_at(path, table, 0) else None
 
@@ -166,7 +259,7 @@ class Source:
     def has_unused(self, camera: str, episode: int) -> bool:
         """Return whether the video of an episode has images that belong to no episode."""
         frames = self.held(camera).frames_with(episode)
-        table = self._table_of(str(self.root / self.video_file(camera, episode)))
+        table = self._reading.table(str(self.root / self.video_file(camera, episode)))
         return len(table.size) > frames
 
     def cut(self, camera: str, episode: int, start: int, stop: int, *, joined: bool) -> Cut:
@@ -191,9 +284,6 @@ class Source:
         packets = span.table.shown[self.images(camera, episode)]
         keyframes = np.flatnonzero(span.table.keyframe[packets]).tolist()
         return Cut(is_exact=False, starts=tuple(f for f in keyframes if fits(int(packets[f]))))
-
-    def _read_table(self, path: str) -> Any:  # noqa: ANN401  # a PacketTable
-        return self.frames.videos.table(self.root.__class__(path))
 
     def __getstate__(self) -> dict[str, Any]:
         return {"root": self.root, "manifest": self.manifest}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.edit.rows import read_piece
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError
 from roboreel.format.counters import COUNTERS
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["verify_clips", "verify_copy", "verify_rows"]
 
+_PORTION_BYTES = 2**22
 _NOT_COMPARED = {*COUNTERS, "subtask_index"}
 
 
@@ -61,7 +64,7 @@ def verify_copy(
         for number, piece in enumerate(pieces):
             on_progress("Compared", number, len(pieces))
             if len(context.frames(number)) == piece.stop - piece.start:
-                was = _rows(before, context.source(piece), piece.episode, piece.start, piece.stop)
+                was = read_piece(context, piece, before)
                 now = _rows(after, new, number, 0, piece.stop - piece.start)
                 _compare_rows(context, number, was, now)
             for camera in new.manifest.video_files:
@@ -82,7 +85,7 @@ def verify_rows(context: EditContext, target: FileTarget, path: Path) -> None:
         for number in target.pieces:
             piece, length = context.recipe.pieces[number], int(context.layout.length[number])
             if len(context.frames(number)) == piece.stop - piece.start:
-                was = _rows(before, context.source(piece), piece.episode, piece.start, piece.stop)
+                was = read_piece(context, piece, before)
                 _compare_rows(context, number, was, after.take(path, row, row + length))
             row += length
 
@@ -118,10 +121,8 @@ def _compare_rows(context: EditContext, number: int, was: Any, now: Any) -> None
 
 
 def _rows(reader: RowReader, source: Source, episode: int, start: int, stop: int) -> Any:  # noqa: ANN401
-    episodes = source.manifest.episodes
-    path = source.root / source.manifest.data_files[int(episodes.data_file[episode])]
     first = source.first_row(episode)
-    return reader.take(path, first + start, first + stop)
+    return reader.take(source.data_file(episode), first + start, first + stop)
 
 
 def _compare_packets(
@@ -137,25 +138,31 @@ def _compare_packets(
     was = source.span(name, piece.episode, piece.start, piece.stop)
     if table.via != "mp4" or was.table.via != "mp4":
         return  # copied whole, since no packet of it can be addressed
-    old = _bytes(was.path, was.table, was.packets)
-    copied = _bytes(path, table, table.shown[images].astype(np.int64))
-    if any(ours != theirs for ours, theirs in zip(old, copied, strict=True)):
+    old, new = was.packets, table.shown[images].astype(np.int64)
+    same = np.array_equal(was.table.size[old], table.size[new])
+    blocks = zip(_blocks(was.path, was.table, old), _blocks(path, table, new), strict=True)
+    if not same or any(ours != theirs for ours, theirs in blocks):
         raise _differs(context, number, camera)
 
 
-def _bytes(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the bytes of packets, one by one; those that lie together are read together."""
+def _blocks(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> Iterator[bytes]:
+    """Yield the bytes of packets, one after another, in pieces that the sizes alone decide."""
     offset, size = table.offset[packets], table.size[packets].astype(np.int64)
     stop = offset + size
     with SpanReader(path, "video file") as file:
-        if (offset[1:] == stop[:-1]).all():
-            block = memoryview(file.read(int(offset[0]), int(stop[-1])))
-            base = int(offset[0])
-            for first, last in zip(offset.tolist(), stop.tolist(), strict=True):
-                yield bytes(block[first - base : last - base])
-            return
-        for first, last in zip(offset.tolist(), stop.tolist(), strict=True):
-            yield bytes(file.read(first, last))
+        for first, last in _portions(size):
+            if (offset[first + 1 : last] == stop[first : last - 1]).all():
+                yield bytes(file.read(int(offset[first]), int(stop[last - 1])))
+                continue
+            spans = zip(offset[first:last].tolist(), stop[first:last].tolist(), strict=True)
+            yield b"".join(bytes(file.read(start, end)) for start, end in spans)
+
+
+def _portions(size: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield spans of packets that have some megabytes together."""
+    portion = np.cumsum(size) // _PORTION_BYTES
+    bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(size)]
+    yield from pairwise(bounds)
 
 
 def _differs(context: EditContext, number: int, name: str) -> EditError:

@@ -17,6 +17,7 @@ from roboreel.format.statistics import read_episode_stats, stats_to_json
 from roboreel.format.write_v3 import place_columns, write_episodes
 from roboreel.storage.jsonl import read_lines
 from roboreel.storage.row_stream import TablePart, open_rows, read_layout, write_parts
+from roboreel.storage.to_arrow import from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -96,7 +97,9 @@ def _write_tables(edited: EditedEpisodes, stage: Stage) -> None:
         own = place_of(path)
         place = own if edited.in_place else following(place, edited.manifest.files_per_chunk)
         with open_rows(path) as rows:
-            table = rows.take(0, rows.num_rows).take([row for row, _ in listed])
+            table = rows.take(0, rows.num_rows).take(
+                from_numpy(np.array([row for row, _ in listed], np.int64))
+            )
         part = _table_part(edited, source, table, [new for _, new in listed], place, layout)
         target = path.relative_to(edited.sources[0].root).as_posix() if edited.in_place else None
         write_parts(stage(target or episodes_path(place)), _in_groups(part), layout)
@@ -199,11 +202,11 @@ def _write_table(edited: EditedEpisodes, stage: Stage) -> None:
     columns = _joined_columns(edited)
     stats = list(_joined_stats(edited))
     common = set.intersection(*(set(one) for one in stats)) if stats else set()
-    keys = {
-        name: set.intersection(*(set(stats_to_json(one[name])) for one in stats)) for name in common
+    quantiles = {
+        name: set.intersection(*(set(one[name].quantiles) for one in stats)) for name in common
     }
     shared = [
-        {name: _with_quantiles(one[name], keys[name]) for name in one if name in common}
+        {name: _with_quantiles(one[name], quantiles[name]) for name in one if name in common}
         for one in stats
     ]
     write_episodes(
@@ -218,6 +221,8 @@ def _write_table(edited: EditedEpisodes, stage: Stage) -> None:
 
 def _with_quantiles(stats: FeatureStats, keys: set[str]) -> FeatureStats:
     """Return statistics with those quantiles alone that every episode has."""
+    if keys == stats.quantiles.keys():
+        return stats
     kept = {name: values for name, values in stats.quantiles.items() if name in keys}
     return type(stats)(stats.min, stats.max, stats.mean, stats.std, stats.count, quantiles=kept)
 
@@ -238,13 +243,24 @@ def _joined_columns(edited: EditedEpisodes) -> dict[str, list[Any]]:
 
 def _joined_stats(edited: EditedEpisodes) -> Iterator[dict[str, FeatureStats]]:
     """Yield the statistics of each new episode, by the new names of the features."""
-    stored = [dict(read_episode_stats(manifest)) for manifest in edited.sources]
+    told = (
+        set.intersection(*(set(one.stats) for one in edited.origins)) if edited.origins else set()
+    )
+    stored = [
+        dict(read_episode_stats(manifest, _untold(manifest, names, told)))
+        for manifest, names in zip(edited.sources, edited.names, strict=True)
+    ]
     for origin in edited.origins:
         names = edited.names[origin.source]
         old = stored[origin.source].get(origin.number, {})
         named = {names.get(name, name): one for name, one in old.items()}
         known = {name: one for name, one in named.items() if name in edited.manifest.features}
         yield {**known, **origin.stats}  # type: ignore[dict-item]  # None is no feature
+
+
+def _untold(manifest: Manifest, names: Names, told: set[str]) -> list[str]:
+    """Return the features of a source whose statistics are not new in every episode."""
+    return [name for name in manifest.features if names.get(name, name) not in told]
 
 
 def _write_lines(edited: EditedEpisodes, stage: Stage) -> None:

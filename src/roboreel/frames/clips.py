@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -89,6 +89,10 @@ class Clips:
         if spans is None:
             spans = self._spans[camera] = arrange_clips(self._manifest, camera)
         return spans.clip(episode)
+
+    def note_order(self, episode: int, numbers: NDArray[Any]) -> None:
+        """Take note of the ``frame_index`` of all rows of an episode that were read already."""
+        self._order.note(episode, numbers)
 
     def request(
         self, camera: str, episode: int, frames: NDArray[np.int64], slots: NDArray[np.int64]

@@ -46,6 +46,11 @@ class FrameOrder:
         frames = self._frames.get(episode)
         return places if frames is None else frames[places]
 
+    def note(self, episode: int, numbers: NDArray[Any]) -> None:
+        """Take note of the ``frame_index`` of all rows of an episode, for whom it was read already."""
+        if len(numbers) == self._manifest.episodes.length[episode] and _counts_up(numbers):
+            self._known[episode] = True
+
     def places_of(self, episode: int, frames: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that hold some frames, counted from the first row of the episode."""
         stored = self.frames_at(episode, np.arange(int(self._manifest.episodes.length[episode])))

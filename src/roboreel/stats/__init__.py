@@ -1,6 +1,6 @@
 """Statistics of features, accumulated batch by batch, merged and compared."""
 
-from roboreel.stats.accumulate import Accumulator
+from roboreel.stats.accumulate import Accumulator, stats_of
 from roboreel.stats.image import ImageAccumulator, image_stats
 from roboreel.stats.moments import merge_stats
 from roboreel.stats.sketch import QuantileSketch
@@ -14,4 +14,5 @@ __all__ = [
     "QuantileSketch",
     "image_stats",
     "merge_stats",
+    "stats_of",
 ]

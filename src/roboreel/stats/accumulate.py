@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Accumulator"]
+__all__ = ["Accumulator", "stats_of"]
 
 _LEVEL_VALUES = 1 << 21
 _CHUNK_VALUES = 1 << 18
@@ -46,7 +46,7 @@ class Accumulator:
         self.shape = shape
         size = math.prod(shape)
         if capacity is None:
-            capacity = min(CAPACITY, max(64, _LEVEL_VALUES // max(size, 1) // 2 * 2))
+            capacity = _capacity(size)
         self.sketch = QuantileSketch(size, capacity)
         self._moments = Moments.nothing(size)
         self._num_values = 0
@@ -129,3 +129,47 @@ class Accumulator:
                 f"Values must have shape (N, {', '.join(map(str, self.shape))}), not {values.shape}."
             )
         return values.reshape(len(values), math.prod(self.shape))
+
+
+def stats_of(values: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]:
+    """Return the statistics of several features, as an `Accumulator` for each would.
+
+    Small ones are counted together, as elements of one: most of the work on few values is calling
+    NumPy.
+
+    Args:
+        values: By feature, ``(N, *shape)``; all have the same ``N``.
+    """
+    found: dict[str, FeatureStats] = {}
+    together: dict[str, NDArray[Any]] = {}
+    for name, own in values.items():
+        if sum(map(_size, together.values())) + _size(own) > _LEVEL_VALUES // CAPACITY:
+            found |= _stats_together(together)
+            together = {}
+        together[name] = own
+    found |= _stats_together(together)
+    return {name: found[name] for name in values}
+
+
+def _stats_together(values: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]:
+    if not values:
+        return {}
+    rows = [own.reshape(len(own), _size(own)).astype(np.float64) for own in values.values()]
+    accumulator = Accumulator((sum(own.shape[1] for own in rows),))
+    accumulator.update(np.concatenate(rows, axis=1))
+    joint = accumulator.finish()
+    found, start = {}, 0
+    for name, own in values.items():
+        stop = start + _size(own)
+        found[name] = joint.part(start, stop, own.shape[1:])
+        start = stop
+    return found
+
+
+def _size(values: NDArray[Any]) -> int:
+    return math.prod(values.shape[1:])
+
+
+def _capacity(size: int) -> int:
+    """Return how many values per element a sketch holds exactly."""
+    return min(CAPACITY, max(64, _LEVEL_VALUES // max(size, 1) // 2 * 2))

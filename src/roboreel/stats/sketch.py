@@ -102,6 +102,9 @@ class QuantileSketch:
         found = np.zeros((len(fractions), self.size))
         if not self._levels:
             return found
+        if len(self._levels) == 1:
+            held = np.sort(self._levels[0][:, : self._filled[0]], axis=1)
+            return _exact_at(fractions, np.minimum(held, ceiling[:, None]), count)
         parts = list(zip(self._levels, self._filled, strict=True))
         weight = np.repeat([1 << level for level in range(len(parts))], self._filled)
         for element in range(self.size):
@@ -127,6 +130,18 @@ def values_at(
         for rank in (below, below + 1)
     )
     # An element without finite values has only infinity to interpolate.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(low + (high - low) * (place - below))
+
+
+def _exact_at(
+    fractions: Sequence[float], values: NDArray[np.float64], count: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what `values_at` does for each row of sorted values ``(D, N)`` that stand for one each."""
+    place = np.asarray(fractions)[:, None] * np.maximum(count - 1, 0)
+    below = np.floor(place).astype(np.int64)
+    element, last = np.arange(len(values)), values.shape[1] - 1
+    low, high = (values[element, np.minimum(rank, last)] for rank in (below, below + 1))
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(low + (high - low) * (place - below))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +53,22 @@ class FeatureStats:
     def shape(self) -> tuple[int, ...]:
         """Shape of each statistic."""
         return self.mean.shape
+
+    def part(self, start: int, stop: int, shape: tuple[int, ...]) -> FeatureStats:
+        """Return the statistics of the elements ``[start, stop)`` of a flat feature, in a shape."""
+
+        def cut(values: NDArray[Any]) -> NDArray[Any]:
+            return values[start:stop].reshape(shape)
+
+        return FeatureStats(
+            min=cut(self.min),
+            max=cut(self.max),
+            mean=cut(self.mean),
+            std=cut(self.std),
+            count=cut(self.count),
+            quantiles={name: cut(values) for name, values in self.quantiles.items()},
+            nan_count=cut(self.nan_count),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FeatureStats):

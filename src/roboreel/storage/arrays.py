@@ -8,6 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from roboreel.storage.arrow_types import plain_numbers
+from roboreel.storage.to_arrow import from_list, from_numpy
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,12 +30,12 @@ def arrow_array(values: Any, kind: Any) -> Any:  # noqa: ANN401  # pyarrow is un
         pyarrow.ArrowException: They cannot have this type.
     """
     if isinstance(values, np.ndarray):
-        return pa.array(values).cast(kind)
+        return from_numpy(values).cast(kind)
     if not isinstance(values, pa.ChunkedArray):
-        return pa.array(_nested(values, kind), kind)
+        return from_list(_nested(values, kind), kind)
     if _is_list(values.type) == _is_list(kind):
         return values.cast(kind)
-    return pa.array(_nested(values.to_pylist(), kind), kind)
+    return from_list(_nested(values.to_pylist(), kind), kind)
 
 
 def _nested(values: Sequence[Any], kind: Any) -> list[Any]:  # noqa: ANN401
@@ -62,5 +65,5 @@ def same_values(one: Any, other: Any) -> bool:  # noqa: ANN401  # chunked arrays
         return all(same_values(a, b) for a, b in pairs)
     if not pa.types.is_floating(kind):
         return False
-    ours, theirs = (np.asarray(column.drop_null().to_numpy()) for column in (one, other))
+    ours, theirs = (plain_numbers(column.drop_null()) for column in (one, other))
     return bool(np.array_equal(ours, theirs, equal_nan=True))

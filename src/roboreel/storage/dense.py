@@ -24,7 +24,7 @@ def plain_array(column: Any) -> Any:  # noqa: ANN401  # pyarrow is untyped
     """Return a column as one Arrow array, of the storage type if its type is an extension."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
-        array = pa.array([], column.type)
+        array = pa.nulls(0, column.type)
     return array.storage if isinstance(array.type, pa.BaseExtensionType) else array
 
 

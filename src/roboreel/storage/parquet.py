@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,6 +16,7 @@ from roboreel.spans.reading import SpanReader
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.ragged import TextLists
+from roboreel.storage.to_arrow import from_list, from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -148,7 +150,7 @@ def join_tables(paths: Sequence[Path], out: Path, replaced: Mapping[str, NDArray
     table = pa.concat_tables([part.select(schema.names).cast(schema) for part in tables])
     for name, values in replaced.items():
         place = schema.get_field_index(name)
-        column = pa.array(values).cast(schema.field(place).type)
+        column = from_numpy(values).cast(schema.field(place).type)
         table = table.set_column(place, schema.field(place), column)
     write_parquet(out, _row_groups(table), schema, sync=False)
 
@@ -244,7 +246,9 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _arrow_column(column: NDArray[Any] | TextLists | Sequence[Any]) -> Any:  # noqa: ANN401
-    return column.to_arrow() if isinstance(column, TextLists) else pa.array(column)
+    if isinstance(column, TextLists):
+        return column.to_arrow()
+    return from_numpy(column) if isinstance(column, np.ndarray) else from_list(column)
 
 
 @lru_cache(maxsize=64)
@@ -252,7 +256,7 @@ def _leaf_names(serialized: bytes) -> list[str]:
     # Only a written file has the leaf names that the writer's options take.
     schema = pa.ipc.read_schema(pa.py_buffer(serialized))
     buffer = pa.BufferOutputStream()
-    with pq.ParquetWriter(buffer, schema) as writer:
-        writer.write_table(schema.empty_table())
+    with pq.ParquetWriter(buffer, schema):
+        pass  # an empty table would be made by way of pandas
     columns = pq.ParquetFile(pa.BufferReader(buffer.getvalue())).schema
     return [columns.column(i).path for i in range(len(columns))]

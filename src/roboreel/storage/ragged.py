@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from roboreel.storage.to_arrow import from_list, from_numpy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -44,7 +46,7 @@ class TextLists:
     @classmethod
     def from_lists(cls, lists: Iterable[Sequence[str]]) -> TextLists:
         """Return Python lists as arrays."""
-        return cls.from_arrow(pa.array([list(row) for row in lists], pa.list_(pa.string())))
+        return cls.from_arrow(from_list([list(row) for row in lists], pa.list_(pa.string())))
 
     @classmethod
     def joined(cls, parts: Sequence[TextLists]) -> TextLists:
@@ -61,8 +63,8 @@ class TextLists:
 
     def to_arrow(self) -> Any:  # noqa: ANN401  # an Arrow list column
         """Return an Arrow column of lists of strings."""
-        flat = pa.array(self.texts, pa.string()).take(pa.array(self.codes))
-        return pa.ListArray.from_arrays(pa.array(self.bounds, pa.int32()), flat)
+        flat = from_list(self.texts, pa.string()).take(from_numpy(self.codes))
+        return pa.ListArray.from_arrays(from_numpy(self.bounds).cast(pa.int32()), flat)
 
     def take(self, rows: NDArray[np.int64]) -> TextLists:
         """Return some rows, in the given order."""

@@ -90,21 +90,27 @@ class RowStream:
 class RowReader:
     """Rows of one file after another; a file is opened again only where rows are behind.
 
-    A context manager. Columns are those that ``names`` lists, all by default.
+    A context manager.
     """
 
-    def __init__(self, names: Sequence[str] | None = None) -> None:
-        self._names = names
+    def __init__(self) -> None:
         self._stack = ExitStack()
         self._path: Path | None = None
         self._rows: RowStream | None = None
         self._row = 0
 
-    def take(self, path: Path, start: int, stop: int) -> Any:  # noqa: ANN401  # pyarrow is untyped
-        """Return the rows ``[start, stop)`` of a file as a table."""
+    def take(self, path: Path, start: int, stop: int, names: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # pyarrow is untyped
+        """Return the rows ``[start, stop)`` of a file as a table.
+
+        Args:
+            path: The file.
+            start: The first row.
+            stop: The row after the last.
+            names: The columns to read, the same for all rows of a file; all by default.
+        """
         if path != self._path or self._rows is None or start < self._row:
             self._stack.close()
-            self._rows = self._stack.enter_context(open_rows(path, self._names))
+            self._rows = self._stack.enter_context(open_rows(path, names))
             self._path = path
         self._row = start
         return self._rows.take(start, stop)
