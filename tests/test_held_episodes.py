@@ -13,7 +13,12 @@ from roboreel.record import EncodedImage, FileSizes
 from tests.recordings import FPS, check_as_lerobot, check_dataset, features, record
 
 LENGTHS = [3, 5, 1, 4]
-SAID = [{"success": True}, {"operator": "ada"}, {}, {"success": False, "operator": "bo"}]
+SAID: list[dict[str, object]] = [
+    {"success": True},
+    {"operator": "ada"},
+    {},
+    {"success": False, "operator": "bo"},
+]
 
 
 def make(root, store, hold, **options):

@@ -147,7 +147,7 @@ _ALL = (
 
     Rule("RR401", "unreadable-video", "error", "index", "A video file is unreadable or cut off."),
     Rule("RR402", "missing-images", "error", "index", "A video has fewer images than its episodes have frames."),
-    Rule("RR403", "unused-images", "warning", "index", "A video has images that belong to no episode."),
+    Rule("RR403", "unused-images", "note", "index", "A video has images that belong to no episode."),
     Rule("RR404", "shifted-clip", "error", "index", "A clip does not start at its image.", fixable=True),
     Rule("RR405", "overlapping-clips", "error", "index", "Clips of one video file overlap.", fixable=True),
     Rule("RR406", "wrong-video-format", "error", "index", "A video has another size, channels or codec than info.json declares.", fixable=True),
