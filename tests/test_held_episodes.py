@@ -22,6 +22,7 @@ SAID: list[dict[str, object]] = [
 
 
 def make(root, store, hold, **options):
+    options.setdefault("encoding", reel.Encoding("h264"))  # AV1 of older PyAVs has no small images
     with reel.create_dataset(root, fps=FPS, features=features(store), **options) as recorder:
         for number, length in enumerate(LENGTHS):
             record(recorder, number, length)

@@ -146,7 +146,11 @@ class TestReading:
             Path(name).name: 0 for name in SIZES
         }
 
-    def test_eight_threads_read_the_same_bytes_and_fetch_each_once(self, far, tmp_path):
+    @pytest.mark.parametrize("in_order", [True, False], ids=["x86", "Arm"])
+    def test_eight_threads_read_the_same_bytes_and_fetch_each_once(
+        self, far, tmp_path, monkeypatch, in_order
+    ):
+        monkeypatch.setattr("roboreel.mirror.mirror._STORES_IN_ORDER", in_order)
         far.pause_s = 0.002
         mirror = mirror_folder(far, tmp_path / "home")
         content = (far.root / "a.bin").read_bytes()
