@@ -135,8 +135,8 @@ class StoreReader:
         the same time for any number of rows. A slice may reach past the end, like that of a list.
         """
         wanted, names = self._checked_run(rows), self._checked_names(features)
-        if isinstance(wanted, range) and self._plain is not None and names == self._order:
-            run = None if self._columns[0].rows is not None else self._plain.run(wanted, self.schema)
+        if isinstance(wanted, range) and names == self._order and self._columns[0].rows is None:
+            run = self._plain and self._plain.run(wanted, self.schema)
             if run is not None:
                 return run
         found: dict[str, Any] = {}
