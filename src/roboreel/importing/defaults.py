@@ -43,6 +43,7 @@ _SIMULATOR = {
     r"action_dict/.*": "the parts of the action",
 }
 _REWARDS = {"rewards": "next.reward", "dones": "next.done"}
+_RESULTS = {**_REWARDS, "reward": "next.reward", "done": "next.done"}
 _EEF = ("obs/robot0_eef_pos", "obs/robot0_eef_quat", "obs/robot0_gripper_qpos")
 _UMI = ("robot0_eef_pos", "robot0_eef_rot_axis_angle", "robot0_gripper_width")
 _LAYOUTS = {
@@ -207,8 +208,13 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
     if short in ("state", "qpos", "proprio"):
         return STATE
     parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
-    if parts and parts[0] in ("action", "actions"):
-        return ".".join([ACTION, *parts[1:]])
+    if short in _RESULTS:
+        return _RESULTS[short]
+    # Whatever is called an action must not become an observation: a policy would be told it.
+    called = re.fullmatch(r"actions?(?:_(.+))?", parts[0]) if parts else None
+    if called:
+        rest = [called[1]] if called[1] and called[1] != "dict" else []
+        return ".".join([ACTION, *rest, *parts[1:]])
     return ".".join(["observation", *(parts or ["value"])])
 
 
