@@ -407,6 +407,16 @@ class StoreContract:
         with pytest.raises(RowNotFoundError):
             store.take_table([len(store)])
 
+    def test_a_run_of_rows_is_the_table_of_these_rows_taken_one_by_one(self, store):
+        count = len(store)
+        for rows in (range(count), range(3, 9), range(count - 1, count), range(5, count - 2)):
+            single = [store.take_table([row, row]).slice(0, 1) for row in rows]
+            for asked in (rows, slice(rows.start, rows.stop), np.array(rows)):
+                table = store.take_table(asked)
+                table.validate(full=True)
+                assert table.schema.equals(store.schema, check_metadata=True)
+                assert table.equals(pa.concat_tables(single))
+
     # --- views ---
 
     def test_a_filter_keeps_the_rows_that_it_is_true_for_on_every_path(self, store):

@@ -186,6 +186,18 @@ class BatchTable:
             columns.append(joined if back is None else joined.take(back))
         return columns
 
+    def run(self, rows: range, schema: pa.Schema) -> pa.Table | None:
+        """Return consecutive rows as a slice of their batch.
+
+        None if they lie in several, or if the batch is not stored in this schema.
+        """
+        number = bisect_right(self._starts, rows.start) - 1
+        first = self._starts[number]
+        batch = self._batch(number)
+        if rows.stop - first > batch.arrow.num_rows or not batch.arrow.schema.equals(schema):
+            return None
+        return pa.Table.from_batches([batch.arrow.slice(rows.start - first, len(rows))], schema)
+
     def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the files, straight from the map.
 

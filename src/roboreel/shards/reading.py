@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from roboreel.errors import FeatureNotFoundError, RowNotFoundError
 from roboreel.numbers import inside, positions, whole_numbers
-from roboreel.shards.arrow import arrow_schema
+from roboreel.shards.arrow import arrow_schema, is_run
 from roboreel.shards.decode import decode_column, decode_value
 from roboreel.shards.source import StoreSource
 from roboreel.shards.visiting import permuted, shuffled_shards
@@ -135,6 +135,10 @@ class StoreReader:
         the same time for any number of rows. A slice may reach past the end, like that of a list.
         """
         wanted, names = self._checked_run(rows), self._checked_names(features)
+        if isinstance(wanted, range) and names == self._order and self._columns[0].rows is None:
+            run = self._plain and self._plain.run(wanted, self.schema)
+            if run is not None:
+                return run
         found: dict[str, Any] = {}
         for part, own in self._parts(names):
             found |= zip(own, part.arrow(wanted, own), strict=True)
@@ -302,14 +306,15 @@ class StoreReader:
         return inside(whole_numbers(rows, "row"), self._length, "row", where=f", in {self._place}")
 
     def _checked_run(self, rows: Rows) -> NDArray[np.int64] | range:
-        """Return checked rows; a range if one is given, or a slice, and it has no gaps."""
+        """Return checked rows; a range if they follow one another, and there are any."""
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._length))
         if isinstance(rows, range) and rows.step == 1 and 0 <= rows.start < rows.stop:
             if rows.stop <= self._length:
                 return rows
             rows = [rows[-1]]  # Refused below.
-        return self._checked_rows(rows)
+        found = self._checked_rows(rows)
+        return range(int(found[0]), int(found[-1]) + 1) if is_run(found) else found
 
     def _checked_names(self, features: str | Iterable[str] | None) -> Items[str]:
         if features is None:
