@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from shutil import make_archive
 from typing import TYPE_CHECKING, ClassVar
 
 import h5py
 import numpy as np
 import pytest
+import zarr
 from mcap.writer import Writer
 
 from roboreel.errors import CorruptFileError, SourceError
@@ -303,3 +305,34 @@ class TestRlds:
         with open_recording(tmp_path / "a") as recording:
             found = recording.read(0, {"action": np.arange(3)})
         assert found["action"].tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+class TestZarr:
+    def test_a_zip_file_may_hold_the_folder_of_the_store(self, tmp_path):
+        foreign.write_zarr(tmp_path / "pusht.zarr")
+        packed = make_archive(str(tmp_path / "pusht"), "zip", tmp_path, "pusht.zarr")
+        with open_recording(packed) as recording:
+            assert recording.layout == "diffusion_policy"
+            assert len(recording.read(0, {"action": np.arange(3)})["action"]) == 3
+
+    @pytest.mark.parametrize("key", ["compressor", "filters"])
+    @pytest.mark.parametrize("zipped", [False, True])
+    def test_pickles_are_not_loaded(self, tmp_path, key, zipped):
+        path = foreign.write_zarr(tmp_path / "a.zarr")
+        described = path / "data" / "action" / ".zarray"
+        changed = json.loads(described.read_text())
+        codec = {"id": "pickle", "protocol": 4}
+        changed[key] = [codec] if key == "filters" else codec
+        described.write_text(json.dumps(changed))
+        if zipped:
+            path = make_archive(str(tmp_path / "a"), "zip", path)
+        with pytest.raises(SourceError, match="stored as pickles"):
+            open_recording(path)
+
+    def test_rows_after_the_last_episode_are_counted(self, tmp_path):
+        path = foreign.write_zarr(tmp_path / "a.zarr")
+        group = zarr.open_group(str(path), mode="r+")
+        group["meta/episode_ends"][:] = [2, 5]
+        with open_recording(path) as recording:
+            (said,) = recording.remarks
+        assert said == "4 rows after the end of the last episode are left out."
