@@ -69,7 +69,10 @@ def _taker(field: str, joints: tuple[str, ...]) -> Callable[[Any], NDArray[np.fl
         values = np.asarray(getattr(message, field), np.float64)
         names = list(message.name)
         if len(values) != len(names):
-            raise SourceError(f"has {len(names)} joints and {len(values)} values of {field}")
+            raise SourceError(
+                f"has {len(names)} joints and {len(values)} values of {field}: leave {field} out of "
+                "the mapping"
+            )
         if names == expected:
             return values
         key = tuple(names)
