@@ -42,7 +42,8 @@ def recover(
 
 
 def _sentences(found: Recovery, *, dry_run: bool) -> list[str]:
-    lines = [f"{found.saved_episodes} episodes are saved."]
+    saved = found.saved_episodes
+    lines = ["1 episode is saved." if saved == 1 else f"{saved} episodes are saved."]
     if found.finished:
         verb = "would be finished" if dry_run else "was finished"
         lines.append(f"A change that had been decided {verb}.")

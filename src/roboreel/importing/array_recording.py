@@ -11,6 +11,7 @@ from roboreel.errors import SourceError
 from roboreel.importing.array_streams import Column, classify, to_values
 from roboreel.importing.array_tree import MOST_CHUNK_BYTES, Slabs
 from roboreel.importing.recording import Recording, SourceEpisode, Stream
+from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +60,7 @@ class ArrayRecording(Recording):
         episodes: Where each lies.
         columns: What the arrays hold, by stream.
         rate: Steps per second, if that is known.
+        used: Arrays beside the episodes that were made use of. Others are listed as streams.
     """
 
     def __init__(
@@ -69,9 +71,13 @@ class ArrayRecording(Recording):
         episodes: Sequence[ArrayEpisode],
         columns: Mapping[str, Column],
         rate: Rate,
+        *,
+        used: Sequence[str] = (),
     ) -> None:
         listed = [SourceEpisode(e.name, e.length, e.task, e.metadata) for e in episodes]
         streams = {name: column.stream for name, column in columns.items()}
+        self._outside = _outside(leaves, episodes, {*used})
+        streams |= self._outside
         super().__init__(tree.path, layout, streams, listed, fps=rate.fps, fps_reason=rate.reason)
         self._tree, self._places, self._columns = tree, tuple(episodes), columns
         self._slabs = Slabs(tree, leaves)
@@ -79,7 +85,7 @@ class ArrayRecording(Recording):
     def count(self, episode: int, stream: str) -> int:
         """Return how many steps an episode has."""
         self.stream(stream)
-        return self._places[episode].length
+        return 0 if stream in self._outside else self._places[episode].length
 
     def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return rows of several arrays."""
@@ -120,6 +126,19 @@ def describe_columns(
             continue
         columns[name] = classify(name, leaf, _Sample(tree, leaf, first))
     return columns
+
+
+def _outside(
+    leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode], used: set[str]
+) -> dict[str, Stream]:
+    """Return the arrays that belong to no episode, as streams that cannot become features."""
+    inside = {path for episode in episodes for path in episode.arrays.values()} | used
+    note = "It lies outside of the episodes."
+    return {
+        f"/{path}": Stream(f"/{path}", "other", source_type=leaf.dtype or leaf.kind, note=note)
+        for path, leaf in leaves.items()
+        if path not in inside and path.rsplit("/", 1)[-1] not in TASK_NAMES
+    }
 
 
 class _Sample:
@@ -163,6 +182,8 @@ def _difference(name: str, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayE
             return f"Episode {episode.name!r} does not have it."
         leaf = leaves[episode.arrays[name]]
         expected = expected or leaf
+        if leaf.kind == "other" and leaf.note:
+            return leaf.note
         if not leaf.shape:
             return "It is one value, not one for each step."
         stop = episode.start + episode.length

@@ -52,9 +52,12 @@ def classify(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Colum
     shape, dtype = leaf.shape[1:], leaf.dtype
     if leaf.kind == "other" or not leaf.shape:
         return _other(name, leaf, leaf.note or "It is one value, not one for each step.")
-    if leaf.kind == "text":
+    if leaf.kind == "text" and not _has_pictures(sample):
         return Column(Stream(name, "text", source_type="text"))
-    if leaf.kind == "bytes" or (dtype == "uint8" and len(shape) == 1 and _has_pictures(sample)):
+    # Some recorders keep JPEG as texts of fixed length, RoboTwin for one.
+    if leaf.kind in ("bytes", "text") or (
+        dtype == "uint8" and len(shape) == 1 and _has_pictures(sample)
+    ):
         return _pictures(name, leaf, sample)
     if _bytes_of(shape, dtype) > _MOST_VALUE_BYTES:
         return _other(name, leaf, f"One value of it has {_bytes_of(shape, dtype):,} bytes.")
@@ -102,7 +105,10 @@ def _text(value: object) -> str:
 
 def _has_pictures(sample: Callable[[], NDArray[Any]]) -> bool:
     rows = sample()
-    return len(rows) > 0 and all(row[:8].tobytes().startswith(_PICTURE_STARTS) for row in rows)
+    return len(rows) > 0 and all(
+        isinstance(row[:8], bytes | np.ndarray) and bytes(row[:8]).startswith(_PICTURE_STARTS)
+        for row in rows
+    )
 
 
 def _pictures(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Column:

@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from roboreel.errors import SourceError
+from roboreel.importing.clocks import chosen_times, usual_gap
 from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
 from roboreel.importing.rates import median_rate
 from roboreel.importing.tree_layouts import TASK_NAMES
@@ -19,6 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["default_map", "unmapped_streams"]
 
 ACTION, STATE = "action", "observation.state"
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """How often the messages of a topic come."""
+
+    messages: int
+    rate: float
+    """Messages a second, usually."""
+    span: int
+    """Nanoseconds from the first to the last."""
+    covered: int
+    """Nanoseconds of these that are near a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +59,7 @@ _SIMULATOR = {
     r"action_dict/.*": "the parts of the action",
 }
 _REWARDS = {"rewards": "next.reward", "dones": "next.done"}
+_RESULTS = {**_REWARDS, "reward": "next.reward", "done": "next.done"}
 _EEF = ("obs/robot0_eef_pos", "obs/robot0_eef_quat", "obs/robot0_gripper_qpos")
 _UMI = ("robot0_eef_pos", "robot0_eef_rot_axis_angle", "robot0_gripper_width")
 _LAYOUTS = {
@@ -78,6 +95,17 @@ _LAYOUTS = {
     ),
 }
 _NONE = _Layout({}, {})
+_MESSAGES = {
+    r"(rcl_interfaces|rosgraph_msgs)/(msg/)?Log": "a log",
+    r"rcl_interfaces/(msg/)?\w+": "parameters of nodes",
+    r"rosgraph_msgs/(msg/)?Clock": "a clock",
+    r"(diagnostic|bond|lifecycle|service|statistics)_msgs/(msg/)?\w+": "the state of the software",
+    r"(sensor_msgs/(msg/)?CameraInfo|foxglove.CameraCalibration)": "the calibration of a camera",
+    r"(sensor_msgs/(msg/)?PointCloud2?|foxglove.PointCloud)": "a point cloud",
+    r"(nav_msgs/(msg/)?(OccupancyGrid|Path)|visualization_msgs/(msg/)?\w+)": "a map or a drawing",
+}
+"""Why messages are not mapped, by a pattern of their type."""
+_LEAST_COVERED = 0.8
 _TIMES = re.compile(r"(.*/)?(timestamps?|times?|t|frame_index|episode_index|index|task_index)")
 _PREFIX = re.compile(r"^(observations?|obs|data)[/.]")
 _SUFFIX = re.compile(r"[_/](image|rgb|color|img|compressed|image_raw|compressed_video|video)$")
@@ -92,9 +120,9 @@ def default_map(recording: Recording) -> ImportMap:
         features[STATE] = FeatureMap(together)
     if layout.action and _all_numbers(recording, layout.action):
         features[ACTION] = FeatureMap(layout.action, shift=1)
-    task, longest = _task_stream(recording), _longest(recording)
+    task, usual = _task_stream(recording), _usual(recording)
     for stream in recording.streams.values():
-        if stream.name in together or _why_not(recording, stream, layout, task, longest):
+        if stream.name in together or _why_not(recording, stream, layout, task, usual):
             continue
         name = _free(_name(stream, layout, recording), features)
         flip = layout.flip if stream.is_camera and stream.depth_unit is None else None
@@ -103,7 +131,7 @@ def default_map(recording: Recording) -> ImportMap:
         features[name] = FeatureMap((stream.name,), flip=flip, dtype=dtype)
     if not features:
         said = [
-            f"{s.name}: {_why_not(recording, s, layout, task, longest)}"
+            f"{s.name}: {_why_not(recording, s, layout, task, usual)}"
             for s in recording.streams.values()
         ]
         raise SourceError(
@@ -118,9 +146,9 @@ def unmapped_streams(recording: Recording, mapping: ImportMap) -> dict[str, str]
     used: set[str | None] = {n for one in mapping.features.values() for n in one.streams}
     used |= {mapping.task.stream, mapping.episodes.start, mapping.episodes.stop}
     used |= {mapping.episodes.active, mapping.episodes.stream}
-    layout, longest = _LAYOUTS.get(recording.layout, _NONE), _longest(recording)
+    layout, usual = _LAYOUTS.get(recording.layout, _NONE), _usual(recording)
     return {
-        name: _why_not(recording, stream, layout, mapping.task.stream, longest)
+        name: _why_not(recording, stream, layout, mapping.task.stream, usual)
         or "not in the mapping"
         for name, stream in recording.streams.items()
         if name not in used and not (stream.topic in used and _is_alone(recording, stream))
@@ -134,7 +162,11 @@ def _is_alone(recording: Recording, stream: Stream) -> bool:
 
 
 def _why_not(
-    recording: Recording, stream: Stream, layout: _Layout, task: str | None, longest: int
+    recording: Recording,
+    stream: Stream,
+    layout: _Layout,
+    task: str | None,
+    usual: Mapping[str, _Usual],
 ) -> str:
     """Return why a stream is not mapped unless somebody asks for it; nothing if it is."""
     if stream.kind == "other":
@@ -146,36 +178,44 @@ def _why_not(
             return reason
     if _TIMES.fullmatch(stream.name):
         return "times and counters are made anew"
+    for pattern, reason in _MESSAGES.items():
+        if recording.timed and re.fullmatch(pattern, stream.source_type):
+            return reason
     if recording.timed:
-        return _too_rare(recording, stream, longest)
+        return _too_rare(stream, usual)
     return ""
 
 
-def _too_rare(recording: Recording, stream: Stream, longest: int) -> str:
+def _too_rare(stream: Stream, usual: Mapping[str, _Usual]) -> str:
     """Return why a stream of messages cannot fill rows; nothing if it can."""
-    times = recording.times(0, stream.name)
-    if stream.kind == "text" or len(times) < 2:
-        return f"{len(times)} messages" if stream.kind != "text" else "a text"
-    rate = median_rate(times) or 0.0
-    if rate < 1:
-        return f"{rate:.2g} messages a second"
-    return (
-        "it covers a part of the time only" if _span(recording, stream.name) < 0.8 * longest else ""
-    )
+    one = usual[stream.topic]
+    if stream.kind == "text" or one.messages < 2:
+        return f"{one.messages} messages" if stream.kind != "text" else "a text"
+    if one.rate < 1:
+        return f"{one.rate:.2g} messages a second"
+    if one.span < _LEAST_COVERED * max(other.span for other in usual.values()):
+        return "it covers a part of the time only"
+    # Messages on events, such as those of a gamepad: frames would be dropped between them. A pause
+    # of the whole recording is another thing.
+    most = max(other.covered for other in usual.values() if other.rate >= 1)
+    if one.covered < _LEAST_COVERED * most:
+        return f"it has long gaps: messages are near for {one.covered / most:.0%} of the time"
+    return ""
 
 
-def _longest(recording: Recording) -> int:
-    """Return how long the longest stream of a recording with times lasts."""
+def _usual(recording: Recording) -> dict[str, _Usual]:
+    """Return how often messages come, by topic; nothing for a recording of steps."""
     if not recording.timed:
-        return 0
+        return {}
     # Streams of one topic have the same times, of which there may be millions.
     by_topic = {one.topic: name for name, one in recording.streams.items()}
-    return max((_span(recording, name) for name in by_topic.values()), default=0)
-
-
-def _span(recording: Recording, name: str) -> int:
-    times = recording.times(0, name)
-    return int(times.max() - times.min()) if len(times) else 0
+    found = {}
+    for topic, name in by_topic.items():
+        times = np.sort(chosen_times(recording, 0, name))
+        rate, steps = median_rate(times) or 0.0, np.diff(times)
+        near = steps.clip(0, 2 * usual_gap(rate or None))
+        found[topic] = _Usual(len(times), rate, int(steps.sum()), int(near.sum()))
+    return found
 
 
 def _task_stream(recording: Recording) -> str | None:
@@ -207,8 +247,13 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
     if short in ("state", "qpos", "proprio"):
         return STATE
     parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
-    if parts and parts[0] in ("action", "actions"):
-        return ".".join([ACTION, *parts[1:]])
+    if short in _RESULTS:
+        return _RESULTS[short]
+    # Whatever is called an action must not become an observation: a policy would be told it.
+    called = re.fullmatch(r"actions?(?:_(.+))?", parts[0]) if parts else None
+    if called:
+        rest = [called[1]] if called[1] and called[1] != "dict" else []
+        return ".".join([ACTION, *rest, *parts[1:]])
     return ".".join(["observation", *(parts or ["value"])])
 
 

@@ -62,7 +62,8 @@ def _open_act(tree: HDF5Tree, leaves: Mapping[str, Leaf]) -> Recording:
     )
     columns = describe_columns(tree, leaves, [episode])
     rate = rate_of(tree, leaves, episode)
-    return ArrayRecording(tree, leaves, "act", [episode], columns, rate if rate.fps else _ACT_RATE)
+    rate = rate if rate.fps else _ACT_RATE
+    return ArrayRecording(tree, leaves, "act", [episode], columns, rate, used=["compress_len"])
 
 
 def _open_robomimic(
@@ -77,7 +78,7 @@ def _open_robomimic(
             name,
             leaves[arrays["actions"]].rows,
             arrays,
-            task=task_of(tree, leaves, f"data/{name}") or task,
+            task=task_of(tree, leaves, f"data/{name}") or _said_of_demo(tree, name) or task,
             metadata={key: name in names for key, names in masks.items()},
         )
         for name, arrays in demos.items()
@@ -87,7 +88,8 @@ def _open_robomimic(
     if rate.fps is None and is_libero:
         rate = _LIBERO_RATE
     layout = "libero" if is_libero else "robomimic"
-    return ArrayRecording(tree, leaves, layout, episodes, columns, rate)
+    used = [path for path in leaves if path.startswith("mask/")]
+    return ArrayRecording(tree, leaves, layout, episodes, columns, rate, used=used)
 
 
 def _masks(tree: HDF5Tree, leaves: Mapping[str, Leaf]) -> dict[str, set[str]]:
@@ -119,6 +121,12 @@ def _language(about: Mapping[str, Any]) -> str | None:
     if isinstance(said, list):
         said = "".join(str(part) for part in said)
     return said.strip().strip('"') or None if isinstance(said, str) else None
+
+
+def _said_of_demo(tree: HDF5Tree, name: str) -> str | None:
+    """Return the instruction of one demo, where RoboCasa keeps it."""
+    said = _json(tree.attributes(f"data/{name}").get("ep_meta")).get("lang")
+    return said.strip() or None if isinstance(said, str) else None
 
 
 def _task_of_name(stem: str) -> str:

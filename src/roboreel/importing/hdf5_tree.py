@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,9 @@ __all__ = ["HDF5Tree"]
 
 _MOST_ATTRIBUTE_BYTES = 16 * 1024**2
 _MOST_ARRAYS = 2_000_000
+_MOST_DEPTH = 64
+_MOST_NAMES = 16
+"""Under so many names a group is listed: links to groups can multiply without end."""
 
 
 class HDF5Tree(ArrayTree):
@@ -43,23 +47,69 @@ class HDF5Tree(ArrayTree):
             raise CorruptFileError(f"{_said(error)}: {str(path)!r}.") from error
 
     def leaves(self) -> dict[str, Leaf]:
-        """Return all arrays; links to other files are not followed."""
+        """Return all arrays, under each of their names; links to other files are not followed."""
         found: dict[str, Leaf] = {}
-
-        def visit(name: str | bytes, item: object) -> None:
-            if not isinstance(item, h5py.Dataset) or len(found) >= _MOST_ARRAYS:
-                return
-            if isinstance(name, bytes):  # not UTF-8
-                shown = name.decode("utf-8", "backslashreplace")
-                found[shown] = Leaf(shown, (), "other", note="Its name is not text.")
-            else:
-                found[name] = _leaf(name, item)
-
         try:
-            self._file.visititems(visit)
+            self._walk(self._file["/"].id, b"", (), Counter(), found)
         except (OSError, RuntimeError, ValueError, KeyError, UnicodeError, TypeError) as error:
             raise self._damaged("The table of contents", error) from error
         return found
+
+    def _walk(
+        self,
+        group: h5py.h5g.GroupID,
+        prefix: bytes,
+        above: tuple[int, ...],
+        visits: Counter[int],
+        found: dict[str, Leaf],
+    ) -> None:
+        """Note the arrays below a group. h5py's own walk names an object once, by any of its links."""
+        address = h5py.h5o.get_info(group).addr
+        visits[address] += 1
+        if address in above or visits[address] > _MOST_NAMES:
+            return
+        if len(above) >= _MOST_DEPTH:
+            raise ValueError(f"groups are nested more than {_MOST_DEPTH} deep")
+        for name in group:
+            if len(found) >= _MOST_ARRAYS:
+                return
+            item, path = self._child(group, name), prefix + name
+            if isinstance(item, h5py.h5g.GroupID):
+                self._walk(item, path + b"/", (*above, address), visits, found)
+                continue
+            shown = path.decode("utf-8", "backslashreplace")
+            if item is None:
+                found[shown] = Leaf(shown, (), "other", note=_link_note(group, name))
+            elif isinstance(item, h5py.h5d.DatasetID):
+                found[shown] = self._leaf(path, shown, h5py.Dataset(item))
+
+    def _leaf(self, path: bytes, shown: str, dataset: h5py.Dataset) -> Leaf:
+        if path != shown.encode():
+            return Leaf(shown, (), "other", note="Its name is not text.")
+        if dataset.is_virtual and not all(
+            source.file_name == "." and self._resolve(self._file["/"].id, source.dset_name.encode())
+            for source in dataset.virtual_sources()
+        ):
+            return Leaf(shown, dataset.shape, "other", note="Its values lie in another file.")
+        return _leaf(shown, dataset)
+
+    def _child(self, group: h5py.h5g.GroupID, name: bytes, depth: int = 0) -> Any:  # noqa: ANN401
+        """Return what a link of a group leads to; None where that is not in this file."""
+        if not isinstance(group, h5py.h5g.GroupID) or not group.links.exists(name):
+            return None
+        kind = group.links.get_info(name).type
+        if kind == h5py.h5l.TYPE_HARD:
+            return h5py.h5o.open(group, name)
+        if kind == h5py.h5l.TYPE_SOFT and depth < _MOST_NAMES:
+            return self._resolve(group, group.links.get_val(name), depth + 1)
+        return None
+
+    def _resolve(self, group: h5py.h5g.GroupID, path: bytes, depth: int = 0) -> Any:  # noqa: ANN401
+        """Return what lies at a path. Step by step, as any step may be a link to another file."""
+        at = self._file["/"].id if path.startswith(b"/") else group
+        for part in path.split(b"/"):
+            at = at if part in (b"", b".") else self._child(at, part, depth)
+        return at
 
     def attributes(self, path: str) -> Mapping[str, bool | int | float | str]:
         """Return the small attributes of a group or array."""
@@ -107,6 +157,16 @@ class HDF5Tree(ArrayTree):
         return CorruptFileError(f"{what} cannot be read: {_said(error)}: {str(self.path)!r}.")
 
 
+def _link_note(group: h5py.h5g.GroupID, name: bytes) -> str:
+    target = group.links.get_val(name)
+    if isinstance(target, tuple):
+        where = target[0].decode("utf-8", "backslashreplace")
+        return f"It is a link to the file {where!r}, which is not followed."
+    return (
+        f"It is a link to {target.decode('utf-8', 'backslashreplace')!r}, where nothing is found."
+    )
+
+
 def _leaf(name: str, dataset: h5py.Dataset) -> Leaf:
     shape, dtype = dataset.shape, dataset.dtype
     if shape is None:
@@ -117,10 +177,14 @@ def _leaf(name: str, dataset: h5py.Dataset) -> Leaf:
     chunk_rows = max(1, min(rows, shape[0])) if shape else 1
     vlen, text = h5py.check_vlen_dtype(dtype), h5py.check_string_dtype(dtype)
     if text is not None:
-        return Leaf(name, shape, "text" if len(shape) < 2 else "other", note="Texts in a table.")
+        kind: LeafKind = "text" if len(shape) < 2 else "other"
+        return Leaf(name, shape, kind, chunk_rows=chunk_rows, note="Texts in a table.")
+    if dtype.names is not None:
+        columns = ", ".join(dtype.names[:8])
+        return Leaf(name, shape, "other", note=f"A table with the columns {columns}.")
     if vlen is not None or dtype.kind == "V":
-        is_bytes = len(shape) == 1 and (dtype.names is None) and (vlen is None or vlen == np.uint8)
-        kind: LeafKind = "bytes" if is_bytes else "other"
+        is_bytes = len(shape) == 1 and (vlen is None or vlen == np.uint8)
+        kind = "bytes" if is_bytes else "other"
         return Leaf(name, shape, kind, chunk_rows=chunk_rows, note="Values of varying length.")
     if dtype.kind not in "biuf":
         return Leaf(name, shape, "other", str(dtype), note=f"Values of type {dtype}.")

@@ -45,9 +45,9 @@ def open_plain(tree: ArrayTree, leaves: Mapping[str, Leaf], layout: str) -> Reco
             for key, value in tree.attributes(parent).items()
             if key not in TASK_NAMES and (not isinstance(value, str) or len(value) <= 1000)
         }
-        fitting = {name: p for name, p in arrays.items() if leaves[p].shape}
         task = task_of(tree, leaves, parent)
-        episodes.append(ArrayEpisode(name, length, fitting, task=task, metadata=metadata))
+        kept = {name: p for name, p in arrays.items() if not _tells_task(leaves[p])}
+        episodes.append(ArrayEpisode(name, length, kept or arrays, task=task, metadata=metadata))
     columns = describe_columns(tree, leaves, episodes)
     rate = rate_of(tree, leaves, episodes[0])
     return ArrayRecording(tree, leaves, layout, episodes, columns, rate)
@@ -63,7 +63,9 @@ def rate_of(tree: ArrayTree, leaves: Mapping[str, Leaf], episode: ArrayEpisode) 
     for name, path in episode.arrays.items():
         leaf = leaves[path]
         flat = leaf.kind == "numbers" and (len(leaf.shape) == 1 or leaf.shape[1:] == (1,))
-        if name.rsplit("/", 1)[-1].lower() in _TIME_NAMES and flat and leaf.rows > 1:
+        fits = leaf.rows >= episode.start + episode.length
+        fits = fits and (episode.is_part or leaf.rows == episode.length)
+        if name.rsplit("/", 1)[-1].lower() in _TIME_NAMES and flat and fits:
             stop = episode.start + min(episode.length, 100_000)
             times = tree.read(path, episode.start, stop).reshape(-1)
             fps = rate_of_times(np.asarray(times))
@@ -79,12 +81,25 @@ def task_of(tree: ArrayTree, leaves: Mapping[str, Leaf], parent: str) -> str | N
         prefix = f"{place}/" if place else ""
         for name in TASK_NAMES:
             leaf = leaves.get(f"{prefix}{name}")
-            if leaf is not None and leaf.kind == "text" and not leaf.shape:
-                said[name] = tree.read_scalar(leaf.path)
+            if leaf is not None and _tells_task(leaf):
+                said[name] = _one_text(tree, leaf)
             text = said.get(name)
             if isinstance(text, str) and text.strip():
                 return text.strip()
     return None
+
+
+def _tells_task(leaf: Leaf) -> bool:
+    """Whether an array is the task of a whole episode: one text, by its name."""
+    is_one = leaf.kind == "text" and leaf.shape in ((), (1,))
+    return is_one and leaf.path.rsplit("/", 1)[-1] in TASK_NAMES
+
+
+def _one_text(tree: ArrayTree, leaf: Leaf) -> object:
+    if not leaf.shape:
+        return tree.read_scalar(leaf.path)
+    (value,) = tree.read(leaf.path, 0, 1).tolist()
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _parent(arrays: Mapping[str, str]) -> str:

@@ -47,8 +47,8 @@ def rate_of_times(times: NDArray[Any]) -> float | None:
     """
     steps = np.diff(times.astype(np.float64))
     usual = float(np.median(steps)) if len(steps) else 0.0
-    if not np.isfinite(usual) or usual <= 0:
-        return None
+    if not np.isfinite(usual) or usual <= 0 or (steps == 1).all():
+        return None  # Steps of exactly 1 count frames, not time.
     units = _UNITS[:1] if times.dtype.kind == "f" else _UNITS
     rates = [unit / usual for unit in units if 1 <= unit / usual <= 1000]
     return tidy_rate(rates[0]) if rates else None

@@ -39,6 +39,8 @@ _RATES = {
 }
 """Steps per second that were published for datasets, by how their files are called."""
 _MOST_VALUE = 2**31
+_LEAVE_OUT = "leave it out of the mapping (--write-map, --map)"
+_SHARD = re.compile(r"(?P<name>.*\.tfrecord)-(?P<number>\d+)-of-(?P<count>\d+)")
 LAST_NOTE = "In RLDS, the value of the last step has no meaning."
 
 
@@ -59,7 +61,18 @@ def open_source(path: Path) -> Recording:
     places = [(file, record) for file in files for record in list_records(file)]
     if not places:
         raise SourceError(f"There is no episode in {str(path)!r}.")
-    return RLDSRecording(path, features, places)
+    recording = RLDSRecording(path, features, places)
+    recording.remarks = tuple(_missing_files(files)) if path.is_dir() else ()
+    return recording
+
+
+def _missing_files(files: Sequence[Path]) -> Iterator[str]:
+    """Yield a sentence for each split of which files are missing, as their names tell."""
+    found = [match for file in files if (match := _SHARD.fullmatch(file.name))]
+    for (name, count), of_split in groupby(found, key=lambda m: (m["name"], int(m["count"]))):
+        there = len({match["number"] for match in of_split})
+        if there < count:
+            yield f"Of the {count} files of {name}, {there} are there: the others are left out."
 
 
 class RLDSRecording(Recording):
@@ -211,6 +224,11 @@ def _stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
 
 def _picture_stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
     pictures = example.strings(feature.key)
+    if feature.dtype.startswith("float"):
+        # As TensorFlow Datasets packs them, a PNG of four bytes per pixel, they look like colours.
+        return _other(name, feature, "Its images are in floating point, which is not read.")
+    if pictures and not pictures[0]:
+        return _other(name, feature, "The first episode has no picture of it.")
     try:
         size = tuple(image_size(pictures[0])) if pictures else ()
         deep = feature.dtype == "uint16"
@@ -251,6 +269,8 @@ def _values(
     length: int,
     positions: NDArray[np.int64],
 ) -> Values:
+    if feature.key not in example:
+        raise CorruptFileError(f"{feature.key!r} is missing: {_LEAVE_OUT}.")
     stored = _list_of(feature, example)
     size = _size(feature.shape) if feature.kind == "numbers" and not feature.encoding else 1
     if len(stored) != length * size:
@@ -260,7 +280,12 @@ def _values(
     if stream.kind == "text":
         return [stored[i].decode("utf-8", "replace") for i in positions.tolist()]
     if stream.kind == "pictures":
-        return [stored[i] for i in positions.tolist()]
+        pictures = [stored[i] for i in positions.tolist()]
+        if not all(pictures):
+            raise CorruptFileError(
+                f"{feature.key!r} has no picture at step {positions[pictures.index(b'')]}: {_LEAVE_OUT}."
+            )
+        return pictures
     if feature.encoding:
         return (
             np.stack([_unpacked(stored[i], feature) for i in positions.tolist()])

@@ -26,6 +26,8 @@ __all__ = ["Example", "Record", "list_records", "parse_example", "read_record", 
 _HEAD, _FOOT = 12, 4
 _MOST_NAME_BYTES = 4096
 _MOST_RECORD_BYTES = 2 * 1024**3
+_PACKED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""How files of gzip and zlib begin."""
 _BYTES, _FLOATS, _INTS = 1, 2, 3
 
 Record = tuple[int, int]
@@ -44,6 +46,11 @@ def list_records(path: Path) -> list[Record]:
         while at < file.size_bytes:
             head = file.read(at, at + _HEAD)
             (length, check) = struct.unpack("<QI", head)
+            if not at and head[:2] in _PACKED and masked_crc32c(head[:8]) != check:
+                raise CorruptFileError(
+                    f"The TFRecord file is compressed as a whole: unpack it with gzip -d or zlib "
+                    f"first: {str(path)!r}."
+                )
             if masked_crc32c(head[:8]) != check:
                 raise CorruptFileError(
                     f"The length of record {len(records)}, at byte {at:,}, is damaged: {str(path)!r}."

@@ -43,7 +43,7 @@ def read_features(path: Path) -> list[TFDSFeature]:
         SourceError: It does not describe episodes of steps.
     """
     try:
-        raw = json.loads(read_file(path, "features.json"))
+        raw = _modern(json.loads(read_file(path, "features.json")))
         found = list(_features(raw, "", is_step=False, depth=0))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         if isinstance(error, CorruptFileError):
@@ -54,6 +54,27 @@ def read_features(path: Path) -> list[TFDSFeature]:
             f"The dataset has no steps, so it is not one of RLDS episodes: {str(path)!r}."
         )
     return found
+
+
+def _modern(raw: Any, depth: int = 0) -> Any:  # noqa: ANN401  # JSON
+    """Return what versions before 4.5 wrote (``type`` and ``content``) as later ones write it."""
+    if depth > _MOST_DEPTH:
+        raise ValueError("too deep")
+    if not isinstance(raw, dict) or "content" not in raw or "type" not in raw:
+        return raw
+    kind = str(raw["type"]).rpartition(".")[2]
+    content: Any = raw["content"] or {}
+    content = json.loads(content) if isinstance(content, str) else content
+    if kind == "FeaturesDict":
+        inner = content.get("features", content)
+        return {"featuresDict": {"features": {n: _modern(f, depth + 1) for n, f in inner.items()}}}
+    if kind in ("Dataset", "Sequence"):
+        return {"sequence": {"feature": _modern(content["feature"], depth + 1)}}
+    if isinstance(content.get("shape"), list):
+        content = {**content, "shape": {"dimensions": content["shape"]}}
+    names = {"Text": "text", "Image": "image", "ClassLabel": "classLabel"}
+    names |= {"Tensor": "tensor", "Scalar": "tensor"}
+    return {names.get(kind, "other"): content}
 
 
 def _features(raw: Any, key: str, *, is_step: bool, depth: int) -> Iterator[TFDSFeature]:  # noqa: ANN401  # JSON

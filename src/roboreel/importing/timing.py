@@ -15,6 +15,7 @@ from roboreel.importing.boundaries import (
     spans_by_times,
     spans_while,
 )
+from roboreel.importing.clocks import chosen_clock, chosen_times, usual_gap
 from roboreel.importing.durations import format_ns
 from roboreel.importing.rates import median_rate, tidy_rate
 
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TimedEpisode", "derived_rate", "stream_policies", "timed_episodes"]
 
-_LEAST_GAP_NS = 100_000_000
-_CLOCKS_AGREE_NS = 1_000_000_000
+_LATE_NS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,9 @@ def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] 
     cameras = [name for name in names if recording.streams[name].is_camera]
     rates = {}
     for name in [mapping.follow] if mapping.follow else cameras or names:
-        found = median_rate(recording.times(0, name)) if name in recording.streams else None
+        known = name in recording.streams
+        times = chosen_times(recording, 0, name, mapping.clock) if known else None
+        found = None if times is None else median_rate(times)
         if found is not None:
             rates[name] = found
     if not rates:
@@ -76,7 +78,10 @@ def stream_policies(recording: Recording, mapping: ImportMap) -> dict[str, Polic
                 "nearest" if mapping.align == "linear" and not mixes else mapping.align
             )
             chosen = mapping.max_gap_ns if feature.max_gap_ns is None else feature.max_gap_ns
-            gap = _usual_gap(recording, stream) if chosen is None else chosen
+            if chosen is None:
+                rate = median_rate(chosen_times(recording, 0, stream, mapping.clock))
+                chosen = usual_gap(rate)
+            gap = chosen
             policy = Policy(method, None if gap < 0 else gap)
             if policies.setdefault(stream, policy) != policy:
                 raise SourceError(
@@ -120,27 +125,16 @@ def timed_episodes(
     return found, notes
 
 
-def _usual_gap(recording: Recording, stream: str) -> int:
-    rate = median_rate(recording.times(0, stream))
-    return max(_LEAST_GAP_NS, 0 if rate is None else round(3e9 / rate))
-
-
 def _all_times(
     recording: Recording, mapping: ImportMap, episode: int, streams: list[str]
 ) -> tuple[dict[str, NDArray[np.int64]], list[str]]:
     """Return the times of all streams, by the clock that was chosen for each."""
     times, by_log = {}, []
     for stream in streams:
-        clocks = recording.streams[stream].clocks
-        logged = recording.times(episode, stream)
-        times[stream] = logged
-        if mapping.clock == "log" or "header" not in clocks:
-            continue
-        stamped = recording.times(episode, stream, "header")
-        is_video = recording.streams[stream].kind == "packets"
-        if (mapping.clock == "header" and not is_video) or _plausible(stamped, logged):
-            times[stream] = stamped
-        else:
+        clock = chosen_clock(recording, episode, stream, mapping.clock)
+        times[stream] = recording.times(episode, stream, clock)
+        has_header = mapping.clock != "log" and "header" in recording.streams[stream].clocks
+        if has_header and clock == "log":
             by_log.append(stream)
     notes = []
     if by_log:
@@ -150,15 +144,6 @@ def _all_times(
             "another clock."
         )
     return times, notes
-
-
-def _plausible(stamped: NDArray[np.int64], logged: NDArray[np.int64]) -> bool:
-    if not len(stamped):
-        return True
-    ascends = bool((np.diff(stamped) >= 0).all())
-    return (
-        ascends and abs(float(np.median((stamped - logged).astype(np.float64)))) < _CLOCKS_AGREE_NS
-    )
 
 
 def _sections(
@@ -239,7 +224,7 @@ def _clean_notes(name: str, cleaned: Mapping[str, Cleaned]) -> list[str]:
 
 def _dropped_notes(name: str, aligned: Alignment, policies: Mapping[str, Policy]) -> list[str]:
     notes = []
-    late = {stream: of for stream, of in aligned.late_ns.items() if of > _CLOCKS_AGREE_NS}
+    late = {stream: of for stream, of in aligned.late_ns.items() if of > _LATE_NS}
     for stream, of in late.items():
         notes.append(f"{name}: {stream} starts {of / 1e9:.2f} s late; rows begin with it.")
     if aligned.dropped_rows:

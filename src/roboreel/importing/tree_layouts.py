@@ -28,6 +28,7 @@ TASK_NAMES = (
     "task",
     "task_description",
     "language",
+    "language_raw",
     "prompt",
 )
 """Names under which files keep the task in words, the most telling first."""

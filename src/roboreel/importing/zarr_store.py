@@ -48,9 +48,10 @@ def open_source(path: Path) -> Recording:
 def _open_replay_buffer(tree: ZarrTree, leaves: Mapping[str, Leaf], path: str) -> Recording:
     """All episodes lie one after the other in the same arrays; a list says where each ends."""
     ends = _ends(tree, leaves[path])
-    arrays = {p.removeprefix("data/"): p for p, leaf in leaves.items() if p.startswith("data/")}
+    parent = path.rpartition("/")[0]
+    top = f"{parent.rpartition('/')[0]}/".lstrip("/") + "data/"
+    arrays = {p.removeprefix(top): p for p in leaves if p.startswith(top)}
     if not arrays:
-        parent = path.rpartition("/")[0]
         arrays = {p: p for p in leaves if p != path and not (parent and p.startswith(parent))}
     starts = np.concatenate([[0], ends[:-1]])
     task = task_of(tree, leaves, "")
@@ -61,7 +62,11 @@ def _open_replay_buffer(tree: ZarrTree, leaves: Mapping[str, Leaf], path: str) -
     columns = describe_columns(tree, leaves, episodes)
     layout = "umi" if any(name.startswith("camera0_") for name in arrays) else "diffusion_policy"
     rate = rate_of(tree, leaves, episodes[0])
-    return ArrayRecording(tree, leaves, layout, episodes, columns, rate)
+    recording = ArrayRecording(tree, leaves, layout, episodes, columns, rate, used=[path])
+    extra = max((leaves[p].rows for p in arrays.values()), default=0) - int(ends[-1])
+    if extra > 0:
+        recording.remarks = (f"{extra} rows after the end of the last episode are left out.",)
+    return recording
 
 
 def _ends(tree: ZarrTree, leaf: Leaf) -> NDArray[np.int64]:

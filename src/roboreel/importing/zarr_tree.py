@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError
+from roboreel.errors import CorruptFileError, SourceError
 from roboreel.importing.array_tree import ArrayTree, Leaf
+from roboreel.importing.zarr_metadata import METADATA_FILES, check_metadata, check_zip
+from roboreel.spans.reading import read_file
 
 try:
     import imagecodecs.numcodecs
@@ -24,7 +27,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -38,15 +40,19 @@ _MOST_ATTRIBUTE = 1_000_000
 
 
 def _check_regular(path: Path) -> None:
-    """Raise if something in a folder is neither a file nor a folder: zarr would wait for a pipe.
+    """Raise if a folder has what must not be opened: zarr would wait for a pipe, and run a pickle.
 
     Raises:
-        CorruptFileError: It is.
+        CorruptFileError: Something is neither a file nor a folder.
+        SourceError: An array is stored as pickles.
     """
     for folder, _, names in os.walk(path):
         for name in names:
-            if not os.path.isfile(f"{folder}/{name}"):  # noqa: PTH113  # one for each chunk
-                raise CorruptFileError(f"It is not a regular file: {f'{folder}/{name}'!r}.")
+            file = f"{folder}/{name}"
+            if not os.path.isfile(file):  # noqa: PTH113  # one for each chunk
+                raise CorruptFileError(f"It is not a regular file: {file!r}.")
+            if name in METADATA_FILES:
+                check_metadata(read_file(Path(file), "Zarr metadata"), file)
 
 
 class ZarrTree(ArrayTree):
@@ -57,9 +63,14 @@ class ZarrTree(ArrayTree):
         self._store: Any = None
         _check_regular(path)
         try:
+            inside = ""
             if path.is_file():
+                inside = check_zip(path)
                 self._store = zarr.storage.ZipStore(str(path), mode="r")
-            self._top: Any = zarr.open(str(path) if self._store is None else self._store, mode="r")
+            store = str(path) if self._store is None else self._store
+            self._top: Any = zarr.open(store, path=inside, mode="r")
+        except SourceError:
+            raise
         except Exception as error:  # zarr, zipfile and json have one for each kind of damage
             self.close()
             raise CorruptFileError(

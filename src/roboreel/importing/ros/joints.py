@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from roboreel.importing.ros.nodes import Group
 
-__all__ = ["is_joint_state", "joint_parts"]
+__all__ = ["has_names", "is_joint_state", "joint_parts"]
 
 _FIELDS = ("position", "velocity", "effort")
 
@@ -26,6 +26,11 @@ _FIELDS = ("position", "velocity", "effort")
 def is_joint_state(kind: str, tree: Group) -> bool:
     """Return whether messages are ``sensor_msgs/JointState`` or of the same form."""
     return kind.endswith("JointState") and {"name", "position"} <= set(tree.fields)
+
+
+def has_names(probe: Any) -> bool:  # noqa: ANN401  # a joint state
+    """Return whether a joint state names its joints; some drivers leave that out."""
+    return len(probe.name) > 0
 
 
 def joint_parts(topic: str, probe: Any) -> list[Part]:  # noqa: ANN401  # a joint state
@@ -64,7 +69,10 @@ def _taker(field: str, joints: tuple[str, ...]) -> Callable[[Any], NDArray[np.fl
         values = np.asarray(getattr(message, field), np.float64)
         names = list(message.name)
         if len(values) != len(names):
-            raise SourceError(f"has {len(names)} joints and {len(values)} values of {field}")
+            raise SourceError(
+                f"has {len(names)} joints and {len(values)} values of {field}: leave {field} out of "
+                "the mapping"
+            )
         if names == expected:
             return values
         key = tuple(names)

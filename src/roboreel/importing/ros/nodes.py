@@ -116,11 +116,11 @@ def getter(path: Path) -> Callable[[Any], Any]:
         for step in path:
             if isinstance(step, int):
                 if step >= len(value):
-                    raise SourceError(f"it has {len(value)} elements where number {step} is needed")
+                    raise SourceError(f"has {len(value)} elements where number {step} is needed")
                 value = value[step]
             elif isinstance(value, dict):
                 if step not in value:
-                    raise SourceError(f"it has no field {step!r}")
+                    raise SourceError(f"has no field {step!r}")
                 value = value[step]
             else:
                 value = getattr(value, step)

@@ -103,7 +103,10 @@ def _array_part(name: str, node: Array, get: Callable[[Any], Any], probe: Any) -
     def take(message: Any) -> NDArray[Any]:  # noqa: ANN401
         values = _array(get(message), dtype)
         if len(values) != length:
-            raise SourceError(f"has {len(values)} values where the first message has {length}")
+            raise SourceError(
+                f"has {len(values)} values where the first message has {length}: leave {name!r} out "
+                f"of the mapping, or take elements of it, such as '{name}[0]'"
+            )
         return values
 
     return Part(_numbers(name, node.dtype, (length,)), take)

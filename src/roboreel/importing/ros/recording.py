@@ -172,6 +172,10 @@ class MessageRecording(Recording):
 
     def _topic(self, stream: str) -> Topic:
         self.stream(stream)
+        # By its listed name first: fields of JSON may be called anything, also what is no path.
+        for topic in self._topics.values():
+            if stream in topic.parts:
+                return topic
         found = split_name(stream, list(self._topics))
         if found is None:
             raise SourceError(f"There is no topic of {stream!r}: {str(self.path)!r}.")

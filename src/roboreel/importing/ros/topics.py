@@ -17,7 +17,7 @@ from roboreel.importing.ros.cameras import (
     picture_part,
 )
 from roboreel.importing.ros.decoders import DECODE_ERRORS, Decoder, make_decoder
-from roboreel.importing.ros.joints import is_joint_state, joint_parts
+from roboreel.importing.ros.joints import has_names, is_joint_state, joint_parts
 from roboreel.importing.ros.packets import packet_size
 from roboreel.importing.ros.parts import Part, list_parts, make_part
 from roboreel.importing.ros.sharing import joint_sets, set_chooser
@@ -166,7 +166,7 @@ def _describe(container: Container, topic: Topic, first: dict[int, memoryview]) 
 
 def _parts(container: Container, topic: Topic, decoder: Decoder) -> list[Part]:
     probe = topic.probe
-    if is_joint_state(topic.type, decoder.tree):
+    if is_joint_state(topic.type, decoder.tree) and has_names(probe):
         return joint_parts(topic.name, probe)
     match camera_kind(topic.type, decoder.tree, probe):
         case "raw":

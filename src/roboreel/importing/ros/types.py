@@ -71,6 +71,8 @@ class RosTypes:
             SourceError: The type is not defined, or its definition cannot be understood.
         """
         name = _normal_name(channel.type)
+        if not channel.definition and channel.encoding == "ros1":
+            raise SourceError(f"its type {channel.type!r} is not defined in the file.")
         if not channel.definition:
             return self._standard(name), name
         try:
