@@ -90,6 +90,25 @@ def test_windows_at_another_rate_are_read_and_masked(tmp_path):
     np.testing.assert_allclose(values[0, 1], stored[2] + (stored[3] - stored[2]) * 0.6, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("at", "slow", "fast"),
+    [
+        ("nearest", [100, 100, 200, 300], [100, 200, 200, 400]),
+        ("previous", [100, 100, 200, 300], [100, 100, 200, 400]),
+        ("linear", [100, 150, 200, 300], [100, 175, 250, 400]),
+    ],
+)
+def test_a_mixture_of_rates_is_read_at_the_same_moments(tmp_path, at, slow, fast):
+    for name, fps in (("slow", 10), ("fast", 15)):
+        write_dataset(tmp_path / name, [6], fps=fps)
+    datasets = [reel.open_dataset(tmp_path / name) for name in ("slow", "fast")]
+    mixture = reel.Mixture(dict.fromkeys(datasets, 1.0), features={"action": "action"})
+    window = reel.Window(seconds=(0.0, 0.05, 0.1, 0.2), at=at)
+    batch = mixture.read([1, 6 + 1], windows={"action": window})
+    np.testing.assert_allclose(batch["action"][..., 0], [slow, fast], rtol=1e-6)
+    assert not batch["action_is_pad"].any()
+
+
 def test_what_cannot_be_between_frames_is_refused(tmp_path):
     write_dataset(tmp_path, [6])
     dataset = reel.open_dataset(tmp_path)
