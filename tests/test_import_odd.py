@@ -336,3 +336,12 @@ class TestZarr:
         with open_recording(path) as recording:
             (said,) = recording.remarks
         assert said == "4 rows after the end of the last episode are left out."
+
+    def test_chunks_that_are_not_stored_are_counted(self, tmp_path):
+        path = foreign.write_zarr(tmp_path / "a.zarr")
+        chunk = min(p for p in (path / "data" / "action").iterdir() if not p.name.startswith("."))
+        chunk.unlink()
+        with open_recording(path) as recording:
+            (said,) = recording.remarks
+        assert said.startswith("1 of the ")
+        assert "chunks of data/action are not stored" in said
