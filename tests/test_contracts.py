@@ -19,7 +19,7 @@ from roboreel.record.cameras import PictureFile, VideoFile
 from roboreel.record.journal import read_records
 from roboreel.replay.slots import JpegSlots, NumberSlots
 from roboreel.schema import Feature
-from roboreel.shards import write_shards
+from roboreel.shards import Array, Image, open_shards, write_shards
 from roboreel.shards.arrow import features_of_schema
 from roboreel.shards.foreign import ForeignFiles
 from roboreel.shards.origin import ForeignOrigin, GenerationOrigin, TableOrigin
@@ -32,8 +32,16 @@ from tests.contracts_format import FormatContract, RecordedImagesContract, write
 from tests.contracts_jobs import ExecutorContract
 from tests.contracts_order import PermutationContract, ShuffleContract
 from tests.contracts_shards import FEW, TABLE, BatchReaderContract, OriginContract
-from tests.contracts_source import FEATURES, LENGTHS, SourceContract, write
-from tests.factory import image_of
+from tests.contracts_source import (
+    CAMERA,
+    FEATURES,
+    LENGTHS,
+    RowsContract,
+    SourceContract,
+    WindowsContract,
+    write,
+)
+from tests.factory import columns_of, image_of
 from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_video
 
 TESTED = {
@@ -159,6 +167,38 @@ class TestMixture(SourceContract):
         first = reel.open_dataset(write(tmp_path / "a"))
         second = reel.open_dataset(write(tmp_path / "b", "v2.1")).select([0, 3])
         return reel.Mixture({first: 0.7, second: 0.3}, features={name: name for name in FEATURES})
+
+
+class TestStore(RowsContract):
+    rows, lengths = ALL_ROWS, [len(ALL_ROWS)]  # without neighbours in time, as one episode
+
+    @pytest.fixture
+    def source(self, tmp_path):
+        columns = columns_of(FEATURES, 0, len(ALL_ROWS), 0)
+        features = {"action": Array((2,), "float32"), "next.done": "bool", CAMERA: Image()}
+        examples = (
+            {"action": action, "next.done": bool(done), CAMERA: image_of(row)}
+            for row, (action, done) in enumerate(
+                zip(columns["action"], columns["next.done"], strict=True)
+            )
+        )
+        write_shards(examples, features, tmp_path / "store")
+        return open_shards(tmp_path / "store").as_source()
+
+
+class TestReplayBuffer(WindowsContract):
+    rows, lengths, mean_error = ALL_ROWS, LENGTHS, 6.0
+
+    @pytest.fixture
+    def source(self, tmp_path):
+        features = {name: of for name, of in FEATURES.items() if name != "note"}
+        columns = columns_of(FEATURES, 0, len(ALL_ROWS), 0)
+        columns["action"] = columns["action"].astype(np.float32)
+        columns[CAMERA] = np.stack([image_of(row) for row in ALL_ROWS])
+        with reel.ReplayBuffer(tmp_path / "ring", capacity=30, features=features, fps=10) as buffer:
+            for rows in ROWS_OF:
+                buffer.add_episode({name: columns[name][rows] for name in features})
+            yield buffer.as_source()
 
 
 # --- PacketReader

@@ -42,8 +42,16 @@ def root(tmp_path):
     return tmp_path / "dataset"
 
 
+PUSH_TO_HUB = """
+import json, sys
+from roboreel.lerobot import LeRobotDataset
+for arguments in json.loads(sys.argv[2]):
+    LeRobotDataset("owner/name", sys.argv[1]).push_to_hub(**arguments)
+"""
+
+
 def run_push(
-    hub: HubServer, home: Path, root: Path, *calls: dict[str, Any]
+    hub: HubServer, home: Path, root: Path, *calls: dict[str, Any], script: str = PUSH
 ) -> subprocess.CompletedProcess[str]:
     """Push in a process of its own, since huggingface_hub reads its settings once."""
     environment = {
@@ -55,7 +63,7 @@ def run_push(
         "HF_HUB_DISABLE_TELEMETRY": "1",
     }
     return subprocess.run(
-        [sys.executable, "-c", PUSH, str(root), json.dumps(calls or [{}])],
+        [sys.executable, "-c", script, str(root), json.dumps(calls or [{}])],
         env=environment,
         capture_output=True,
         text=True,
@@ -77,6 +85,26 @@ def test_a_dataset_arrives_as_one_commit_with_a_card_and_its_version_as_tag(hub,
     assert sorted(hub.commits[0]) == sorted([*files_of(root), "README.md"])
     assert hub.tags == {"v3.0": 1}
     assert "LeRobot" in (hub.root / "README.md").read_text()
+    assert len(reel.open_dataset(hub.root)) == 11
+
+
+def test_the_progress_of_an_upload_is_shown(hub, root, tmp_path):
+    done = run_push(hub, tmp_path, root)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "100%" in done.stderr
+
+
+def test_the_drop_in_pushes_under_its_id(hub, root, tmp_path):
+    pytest.importorskip("torch")
+    part = {"tags": ["arm"], "license": "mit", "tag_version": False, "allow_patterns": "meta/*"}
+    done = run_push(hub, tmp_path, root, part, {}, script=PUSH_TO_HUB)
+    assert done.returncode == 0, done.stderr[-3000:]
+    meta = [name for name in files_of(root) if name.startswith("meta/")]
+    assert sorted(hub.commits[0]) == sorted([*meta, "README.md"])
+    card = (hub.root / "README.md").read_text()
+    assert "- arm" in card
+    assert "license: mit" in card
+    assert hub.tags == {"v3.0": 2}
     assert len(reel.open_dataset(hub.root)) == 11
 
 

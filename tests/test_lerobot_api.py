@@ -4,6 +4,7 @@ import json
 import pickle
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from roboreel.errors import FeatureNotFoundError, UnsupportedArgumentError
@@ -169,6 +170,18 @@ def test_records_of_episodes_have_every_column_that_is_stored():
     record = meta.episodes[2]
     assert (record["meta/episodes/chunk_index"], record["meta/episodes/file_index"]) == (0, 0)
     assert record["dataset_to_index"] - record["dataset_from_index"] == record["length"]
+
+
+def test_records_of_episodes_are_those_of_the_files(root):
+    (path,) = (root / "meta" / "episodes").rglob("*.parquet")
+    table = pq.read_table(path)
+    meta = LeRobotDatasetMetadata("ours/test", root)
+    stored = [name for name in table.column_names if not name.startswith("stats/")]
+    assert {"length", "tasks", "data/file_index", "meta/episodes/file_index"} <= {*stored}
+    for number, expected in enumerate(table.select(stored).to_pylist()):
+        record = meta.episodes[number]
+        assert {name: record[name] for name in stored} == expected
+    assert {*meta.episodes.column_names} == {*stored}
 
 
 def test_info_has_keys_and_attributes(root):

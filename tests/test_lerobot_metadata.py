@@ -178,6 +178,22 @@ def test_depth_can_be_recorded_as_pictures(unit, tmp_path):
     assert dataset.meta.depth_keys == ["depth"]
 
 
+def test_depth_video_is_read_in_rounded_millimetres_or_in_metres(tmp_path):
+    camera = Feature("video", (64, 64, 1), depth=Depth())
+    metres = np.linspace(0.5, 4, 64 * 64, dtype=np.float32).reshape(64, 64, 1)
+    with reel.create_dataset(tmp_path / "new", fps=10, features={"depth": camera}) as recorder:
+        for _ in range(2):
+            recorder.add_frame({"depth": metres}, task="look")
+        recorder.save_episode()
+    stored = reel.open_dataset(tmp_path / "new").read([1])["depth"][0]
+    assert np.abs(stored[0] - metres[..., 0]).max() < 0.02
+    default = LeRobotDataset("ours/new", tmp_path / "new")[1]["depth"].numpy()
+    assert np.array_equal(default, default.round())
+    assert np.abs(default - stored * 1000).max() < 0.501
+    given = LeRobotDataset("ours/new", tmp_path / "new", depth_output_unit="m")
+    np.testing.assert_allclose(given[1]["depth"].numpy(), stored, rtol=1e-6)
+
+
 def test_depth_pictures_hold_what_was_given():
     far = np.array([[0.0015, np.nan], [70.0, 2.0]])
     assert decode_image(encode_depth(far, "mm"))[..., 0].tolist() == [[2, 0], [65535, 2000]]

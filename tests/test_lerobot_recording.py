@@ -125,6 +125,18 @@ def test_a_cleared_episode_is_gone_and_recording_resumes(tmp_path):
         LeRobotDataset.resume("ours/new")
 
 
+def test_what_is_being_recorded_is_not_pushed(tmp_path):
+    pytest.importorskip("huggingface_hub")
+    dataset = new(tmp_path)
+    dataset.add_frame(frame(0), task="a")
+    dataset.save_episode()
+    with pytest.raises(RecordingError, match=r"push_to_hub comes after finalize\(\)"):
+        dataset.push_to_hub()
+    dataset.finalize()
+    with pytest.raises(UnsupportedArgumentError, match=r"push_to_hub\(dataset_structure=…\)"):
+        dataset.push_to_hub(dataset_structure="x")
+
+
 def test_a_dataset_that_is_read_is_not_recorded(tmp_path):
     made = new(tmp_path)
     made.add_frame(frame(0), task="a")

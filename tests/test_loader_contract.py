@@ -153,6 +153,20 @@ class LoaderContract:
         ):
             list(loader)
 
+    @pytest.mark.filterwarnings("ignore:A sample is left out")
+    def test_a_hundred_samples_may_be_bad_unless_another_limit_is_given(self, tmp_path):
+        write_dataset(tmp_path, [120])
+        dataset = reel.open_dataset(tmp_path)
+        few = self.numbers(dataset, transform=refuse(*range(100)))
+        loader = self.loader(few, 120, on_error="skip")
+        assert rows_of(loader) == [[*range(100, 120)]]
+        assert len(loader.skipped) == 100
+        many = self.numbers(dataset, transform=refuse(*range(101)))
+        with pytest.raises(SampleError, match="More than 100 samples"):
+            list(self.loader(many, 120, on_error="skip"))
+        with pytest.raises(ValueError, match="give 'raise', 'skip' or Skip"):
+            self.loader(few, 4, on_error="ignore")
+
     def test_a_batch_of_bad_samples_is_an_error(self, dataset):
         samples = self.numbers(dataset, transform=refuse(*range(18)))
         with pytest.raises(SampleError, match="Sample 0"):
@@ -235,12 +249,14 @@ class TestTorchLoader(LoaderContract):
         assert first[0] != first[1]
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("module", ["loading", "torch"])
-def test_leaving_the_interpreter_with_an_open_iterator_prints_nothing(dataset, module):
+def test_leaving_the_interpreter_with_an_open_iterator_prints_nothing(dataset, module, workers):
     pytest.importorskip(module if module == "torch" else "numpy")
     code = (
         f"import roboreel; from roboreel.{module} import Loader; "
-        f"batches = iter(Loader(roboreel.open_dataset({str(dataset.path)!r}), 2)); next(batches)"
+        f"dataset = roboreel.open_dataset({str(dataset.path)!r}); "
+        f"batches = iter(Loader(dataset, 2, workers={workers})); next(batches)"
     )
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(

@@ -1,5 +1,7 @@
 """Relative actions, and statistics that datasets of a mixture share."""
 
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from roboreel.dataset import Normalize, Relative
 from roboreel.errors import FeatureNotFoundError
 from roboreel.schema import Feature
 
-from .factory import write_dataset
+from .factory import edit_info, write_dataset
 
 ARM = {"observation.state": Feature("float64", (3,)), "action": Feature("float64", (2,))}
 WINDOW = reel.Window(frames=range(3))
@@ -106,6 +108,14 @@ class TestSharedStatistics:
         values = np.concatenate([d.read(range(len(d)))["action"] for d in datasets[:2]])
         np.testing.assert_allclose(stats[0]["action"].mean, values.mean(axis=0), rtol=1e-6)
         assert stats[0]["action"].count.tolist() == [12, 12]
+
+    def test_another_robot_is_normalized_by_itself(self, datasets, tmp_path):
+        shutil.copytree(datasets[1].path, tmp_path / "other")
+        edit_info(tmp_path / "other", robot_type="other_arm")
+        other = reel.open_dataset(tmp_path / "other")
+        stats = self.mixture([*datasets[:2], other], normalize_by="robot").stats
+        assert stats[0]["action"] == stats[1]["action"] != stats[2]["action"]
+        assert stats[2]["action"] == self.mixture([other]).stats[0]["action"]
 
     def test_words_say_which_datasets_belong_together(self, datasets):
         words = dict(zip(datasets, ["a", "b", "a"], strict=True))

@@ -90,6 +90,13 @@ def test_a_changed_dataset_is_noticed(root, lengths):
         reel.open_dataset(root, view="good")
 
 
+def test_a_relabelled_dataset_is_noticed(root):
+    reel.save_view(reel.open_dataset(root).select([1]), "good")
+    reel.edit_dataset(root).set_task([3], "fold the towel").apply()
+    with pytest.raises(StaleDatasetError, match="relabelled since"):
+        reel.open_dataset(root, view="good")
+
+
 def test_a_view_that_does_not_exist_names_those_that_do(root):
     with pytest.raises(ViewError, match="no saved view 'good': there are none"):
         reel.open_dataset(root, view="good")

@@ -50,6 +50,26 @@ print((peak - base) / (BATCH * SIZE))
 """
 )
 
+DERIVE = (
+    COMMON
+    + r"""
+store = open_shards(path)
+base = peak = 0
+def watch(done, total):
+    global base, peak
+    if base == 0:
+        base = peak = anonymous_bytes()
+    if done % 100 == 0 or done == total:
+        peak = max(peak, anonymous_bytes())
+for derive in (
+    lambda: store.map(dict, path + "-map", batch_size=BATCH, shard_size="20MB", progress=watch),
+    lambda: store.flatten(path + "-flat", batch_size=BATCH, shard_size="20MB", progress=watch),
+):
+    assert len(derive()) == COUNT
+print((peak - base) / (BATCH * SIZE))
+"""
+)
+
 READ = (
     COMMON
     + r"""
@@ -76,8 +96,9 @@ def run(script: str, path: Path) -> float:
     return float(done.stdout)
 
 
-def test_writing_holds_few_batches_and_reading_none(tmp_path):
+def test_writing_and_deriving_hold_few_batches_and_reading_none(tmp_path):
     # The examples of a batch, their copy in Arrow, and what its buffers reserve while they grow:
     # 2.5 batches were measured. All examples are 20.
     assert run(WRITE, tmp_path / "s") < 5
+    assert run(DERIVE, tmp_path / "s") < 5
     assert run(READ, tmp_path / "s") < 10  # of 160 MB

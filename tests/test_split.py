@@ -151,6 +151,15 @@ class TestDatasets:
         after = numbers(reel.open_dataset(tmp_path / "ids").split(SHARES, by="id"))["val"]
         assert [n for n in before if n] == [n + 1 for n in after]
 
+    @pytest.mark.parametrize("how", [{}, {"by": "scene"}, {"by": "scene", "stratify": "task"}])
+    def test_episodes_that_are_appended_move_no_other(self, dataset, tmp_path, how):
+        lengths = [1 + n % 7 for n in range(90)]
+        write(tmp_path, lengths, {"scene": [f"scene {n // 4}" for n in range(90)]})
+        before = numbers(dataset.split(SHARES, **how))
+        after = numbers(reel.open_dataset(tmp_path).split(SHARES, **how))
+        assert {name: [n for n in part if n < 60] for name, part in after.items()} == before
+        assert sum(map(len, after.values())) == 90
+
     def test_a_column_must_exist(self, dataset):
         with pytest.raises(QueryError, match=r"no column 'seen': there are .*scene"):
             dataset.split(SHARES, by="seen")

@@ -130,7 +130,9 @@ class ReplaySource:
             return values
         if spec.image_size is not None and values.shape[-3:-1] != spec.image_size:
             flat = values.reshape(-1, *values.shape[-3:])
-            scaled = np.stack([fit_picture(pixels, spec.image_size, spec.fit) for pixels in flat])
+            scaled = np.empty((len(flat), *spec.image_size, flat.shape[-1]), values.dtype)
+            for place, pixels in enumerate(flat):
+                scaled[place] = fit_picture(pixels, spec.image_size, spec.fit)
             values = scaled.reshape(*values.shape[:-3], *scaled.shape[1:])
         if spec.layout == "chw":
             values = np.ascontiguousarray(np.moveaxis(values, -1, -3))

@@ -120,7 +120,7 @@ class StoreSource:
                 "with store.map."
             )
         if isinstance(of, Image):
-            return _images(name, column, spec)
+            return _images(name, column, feature.shape, spec)
         return np.asarray(column).reshape(len(column), *feature.value_shape)
 
     def _first_image(self, name: str) -> tuple[int, ...]:
@@ -182,7 +182,10 @@ def _feature(of: FeatureType, image_shape: Any) -> Feature | None:  # noqa: ANN4
             return None
 
 
-def _images(name: str, pictures: list[bytes], spec: SampleSpec) -> NDArray[Any]:
+def _images(
+    name: str, pictures: list[bytes], shape: tuple[int, ...], spec: SampleSpec
+) -> NDArray[Any]:
+    """Return images of one size; if there are none, an empty array of the shape they would have."""
     decoded = [decode_image(picture) for picture in pictures]
     if spec.image_size is not None:
         decoded = [fit_picture(pixels, spec.image_size, spec.fit) for pixels in decoded]
@@ -191,5 +194,6 @@ def _images(name: str, pictures: list[bytes], spec: SampleSpec) -> NDArray[Any]:
         raise ValueError(
             f"Images of {name!r} differ: {shapes}. Pass image_size=(height, width) to scale them."
         )
-    batch = np.stack(decoded) if decoded else np.empty((0, 1, 1, 3), np.uint8)
+    height, width = spec.image_size or shape[:2]
+    batch = np.stack(decoded) if decoded else np.empty((0, height, width, shape[2]), np.uint8)
     return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if spec.layout == "chw" else batch

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
+import os
 import pickle
 import signal
 import threading
 import time
 import warnings
+import weakref
 from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -50,6 +53,8 @@ class WorkerPool:
         share = Share(max(1, cores // workers), budget // workers)
         most_blocks = max(_LEAST_BLOCKS, _MOST_BLOCKS // workers)
         self._warned = False
+        self._pid = os.getpid()
+        _pools.add(self)
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         self._workers: list[_Worker] = []
         try:
@@ -87,6 +92,13 @@ class WorkerPool:
             worker.hang_up()
         for worker in self._workers:
             worker.end()
+
+    def kill(self) -> None:
+        """End all processes at once, at the exit of the interpreter: nothing is left to close."""
+        if self._pid == os.getpid():
+            for worker in self._workers:
+                worker.kill()
+        self._workers = []
 
     def _warn(self, shortage: str) -> None:
         if not self._warned:
@@ -132,6 +144,10 @@ class _Worker:
     def hang_up(self) -> None:
         """Let the process end by itself."""
         self._connection.close()
+
+    def kill(self) -> None:
+        """End the process; whoever waits for it is woken up."""
+        self._process.kill()
 
     def end(self) -> None:
         """Wait for the end of the process."""
@@ -227,3 +243,13 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def _kill_all() -> None:
+    # An iterator that is still open is closed only when the modules are gone.
+    for pool in list(_pools):
+        pool.kill()
+
+
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
+atexit.register(_kill_all)
