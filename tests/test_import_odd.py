@@ -196,6 +196,16 @@ class TestMessages:
             "the calibration of a camera",
         )
 
+    def test_bytes_of_an_unknown_format_are_not_mapped(self, tmp_path):
+        sound = [
+            Sent(
+                "/mic", "std_msgs/msg/UInt8MultiArray", stamped(i * 33)[0], {"data": bytes(99 + i)}
+            )
+            for i in range(60)
+        ]
+        assert len(features(bag(tmp_path, driven(), sound))) == 2
+        assert unmapped(tmp_path / "a.mcap")["/mic:data"] == "bytes of a format that is not known"
+
     def test_a_log_that_was_written_in_bursts_does_not_tell_the_rate(self, tmp_path):
         sent = driven()
         for place, one in enumerate(sent):
