@@ -196,6 +196,16 @@ class TestMessages:
             "the calibration of a camera",
         )
 
+    def test_bytes_of_an_unknown_format_are_not_mapped(self, tmp_path):
+        sound = [
+            Sent(
+                "/mic", "std_msgs/msg/UInt8MultiArray", stamped(i * 33)[0], {"data": bytes(99 + i)}
+            )
+            for i in range(60)
+        ]
+        assert len(features(bag(tmp_path, driven(), sound))) == 2
+        assert unmapped(tmp_path / "a.mcap")["/mic:data"] == "bytes of a format that is not known"
+
     def test_a_log_that_was_written_in_bursts_does_not_tell_the_rate(self, tmp_path):
         sent = driven()
         for place, one in enumerate(sent):
@@ -336,3 +346,12 @@ class TestZarr:
         with open_recording(path) as recording:
             (said,) = recording.remarks
         assert said == "4 rows after the end of the last episode are left out."
+
+    def test_chunks_that_are_not_stored_are_counted(self, tmp_path):
+        path = foreign.write_zarr(tmp_path / "a.zarr")
+        chunk = min(p for p in (path / "data" / "action").iterdir() if not p.name.startswith("."))
+        chunk.unlink()
+        with open_recording(path) as recording:
+            (said,) = recording.remarks
+        assert said.startswith("1 of the ")
+        assert "chunks of data/action are not stored" in said

@@ -188,7 +188,10 @@ def _difference(name: str, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayE
             return "It is one value, not one for each step."
         stop = episode.start + episode.length
         if leaf.rows < stop or (leaf.rows != stop and not episode.is_part):
-            return f"It has {leaf.rows} values, and episode {episode.name!r} ends at {stop}."
+            return (
+                f"It has {leaf.rows} values, and episode {episode.name!r} ends at {stop}: steps have "
+                "one rate, so bring it to that rate first."
+            )
         padded = leaf.dtype == "uint8" and len(leaf.shape) == 2
         if (leaf.kind, leaf.dtype) != (expected.kind, expected.dtype) or (
             leaf.shape[1:] != expected.shape[1:] and not padded

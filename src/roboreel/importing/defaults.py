@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -106,6 +107,7 @@ _MESSAGES = {
 }
 """Why messages are not mapped, by a pattern of their type."""
 _LEAST_COVERED = 0.8
+_LEAST_BYTES = 64
 _TIMES = re.compile(r"(.*/)?(timestamps?|times?|t|frame_index|episode_index|index|task_index)")
 _PREFIX = re.compile(r"^(observations?|obs|data)[/.]")
 _SUFFIX = re.compile(r"[_/](image|rgb|color|img|compressed|image_raw|compressed_video|video)$")
@@ -181,9 +183,16 @@ def _why_not(
     for pattern, reason in _MESSAGES.items():
         if recording.timed and re.fullmatch(pattern, stream.source_type):
             return reason
+    if recording.timed and stream.kind == "numbers" and _are_bytes(stream):
+        return "bytes of a format that is not known"
     if recording.timed:
         return _too_rare(stream, usual)
     return ""
+
+
+def _are_bytes(stream: Stream) -> bool:
+    """Whether values are rather sound or a packed format, whose length may change at any time."""
+    return stream.dtype in ("uint8", "int8") and math.prod(stream.shape) >= _LEAST_BYTES
 
 
 def _too_rare(stream: Stream, usual: Mapping[str, _Usual]) -> str:

@@ -13,7 +13,7 @@ from roboreel.importing.tree_layouts import find_episode_ends
 from roboreel.importing.zarr_tree import ZarrTree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -63,10 +63,24 @@ def _open_replay_buffer(tree: ZarrTree, leaves: Mapping[str, Leaf], path: str) -
     layout = "umi" if any(name.startswith("camera0_") for name in arrays) else "diffusion_policy"
     rate = rate_of(tree, leaves, episodes[0])
     recording = ArrayRecording(tree, leaves, layout, episodes, columns, rate, used=[path])
-    extra = max((leaves[p].rows for p in arrays.values()), default=0) - int(ends[-1])
-    if extra > 0:
-        recording.remarks = (f"{extra} rows after the end of the last episode are left out.",)
+    recording.remarks = tuple(_remarks(tree, leaves, arrays.values(), int(ends[-1])))
     return recording
+
+
+def _remarks(
+    tree: ZarrTree, leaves: Mapping[str, Leaf], paths: Collection[str], end: int
+) -> Iterator[str]:
+    """Yield sentences on rows that are not imported, and on those that are not stored."""
+    extra = max((leaves[path].rows for path in paths), default=0) - end
+    if extra > 0:
+        yield f"{extra} rows after the end of the last episode are left out."
+    for path in paths:
+        missing, count = tree.missing_chunks(path)
+        if missing:
+            yield (
+                f"{missing} of the {count} chunks of {path} are not stored, and are read as the "
+                "array's fill value."
+            )
 
 
 def _ends(tree: ZarrTree, leaf: Leaf) -> NDArray[np.int64]:

@@ -37,6 +37,8 @@ imagecodecs.numcodecs.register_codecs(verbose=False)
 
 _MOST_DEPTH = 16
 _MOST_ATTRIBUTE = 1_000_000
+_MOST_COUNTED = 200_000
+"""Chunks of an array that are looked for one by one."""
 
 
 def _check_regular(path: Path) -> None:
@@ -117,6 +119,19 @@ class ZarrTree(ArrayTree):
             return np.asarray(self._item(path)[()]).item()
         except Exception as error:
             raise self._damaged(f"The value of {path!r}", error) from error
+
+    def missing_chunks(self, path: str) -> tuple[int, int]:
+        """Return how many chunks of an array are not stored, and how many there should be.
+
+        Zarr reads them as the array's fill value: they were empty, or were lost on the way.
+        """
+        try:
+            array = self._item(path)
+            count = int(array.nchunks)
+            stored = int(array.nchunks_initialized) if count <= _MOST_COUNTED else count
+        except Exception as error:
+            raise self._damaged(f"The chunks of {path!r}", error) from error
+        return max(0, count - stored), count
 
     def close(self) -> None:
         """Close the zip file, if it is one."""
