@@ -134,7 +134,9 @@ class _Worker:
         try:
             self._introduce()
             returned = [self._returned.popleft() for _ in range(len(self._returned))]
-            self._connection.send(Task(steps, returned))
+            # `send` would leave a view of its buffer in the error of a worker that is gone, which
+            # Python 3.13 reports when it is collected.
+            self._connection.send_bytes(pickle.dumps(Task(steps, returned)))
             self._wait()
             batches: list[Loaded] = self._receiver.receive()
         except (EOFError, OSError) as error:
