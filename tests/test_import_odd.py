@@ -345,6 +345,15 @@ class TestZarr:
         with pytest.raises(SourceError, match="stored as pickles"):
             open_recording(path)
 
+    def test_metadata_of_a_zip_that_is_too_large_to_be_looked_at_is_refused(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.setattr("roboreel.importing.zarr_metadata._MOST_BYTES", 10)
+        store = foreign.write_zarr(tmp_path / "a.zarr")
+        path = make_archive(str(tmp_path / "a"), "zip", store)
+        with pytest.raises(SourceError, match=r"The metadata has \d+ bytes, and at most 10"):
+            open_recording(path)
+
     def test_rows_after_the_last_episode_are_counted(self, tmp_path):
         path = foreign.write_zarr(tmp_path / "a.zarr")
         group = zarr.open_group(str(path), mode="r+")

@@ -43,7 +43,7 @@ def check_zip(path: Path) -> str:
     """Check the metadata in a zip file; return the folder inside it that is the store.
 
     Raises:
-        SourceError: Arrays are stored as pickles.
+        SourceError: Arrays are stored as pickles, or the metadata is too large to be looked at.
     """
     tops = []
     with ZipFile(path) as file:
@@ -52,8 +52,13 @@ def check_zip(path: Path) -> str:
             if name not in METADATA_FILES:
                 continue
             tops.append(folder)
-            if info.file_size <= _MOST_BYTES:
-                check_metadata(file.read(info), f"{path}/{info.filename}")
+            where = f"{path}/{info.filename}"
+            if info.file_size > _MOST_BYTES:
+                raise SourceError(
+                    f"The metadata has {info.file_size:,} bytes, and at most {_MOST_BYTES:,} are "
+                    f"read: {where!r}."
+                )
+            check_metadata(file.read(info), where)
     return min(tops, key=lambda folder: (folder.count("/") + bool(folder), folder), default="")
 
 
