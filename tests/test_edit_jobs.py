@@ -79,6 +79,20 @@ def in_shards(job: Any) -> None:
         run_job(open_job(job.path), InProcess(), shard=(shard, 5))
 
 
+def published_everywhere(plan, tmp_path, out):
+    """Run a plan here, in two processes and in five shards; return what all of them publish."""
+    seen = []
+    for number, run in enumerate(
+        (lambda job: run_job(job, InProcess()), lambda job: run_job(job, Processes(2)), in_shards)
+    ):
+        job = create_job(tmp_path / f"job{number}", plan)
+        run(job)
+        seen.append(published(job, out))
+        assert not job.path.exists()
+    assert seen[0] == seen[1] == seen[2]
+    return seen[0]
+
+
 @pytest.mark.parametrize("name", EDITS)
 def test_processes_and_five_shards_leave_the_bytes_of_this_process(name, tmp_path):
     out = tmp_path / "out"
@@ -88,16 +102,7 @@ def test_processes_and_five_shards_leave_the_bytes_of_this_process(name, tmp_pat
     shutil.rmtree(out)
     planned = plan_edit_job(plan, verify=True, task_s=1e-4)
     assert len(planned) > 1
-    seen = []
-    for number, run in enumerate(
-        (lambda job: run_job(job, InProcess()), lambda job: run_job(job, Processes(2)), in_shards)
-    ):
-        job = create_job(tmp_path / f"job{number}", planned)
-        run(job)
-        seen.append(published(job, out))
-        assert not job.path.exists()
-    assert seen[0] == seen[1] == seen[2]
-    assert seen[0][2] == at_once
+    assert published_everywhere(planned, tmp_path, out)[2] == at_once
 
 
 def test_a_video_that_is_encoded_in_parts_is_the_same_with_and_without_a_job(tmp_path, monkeypatch):

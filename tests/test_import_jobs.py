@@ -8,9 +8,8 @@ import pytest
 
 from roboreel.importing import job as importing
 from roboreel.importing.changes import Changes
-from roboreel.jobs import InProcess, Processes, create_job, run_job
 from tests import foreign
-from tests.test_edit_jobs import in_shards, published
+from tests.test_edit_jobs import published_everywhere
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,12 +41,4 @@ def test_processes_and_five_shards_leave_the_bytes_of_this_process(kind, tmp_pat
     out = tmp_path / "out"
     plan = import_plan(kind, tmp_path / "in", out)
     assert len(plan) == 3
-    seen = []
-    for number, run in enumerate(
-        (lambda job: run_job(job, InProcess()), lambda job: run_job(job, Processes(2)), in_shards)
-    ):
-        job = create_job(tmp_path / f"job{number}", plan)
-        run(job)
-        seen.append(published(job, out))
-        assert not job.path.exists()
-    assert seen[0] == seen[1] == seen[2]
+    published_everywhere(plan, tmp_path, out)
