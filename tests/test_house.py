@@ -24,13 +24,6 @@ MIRRORS = {
     "lerobot/metadata_changes.py: create",
     "lerobot/streaming.py: __init__",
 }
-# A command has a parameter for each option that it takes.
-COMMANDS = {
-    "cli/cache.py: build",
-    "cli/check.py: check",
-    "cli/import_.py: import_",
-    "cli/repair.py: repair",
-}
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
@@ -67,7 +60,7 @@ def test_no_function_has_ten_parameters_but_what_mirrors_lerobot():
         for place, function in functions(path)
         if len(parameters(function)) > MOST_PARAMETERS
     }
-    assert many == MIRRORS | COMMANDS
+    assert many == MIRRORS
 
 
 def test_every_module_opens_with_one_line_that_says_what_it_is():

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, KeepBytesOption
-from roboreel.cli.carrying_out import (
-    AddressOption,
-    JobOption,
-    OnName,
-    OnOption,
-    ShardsOption,
-    Where,
-    WorkersOption,
-)
+from roboreel.cli.carrying_out import Where
 from roboreel.cli.console import (
     literal,
     output,
@@ -27,6 +20,7 @@ from roboreel.cli.console import (
     progress_bar,
     text_table,
 )
+from roboreel.cli.groups import grouped
 from roboreel.dataset import open_dataset
 from roboreel.dataset.cache import Jpeg, Picture, Raw
 from roboreel.dataset.cache.build import estimate, is_complete, plan_cache
@@ -57,38 +51,53 @@ CacheArgument = Annotated[
 HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of caches.")]
 
 
-@cache.command()
-def build(
-    path: DatasetArgument,
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """How a cache stores images: a group of options."""
+
     size: Annotated[
         str | None, typer.Option(help="Height and width of the images, such as 224x224.")
-    ] = None,
-    jpeg: Annotated[
-        int | None, typer.Option(min=1, max=100, help="JPEG quality. Default: 95.")
-    ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Store pixels: faster, more disk.")] = False,
+    ] = None
+    jpeg: Annotated[int | None, typer.Option(min=1, max=100, help="JPEG quality. Default: 95.")] = (
+        None
+    )
+    raw: Annotated[bool, typer.Option("--raw", help="Store pixels: faster, more disk.")] = False
     camera: Annotated[
         list[str] | None,
         typer.Option(help="Camera name or pattern; repeatable. Default: all.", show_default=False),
-    ] = None,
-    numbers_only: Annotated[bool, typer.Option("--numbers-only", help="Store no images.")] = False,
+    ] = None
+    numbers_only: Annotated[bool, typer.Option("--numbers-only", help="Store no images.")] = False
+
+    def of(self, dataset: Dataset) -> dict[str, Picture]:
+        """Return how to store the cameras of a dataset.
+
+        Raises:
+            typer.BadParameter: The options exclude each other.
+        """
+        if self.raw and self.jpeg is not None:
+            raise typer.BadParameter("--raw and --jpeg exclude each other.")
+        size = _size(self.size)
+        picture: Picture = Raw(size) if self.raw else Jpeg(size, self.jpeg or 95)
+        if self.numbers_only or not dataset.cameras:
+            return {}
+        return dict.fromkeys(self.camera or ["*"], picture)
+
+
+@cache.command()
+@grouped
+def build(
+    path: DatasetArgument,
+    pictures: Pictures = Pictures(),
     out: Annotated[
         Path | None, typer.Option(help="The cache's folder. Default: one in the folder of caches.")
     ] = None,
-    workers: WorkersOption = None,
-    on: OnOption = OnName.LOCAL,
-    address: AddressOption = None,
-    shards: ShardsOption = 64,
-    job: JobOption = None,
+    where: Where = Where(),
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build the cache of a dataset. An interrupted build resumes where it stopped."""
-    if raw and jpeg is not None:
-        raise typer.BadParameter("--raw and --jpeg exclude each other.")
-    picture: Picture = Raw(_size(size)) if raw else Jpeg(_size(size), jpeg or 95)
     dataset = open_dataset(path)
-    wanted = {} if numbers_only or not dataset.cameras else dict.fromkeys(camera or ["*"], picture)
+    wanted = pictures.of(dataset)
     root = cache_path(dataset.path, wanted) if out is None else out
     cost = estimate(dataset, wanted)
     size_bytes = cost.size_bytes
@@ -98,7 +107,7 @@ def build(
             f"MB and {cost.duration_s / 60:.1f} minutes, in {root}"
         )
     if not dry_run:
-        _build(dataset, root, wanted, Where(workers, on, address, shards, job))
+        _build(dataset, root, wanted, where)
         size_bytes = size_of(root)
     if as_json:
         facts = {

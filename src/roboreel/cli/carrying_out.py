@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AddressOption",
-    "JobOption",
     "OnName",
     "OnOption",
-    "ShardsOption",
     "Where",
     "WorkersOption",
     "showing_tasks",
@@ -61,13 +59,13 @@ JobOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where to run the tasks of a plan, as the options say."""
+    """Where to run the tasks of a plan: a group of options."""
 
-    workers: int | None = None
-    on: OnName = OnName.LOCAL
-    address: str | None = None
-    shards: int = 64
-    job: Path | None = None
+    workers: WorkersOption = None
+    on: OnOption = OnName.LOCAL
+    address: AddressOption = None
+    shards: ShardsOption = 64
+    job: JobOption = None
 
     @property
     def is_chosen(self) -> bool:

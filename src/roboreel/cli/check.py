@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
@@ -22,16 +23,9 @@ from roboreel.cli.arguments import (
     parse_codes_option,
     parse_episodes_option,
 )
-from roboreel.cli.carrying_out import (
-    AddressOption,
-    JobOption,
-    OnName,
-    OnOption,
-    ShardsOption,
-    Where,
-    WorkersOption,
-)
+from roboreel.cli.carrying_out import Where
 from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
+from roboreel.cli.groups import grouped
 from roboreel.errors import DatasetError
 from roboreel.jobs.execute import SMALL_S
 
@@ -77,20 +71,44 @@ class CheckCommand(TyperCommand):
         return super().parse_args(ctx, ["--tier=deep" if arg == "--deep" else arg for arg in args])
 
 
-def check(
-    path: DatasetArgument,
+class Asked(TypedDict):
+    """Arguments of `check_dataset`."""
+
+    tier: Tier | None
+    only: list[str]
+    ignore: list[str]
+    episodes: list[int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class What:
+    """What to look for: a group of options."""
+
     tier: Annotated[
         TierName | None,
         typer.Option(
             help="What to read. metadata: meta/ and file names. numbers: every row. index: the "
             "tables of the videos too. deep: every image; --deep is short for it. Default: index."
         ),
-    ] = None,
-    only: Annotated[
-        str, typer.Option(metavar="CODES", help="Look for these only: RR101,RR5.")
-    ] = "",
-    ignore: Annotated[str, typer.Option(metavar="CODES", help="Do not look for these.")] = "",
-    episodes: EpisodesOption = None,
+    ] = None
+    only: Annotated[str, typer.Option(metavar="CODES", help="Look for these only: RR101,RR5.")] = ""
+    ignore: Annotated[str, typer.Option(metavar="CODES", help="Do not look for these.")] = ""
+    episodes: EpisodesOption = None
+
+    def asked(self) -> Asked:
+        """Return the arguments of `check_dataset`."""
+        return {
+            "tier": None if self.tier is None else self.tier.value,
+            "only": parse_codes_option(self.only, "--only"),
+            "ignore": parse_codes_option(self.ignore, "--ignore"),
+            "episodes": parse_episodes_option(self.episodes),
+        }
+
+
+@grouped
+def check(
+    path: DatasetArgument,
+    what: What = What(),
     form: Annotated[
         FormatName, typer.Option("--format", help="How to print the findings.")
     ] = FormatName.TEXT,
@@ -105,11 +123,7 @@ def check(
     fail_on: Annotated[
         SeverityName, typer.Option(help="Exit with 1 if there are findings as severe as this.")
     ] = SeverityName.ERROR,
-    workers: WorkersOption = None,
-    on: OnOption = OnName.LOCAL,
-    address: AddressOption = None,
-    shards: ShardsOption = 64,
-    job: JobOption = None,
+    where: Where = Where(),
 ) -> None:
     """Find what is wrong with a dataset. Nothing is changed.
 
@@ -118,13 +132,7 @@ def check(
     if update and baseline is None:
         raise typer.BadParameter("Name the file with --baseline.", param_hint="'--write-baseline'")
     known = {} if baseline is None or update else read_baseline(baseline)
-    asked: Asked = {
-        "tier": None if tier is None else tier.value,
-        "only": parse_codes_option(only, "--only"),
-        "ignore": parse_codes_option(ignore, "--ignore"),
-        "episodes": parse_episodes_option(episodes),
-    }
-    findings = _find(path, asked, Where(workers, on, address, shards, job))
+    findings = _find(path, what.asked(), where)
     if update and baseline is not None:
         write_baseline(baseline, findings)
         print_line(f"{len(findings)} findings are listed in {str(baseline)!r}.")
@@ -132,15 +140,6 @@ def check(
     findings = without_known(findings, known)
     _print(findings, form)
     raise typer.Exit(findings.exit_code(fail_on.value))
-
-
-class Asked(TypedDict):
-    """What to look for: arguments of `check_dataset`."""
-
-    tier: Tier | None
-    only: list[str]
-    ignore: list[str]
-    episodes: list[int] | None
 
 
 def _find(path: str, asked: Asked, where: Where) -> Findings:

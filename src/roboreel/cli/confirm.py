@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
+from roboreel.cli.arguments import DryRunOption, JsonOption, YesOption
 from roboreel.cli.console import errors, literal, output, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["confirm"]
+__all__ = ["Asking", "confirm"]
 
 
-def confirm(plan: Iterable[str], *, yes: bool, dry_run: bool, as_json: bool = False) -> bool:
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Whether to ask, to act, and to print JSON: a group of options."""
+
+    yes: YesOption = False
+    dry_run: DryRunOption = False
+    as_json: JsonOption = False
+
+
+def confirm(plan: Iterable[str], asking: Asking) -> bool:
     """Print a plan and return whether to carry it out.
 
     Args:
         plan: What would be done, in lines.
-        yes: Whether not to ask.
-        dry_run: Whether only to print.
-        as_json: Whether stdout is for JSON; the plan is then printed to stderr, if there is a
-            question to answer.
+        asking: Whether to ask. With JSON, stdout is for that: the plan is then printed to stderr,
+            if there is a question to answer.
 
     Raises:
         typer.Exit: With code 2, if nobody can be asked.
     """
-    asks = not yes and not dry_run
-    if not as_json or asks:
+    asks = not asking.yes and not asking.dry_run
+    if not asking.as_json or asks:
         for line in plan:
-            (errors if as_json else output).print(literal(line), soft_wrap=True)
+            (errors if asking.as_json else output).print(literal(line), soft_wrap=True)
     if not asks:
-        return not dry_run
+        return not asking.dry_run
     if not _is_terminal():
         print_error("Nothing was changed: there is no terminal to ask. Run it again with --yes.")
         raise typer.Exit(2)

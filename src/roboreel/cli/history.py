@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption, YesOption
-from roboreel.cli.confirm import confirm
+from roboreel.cli.arguments import FolderArgument
+from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import literal, output, print_json, print_line, text_table
+from roboreel.cli.groups import grouped
 from roboreel.commit import check_undoable, list_changes, purge_changes
 from roboreel.errors import CorruptFileError, UndoError
 from roboreel.format.hub import writable_folder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["history"]
 
 
+@grouped
 def history(
     path: FolderArgument,
     purge: Annotated[
@@ -29,9 +31,7 @@ def history(
     keep: Annotated[
         int, typer.Option(min=0, metavar="N", help="With --purge: keep the newest N changes.")
     ] = 0,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    asking: Asking = Asking(),
 ) -> None:
     """List the changes that can be undone, or purge them.
 
@@ -39,13 +39,13 @@ def history(
     """
     folder = writable_folder(path)
     if purge:
-        _purge(folder, keep, yes=yes, dry_run=dry_run, as_json=as_json)
+        _purge(folder, keep, asking)
         return
-    if keep or yes or dry_run:
+    if keep or asking.yes or asking.dry_run:
         raise typer.BadParameter("--keep, --yes and --dry-run go with --purge.")
     changes = list_changes(folder)
     obstacle = _obstacle(folder, changes)
-    if as_json:
+    if asking.as_json:
         print_json({**_facts(changes), "undoable": bool(changes) and obstacle is None})
         return
     _print_table(changes)
@@ -53,7 +53,7 @@ def history(
         print_line(obstacle or f"Undo the newest with `roboreel undo {path}`.")
 
 
-def _purge(path: Path, keep: int, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+def _purge(path: Path, keep: int, asking: Asking) -> None:
     try:
         changes = list_changes(path)[keep:]
     except CorruptFileError as error:  # purging is the remedy
@@ -62,10 +62,10 @@ def _purge(path: Path, keep: int, *, yes: bool, dry_run: bool, as_json: bool) ->
     else:
         plan = [_line(change) for change in changes]
         plan.append(f"{_size(changes)} of old files go; these changes can no longer be undone.")
-    done = confirm(plan, yes=yes, dry_run=dry_run, as_json=as_json)
+    done = confirm(plan, asking)
     purged = purge_changes(path, keep=keep) if done else []
-    if as_json:
-        print_json({**_facts(changes), "purged": purged, "dry_run": dry_run})
+    if asking.as_json:
+        print_json({**_facts(changes), "purged": purged, "dry_run": asking.dry_run})
     elif done:
         print_line(f"{len(purged)} changes are final now.")
 

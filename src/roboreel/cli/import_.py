@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,16 +11,9 @@ import typer
 
 from roboreel.check.words import counted
 from roboreel.cli.arguments import DryRunOption, JsonOption
-from roboreel.cli.carrying_out import (
-    AddressOption,
-    JobOption,
-    OnName,
-    OnOption,
-    ShardsOption,
-    Where,
-    WorkersOption,
-)
+from roboreel.cli.carrying_out import Where
 from roboreel.cli.console import ProgressReport, print_json, print_line
+from roboreel.cli.groups import grouped
 from roboreel.files import write_atomically
 from roboreel.format.hub import writable_folder
 from roboreel.importing.changes import Changes, changed_map
@@ -61,6 +55,56 @@ class StoreName(str, Enum):
     IMAGE = "image"
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """What differs from the mapping of a recording: a group of options."""
+
+    fps: Annotated[float | None, typer.Option(help="Frames per second.")] = None
+    task: Annotated[
+        str | None, typer.Option(help="The task in words, where the recording has none.")
+    ] = None
+    align: Annotated[
+        AlignName | None, typer.Option(help="How frames find values in time. Default: nearest.")
+    ] = None
+    max_gap: Annotated[
+        str | None, typer.Option(help="How far from its frame a value may be: 50ms, or none.")
+    ] = None
+    clock: Annotated[
+        ClockName | None, typer.Option(help="Times of messages: header or log. Default: auto.")
+    ] = None
+    follow: Annotated[
+        str | None, typer.Option(metavar="STREAM", help="One frame for each value of a stream.")
+    ] = None
+    store: Annotated[
+        StoreName | None, typer.Option(help="Store all cameras so. Default: what is encoded stays.")
+    ] = None
+    drop_last: Annotated[
+        bool, typer.Option("--drop-last", help="Leave out the last frame of each episode.")
+    ] = False
+    float32: Annotated[bool, typer.Option("--float32", help="Store numbers of 64 bits in 32.")] = (
+        False
+    )
+    distro: Annotated[
+        str | None, typer.Option(help="Of ROS, for bags that do not define their messages: humble.")
+    ] = None
+
+    def changes(self) -> Changes:
+        """Return what to change in a mapping."""
+        return Changes(
+            fps=self.fps,
+            task=self.task,
+            align=None if self.align is None else self.align.value,
+            max_gap_ns=None if self.max_gap is None else parse_ns(self.max_gap, "--max-gap"),
+            clock=None if self.clock is None else self.clock.value,
+            follow=self.follow,
+            store=None if self.store is None else self.store.value,
+            drop_last=1 if self.drop_last else None,
+            float32=self.float32,
+            distro=self.distro,
+        )
+
+
+@grouped
 def import_(
     sources: Annotated[
         list[Path],
@@ -82,39 +126,8 @@ def import_(
         Path | None,
         typer.Option(metavar="FILE", help="Write the mapping that was recognised, and stop."),
     ] = None,
-    fps: Annotated[float | None, typer.Option(help="Frames per second.")] = None,
-    task: Annotated[
-        str | None, typer.Option(help="The task in words, where the recording has none.")
-    ] = None,
-    align: Annotated[
-        AlignName | None, typer.Option(help="How frames find values in time. Default: nearest.")
-    ] = None,
-    max_gap: Annotated[
-        str | None, typer.Option(help="How far from its frame a value may be: 50ms, or none.")
-    ] = None,
-    clock: Annotated[
-        ClockName | None, typer.Option(help="Times of messages: header or log. Default: auto.")
-    ] = None,
-    follow: Annotated[
-        str | None, typer.Option(metavar="STREAM", help="One frame for each value of a stream.")
-    ] = None,
-    store: Annotated[
-        StoreName | None, typer.Option(help="Store all cameras so. Default: what is encoded stays.")
-    ] = None,
-    drop_last: Annotated[
-        bool, typer.Option("--drop-last", help="Leave out the last frame of each episode.")
-    ] = False,
-    float32: Annotated[
-        bool, typer.Option("--float32", help="Store numbers of 64 bits in 32.")
-    ] = False,
-    distro: Annotated[
-        str | None, typer.Option(help="Of ROS, for bags that do not define their messages: humble.")
-    ] = None,
-    workers: WorkersOption = None,
-    on: OnOption = OnName.LOCAL,
-    address: AddressOption = None,
-    shards: ShardsOption = 64,
-    job: JobOption = None,
+    how: How = How(),
+    where: Where = Where(),
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -123,18 +136,7 @@ def import_(
     Folders of images or videos beside a CSV table are read too. What was interrupted goes on where
     it stopped when the same command runs again.
     """
-    changes = Changes(
-        fps=fps,
-        task=task,
-        align=None if align is None else align.value,
-        max_gap_ns=None if max_gap is None else parse_ns(max_gap, "--max-gap"),
-        clock=None if clock is None else clock.value,
-        follow=follow,
-        store=None if store is None else store.value,
-        drop_last=1 if drop_last else None,
-        float32=float32,
-        distro=distro,
-    )
+    changes = how.changes()
     found = find_sources(sources)
     mapping = None if map_file is None else read_map(map_file)
     if write_map is not None:
@@ -147,7 +149,6 @@ def import_(
         raise typer.BadParameter(
             "it is needed, but for --dry-run and --write-map", param_hint="'--out'"
         )
-    where = Where(workers, on, address, shards, job)
     result = _carry_out(found, out, mapping, changes, where, as_json=as_json)
     if as_json:
         print_json(result)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, YesOption
-from roboreel.cli.changing import (
-    WHERE,
-    EditOptions,
-    LinkOption,
-    ReencodeOption,
-    apply_plan,
-    carry_out,
-    with_options,
-)
-from roboreel.cli.confirm import confirm
+from roboreel.cli.arguments import DatasetArgument
+from roboreel.cli.carrying_out import Where
+from roboreel.cli.changing import LinkOption, ReencodeOption, apply_plan, carry_out
+from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import print_json, print_line
+from roboreel.cli.groups import grouped
 from roboreel.edit.converting import plan_conversion, plan_split
 from roboreel.edit.merging import plan_merge
 
@@ -27,16 +21,10 @@ __all__ = ["convert", "merge", "split"]
 OutArgument = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="A new folder.", show_default=False)
 ]
-_OPTIONS: dict[str, Any] = {
-    "link": LinkOption,
-    **WHERE,
-    "yes": YesOption,
-    "dry_run": DryRunOption,
-    "as_json": JsonOption,
-}
 
 
-def _merge(
+@grouped
+def merge(
     paths: Annotated[
         list[str], typer.Argument(metavar="DATASET...", help="Two or more.", show_default=False)
     ],
@@ -57,41 +45,42 @@ def _merge(
     fps: Annotated[
         float | None, typer.Option(help="Resample all datasets to this rate; re-encodes video.")
     ] = None,
+    link: LinkOption = False,
+    where: Where = Where(),
+    asking: Asking = Asking(),
 ) -> None:
     """Merge datasets into a new one, by copying."""
-
-
-def _run_merge(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  # as typer parsed them
     plan = plan_merge(
-        given["paths"],
-        given["out"],
-        rename=_pairs(given["rename"], "--rename"),
-        drop=given["drop"],
-        pad={name: _number(value) for name, value in _pairs(given["pad"], "--pad").items()},
-        fps=given["fps"],
-        link=options.link,
+        paths,
+        out,
+        rename=_pairs(rename, "--rename"),
+        drop=drop,
+        pad={name: _number(value) for name, value in _pairs(pad, "--pad").items()},
+        fps=fps,
+        link=link,
     )
-    carry_out(plan, options)
+    carry_out(plan, where, asking)
 
 
-def _convert(
+@grouped
+def convert(
     path: DatasetArgument,
     to: Annotated[
         str, typer.Option(metavar="VERSION", help="2.0, 2.1 or 3.0.", show_default=False)
     ],
     out: OutArgument,
+    reencode: ReencodeOption = False,
+    link: LinkOption = False,
+    where: Where = Where(),
+    asking: Asking = Asking(),
 ) -> None:
     """Convert a dataset to another version, by copying."""
+    plan = plan_conversion(path, to, out, reencode=reencode, link=link)
+    carry_out(plan, where, asking, verify=True)
 
 
-def _run_convert(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  # as typer parsed them
-    plan = plan_conversion(
-        given["path"], given["to"], given["out"], reencode=options.reencode, link=options.link
-    )
-    carry_out(plan, options, verify=True)
-
-
-def _split(
+@grouped
+def split(
     path: DatasetArgument,
     shares: Annotated[
         list[str],
@@ -106,25 +95,23 @@ def _split(
         str | None, typer.Option(metavar="COLUMN", help="Spread each of its values over all parts.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Another seed gives another split.")] = 0,
+    link: LinkOption = False,
+    asking: Asking = Asking(),
 ) -> None:
     """Split a dataset into several, by whole episodes."""
-
-
-def _run_split(options: EditOptions, **given: Any) -> None:  # noqa: ANN401  # as typer parsed them
-    shares = {name: _number(value) for name, value in _pairs(given["shares"], "SHARE").items()}
-    ways = {name: given[name] for name in ("by", "stratify", "seed")}
+    parts = {name: _number(value) for name, value in _pairs(shares, "SHARE").items()}
     try:
-        plans = plan_split(given["path"], shares, given["out"], link=options.link, **ways)
+        plans = plan_split(path, parts, out, by=by, stratify=stratify, seed=seed, link=link)
     except ValueError as error:
         if type(error) is not ValueError:
             raise
         raise typer.BadParameter(str(error)) from error
     lines = [line for name, plan in plans.items() for line in (f"{name}:", *plan.lines())]
-    done = confirm(lines, yes=options.yes, dry_run=options.dry_run, as_json=options.as_json)
+    done = confirm(lines, asking)
     if done:
         for plan in plans.values():
-            apply_plan(plan, options.where)
-    if options.as_json:
+            apply_plan(plan, Where())
+    if asking.as_json:
         print_json({name: {**plan.to_json(), "done": done} for name, plan in plans.items()})
     elif done:
         for name, plan in plans.items():
@@ -144,10 +131,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise typer.BadParameter(f"a number was expected, not {text!r}") from None
-
-
-for _made, _name in ((_merge, "merge"), (_convert, "convert"), (_split, "split")):
-    _made.__name__ = _name
-merge = with_options(_merge, _run_merge, _OPTIONS)
-convert = with_options(_convert, _run_convert, {"reencode": ReencodeOption, **_OPTIONS})
-split = with_options(_split, _run_split, {k: v for k, v in _OPTIONS.items() if k not in WHERE})

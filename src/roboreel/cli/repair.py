@@ -12,15 +12,13 @@ from roboreel.check.text import format_text
 from roboreel.check.words import counted, enumerated
 from roboreel.cli.arguments import (
     DatasetArgument,
-    DryRunOption,
     EpisodesOption,
-    JsonOption,
-    YesOption,
     parse_codes_option,
     parse_episodes_option,
 )
-from roboreel.cli.confirm import confirm
+from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import ProgressReport, output, print_json, print_line
+from roboreel.cli.groups import grouped
 from roboreel.repair import repair_dataset
 from roboreel.repair.planning import ON_REQUEST
 
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["repair"]
 
 
+@grouped
 def repair(
     path: DatasetArgument,
     out: Annotated[
@@ -51,9 +50,7 @@ def repair(
         str | None,
         typer.Option("--drop-episodes", metavar="LIST", help="Remove these episodes first."),
     ] = None,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
+    asking: Asking = Asking(),
 ) -> None:
     """Repair what `roboreel check` finds. Replaced files can be restored with `roboreel undo`.
 
@@ -63,7 +60,7 @@ def repair(
 
         def agree(plan: RepairPlan) -> bool:
             progress.pause()
-            return confirm(plan.lines(), yes=yes, dry_run=dry_run, as_json=as_json)
+            return confirm(plan.lines(), asking)
 
         done = repair_dataset(
             path,
@@ -76,11 +73,11 @@ def repair(
             deep=deep,
             on_progress=progress.show,
         )
-    left = done.last.remaining if dry_run else done.remaining
-    if as_json:
-        print_json({**_as_json(done, left), "dry_run": dry_run})
+    left = done.last.remaining if asking.dry_run else done.remaining
+    if asking.as_json:
+        print_json({**_as_json(done, left), "dry_run": asking.dry_run})
     else:
-        _print_result(done, left, dry_run=dry_run)
+        _print_result(done, left, dry_run=asking.dry_run)
     raise typer.Exit(1 if _serious(left) else 0)
 
 

@@ -9,15 +9,7 @@ import typer
 
 from roboreel.check import check_dataset
 from roboreel.cli.arguments import DatasetArgument, JsonOption
-from roboreel.cli.carrying_out import (
-    AddressOption,
-    JobOption,
-    OnName,
-    OnOption,
-    ShardsOption,
-    Where,
-    WorkersOption,
-)
+from roboreel.cli.carrying_out import Where
 from roboreel.cli.console import (
     literal,
     output,
@@ -25,6 +17,7 @@ from roboreel.cli.console import (
     print_line,
     print_problem,
 )
+from roboreel.cli.groups import grouped
 from roboreel.dataset import open_dataset
 from roboreel.dataset.statistics_job import plan_statistics, stats_of
 from roboreel.format.statistics import stats_to_json
@@ -45,6 +38,7 @@ _NUMBER_WIDTH = 11
 _LESS_USEFUL = ("q10", "q90")
 
 
+@grouped
 def stats(
     path: DatasetArgument,
     check: Annotated[
@@ -58,11 +52,7 @@ def stats(
         bool,
         typer.Option("--images", help="Compute those of cameras too: every image is decoded."),
     ] = False,
-    workers: WorkersOption = None,
-    on: OnOption = OnName.LOCAL,
-    address: AddressOption = None,
-    shards: ShardsOption = 64,
-    job: JobOption = None,
+    where: Where = Where(),
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored statistics, or check them against the values.
@@ -71,7 +61,6 @@ def stats(
     `roboreel check --only RR5` says the same of them, with codes and places.
     """
     dataset = open_dataset(path)
-    where = Where(workers, on, address, shards, job)
     if not (check or images or where.is_chosen):
         found = dataset.stats
         if as_json:

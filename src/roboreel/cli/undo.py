@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption, YesOption
-from roboreel.cli.confirm import confirm
+from roboreel.cli.arguments import FolderArgument
+from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import print_json, print_line
+from roboreel.cli.groups import grouped
 from roboreel.commit import Workshop, check_undoable, has_commit, newest_change, undo_change
 from roboreel.format.hub import writable_folder
 
@@ -18,12 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["undo"]
 
 
-def undo(
-    path: FolderArgument,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@grouped
+def undo(path: FolderArgument, asking: Asking) -> None:
     """Undo the newest change: the old files return.
 
     Every file is again what it was, byte by byte. It is refused if the dataset has changed since.
@@ -32,10 +29,10 @@ def undo(
     change = newest_change(folder)
     if not has_commit(Workshop(folder)):  # which would be finished first
         check_undoable(folder, change)
-    done = confirm(_plan(folder, change), yes=yes, dry_run=dry_run, as_json=as_json)
+    done = confirm(_plan(folder, change), asking)
     if done:
         change = undo_change(folder)
-    if as_json:
+    if asking.as_json:
         print_json(_facts(change, done=done))
     elif done:
         print_line(f"Undone: {change.command} of {change.time}.")
