@@ -55,13 +55,16 @@ def list_jobs(
     else:
         near = near.expanduser().absolute()
         paths = {near} | _inside(near) | _inside(near / BESIDE) | _inside(near.parent / BESIDE)
-    found = []
-    for path in sorted(filter(is_job, paths)):
-        try:
-            found.append(open_job(path))
-        except JobError as error:
-            on_unreadable(error)
-    return found
+    opened = (_opened(path, on_unreadable) for path in sorted(filter(is_job, paths)))
+    return [job for job in opened if job is not None]
+
+
+def _opened(path: Path, on_unreadable: Callable[[JobError], object]) -> Job | None:
+    try:
+        return open_job(path)
+    except JobError as error:
+        on_unreadable(error)
+        return None
 
 
 def _inside(folder: Path) -> set[Path]:
