@@ -17,7 +17,15 @@ from roboreel.cli.carrying_out import (
     WorkersOption,
     showing_tasks,
 )
-from roboreel.cli.console import literal, output, print_json, print_line, print_problem, text_table
+from roboreel.cli.console import (
+    errors,
+    literal,
+    output,
+    print_json,
+    print_line,
+    print_problem,
+    text_table,
+)
 from roboreel.cli.job_results import print_result
 from roboreel.cores import usable_cores
 from roboreel.errors import JobError
@@ -128,16 +136,30 @@ def status(path: JobArgument, as_json: JsonOption = False) -> None:
 
 @job.command("list")
 def list_(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="A dataset or a folder: only the jobs in it and beside it.",
+            show_default=False,
+        ),
+    ] = None,
     home: Annotated[Path | None, typer.Option("--home", help="The folder of jobs.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the jobs that are not committed."""
-    jobs = [(one, one.status()) for one in list_jobs(home)]
+    """List the jobs that are not committed, wherever you have made them."""
+    if path is not None and home is not None:
+        raise typer.BadParameter("give a folder once, as PATH.", param_hint="'--home'")
+    if path is not None and not path.expanduser().is_dir():
+        raise JobError(f"There is no folder {str(path)!r}.")
+    place = home if path is None else path
+    found = list_jobs(place, on_unreadable=lambda e: print_problem(str(e), console=errors))
+    jobs = [(one, one.status()) for one in found]
     if as_json:
         print_json([{"path": str(one.path), "tasks": s.total, "done": s.done} for one, s in jobs])
         return
     if not jobs:
-        print_line(f"No jobs in {home or job_home()}.")
+        print_line(f"No jobs in {place or job_home()}{'' if place else ', and none elsewhere'}.")
         return
     table = text_table("job", "tasks", "done", "failed")
     for one, now in jobs:

@@ -25,9 +25,10 @@ from roboreel.jobs.cutting import cut, target_cost
 from roboreel.jobs.drive import Progress, Report, run_job
 from roboreel.jobs.execute import execute
 from roboreel.jobs.executor import Executor, InProcess
-from roboreel.jobs.home import job_home, job_path, list_jobs
+from roboreel.jobs.home import job_path, list_jobs
 from roboreel.jobs.job import Job, Status, commit_job, create_job, open_job, remove_job
 from roboreel.jobs.operation import Operation, Part
+from roboreel.jobs.places import job_home
 from roboreel.jobs.plan import Plan, Task
 from roboreel.jobs.processes import Processes
 

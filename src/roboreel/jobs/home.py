@@ -1,27 +1,21 @@
-"""The folder where jobs are kept by default."""
+"""The folder where a job is kept by default, and all jobs that can be found."""
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.errors import JobError
-from roboreel.jobs.job import Job, open_job
+from roboreel.jobs.job import Job, is_job, open_job
+from roboreel.jobs.places import BESIDE, forget_place, job_home, noted_places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from roboreel.jobs.plan import Plan
 
-__all__ = ["job_home", "job_path", "list_jobs"]
-
-
-def job_home() -> Path:
-    """Return the folder of jobs: ``$ROBOREEL_JOBS``, or ``roboreel/jobs`` in the user's cache."""
-    chosen = os.environ.get("ROBOREEL_JOBS")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen) if chosen else Path(base) / "roboreel" / "jobs"
+__all__ = ["job_path", "list_jobs"]
 
 
 def job_path(plan: Plan, name: str, *, near: Path | None = None) -> Path:
@@ -36,7 +30,7 @@ def job_path(plan: Plan, name: str, *, near: Path | None = None) -> Path:
     readable = re.sub(r"[^\w.-]+", "_", name)[:80]
     home = job_home()
     if near is not None and _disk(near) != _disk(home):
-        home = near / ".roboreel-jobs"
+        home = near / BESIDE
     return home / f"{readable}-{plan.key[:12]}"
 
 
@@ -46,11 +40,41 @@ def _disk(folder: Path) -> int:
     return next(path for path in (absolute, *absolute.parents) if path.exists()).stat().st_dev
 
 
-def list_jobs(home: Path | None = None) -> list[Job]:
-    """Return the jobs in a folder, by name; what is not a job is skipped."""
-    home = job_home() if home is None else home
-    found = []
-    for path in sorted(home.iterdir()) if home.is_dir() else ():
-        with suppress(JobError):
-            found.append(open_job(path))
-    return found
+def list_jobs(
+    near: Path | None = None, *, on_unreadable: Callable[[JobError], object] = lambda _: None
+) -> list[Job]:
+    """Return jobs, by their folders; what is not a job is skipped.
+
+    Args:
+        near: Only those at, in or beside this folder: a job, a folder of jobs, or a dataset. By
+            default those in the folder of jobs, and those that this user has made elsewhere.
+        on_unreadable: Called for a job that cannot be opened, such as one of another version.
+    """
+    if near is None:
+        paths = _inside(job_home()) | _elsewhere()
+    else:
+        near = near.expanduser().absolute()
+        paths = {near} | _inside(near) | _inside(near / BESIDE) | _inside(near.parent / BESIDE)
+    opened = (_opened(path, on_unreadable) for path in sorted(filter(is_job, paths)))
+    return [job for job in opened if job is not None]
+
+
+def _opened(path: Path, on_unreadable: Callable[[JobError], object]) -> Job | None:
+    try:
+        return open_job(path)
+    except JobError as error:
+        on_unreadable(error)
+        return None
+
+
+def _inside(folder: Path) -> set[Path]:
+    return {path.absolute() for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def _elsewhere() -> set[Path]:
+    """Return the noted jobs. A job that is gone is forgotten, but not one whose disk may be."""
+    noted = noted_places()
+    for path in noted:
+        if path.parent.exists() and not path.exists():
+            forget_place(path)
+    return set(noted)

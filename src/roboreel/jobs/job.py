@@ -16,6 +16,7 @@ from roboreel.errors import DatasetError, JobError
 from roboreel.files import make_folder, remove_leftovers, sync_directory, write_atomically
 from roboreel.jobs.folder import Failure, JobFolder, read_note
 from roboreel.jobs.operation import Operation, Part, load_operation
+from roboreel.jobs.places import forget_place, note_place
 from roboreel.jobs.plan import Plan
 from roboreel.spans.reading import read_file
 
@@ -33,6 +34,7 @@ __all__ = [
     "create_job",
     "finish_commit",
     "is_committed",
+    "is_job",
     "open_job",
     "remove_job",
 ]
@@ -187,6 +189,7 @@ def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -
         "options": plan.options,
         "key": plan.key,
     }
+    note_place(root)
     write_atomically(root / _JOB_FILE, json.dumps(described, indent=1))
     return Job(root, plan, name)
 
@@ -201,6 +204,11 @@ def _remove_rest(root: Path) -> None:
         )
 
 
+def is_job(path: Path) -> bool:
+    """Return whether a folder is that of a job, whether or not it can be read."""
+    return (path / _JOB_FILE).exists()
+
+
 def open_job(path: str | os.PathLike[str]) -> Job:
     """Open the folder of a job.
 
@@ -208,7 +216,7 @@ def open_job(path: str | os.PathLike[str]) -> Job:
         JobError: There is no job, or its files cannot be read.
     """
     root = Path(path).expanduser().absolute()
-    if not (root / _JOB_FILE).exists():
+    if not is_job(root):
         raise JobError(f"There is no job at {str(root)!r}.")
     try:
         raw = read_note(root / _JOB_FILE)
@@ -268,4 +276,5 @@ def remove_job(path: Path) -> None:
     remove_leftovers(path)
     with suppress(OSError):  # What others put there stays, and so does the folder.
         path.rmdir()
+        forget_place(path)
         sync_directory(path.parent)

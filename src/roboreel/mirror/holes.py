@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from roboreel.mirror.locks import open_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DiskAbility", "SparseFile", "find_ability", "poison"]
+__all__ = ["DiskAbility", "SparseFile", "find_ability", "poison", "stored_bytes"]
 
 _PUNCH_AND_KEEP_SIZE = 0x03
 _NO_HOLES = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -57,6 +58,17 @@ def find_ability(handle: int) -> DiskAbility:
         return DiskAbility(is_sparse, is_sparse and _punch(handle, last, _PROBE_BYTES - last))
     except OSError:  # It has no room for what would be a hole.
         return DiskAbility(is_sparse=False, can_punch=False)
+
+
+def stored_bytes(mirror: Path) -> int:
+    """Return what the files of a mirror take on the disk, as far as they can be seen."""
+    found = 0
+    with suppress(OSError):
+        for entry in os.scandir(mirror / "bytes"):
+            status = entry.stat()
+            blocks = getattr(status, "st_blocks", None)  # not on Windows
+            found += status.st_size if blocks is None else blocks * 512
+    return found
 
 
 class SparseFile:

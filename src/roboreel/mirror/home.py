@@ -17,7 +17,7 @@ from roboreel.mirror import locks
 from roboreel.mirror.block_map import State
 from roboreel.mirror.folder import MirrorFolder
 from roboreel.mirror.geometry import BLOCK_BYTES
-from roboreel.mirror.holes import find_ability
+from roboreel.mirror.holes import find_ability, stored_bytes
 from roboreel.mirror.locks import FolderLock
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class MirrorHome:
         self._lock: FolderLock | None = lock
         self._guard = threading.Lock()
         self._folders: dict[str, MirrorFolder] = {}
+        self._damaged: set[str] = set()
         self.ability = find_ability(lock.handle)
         """What the file system can do."""
         if not self.ability.is_sparse:
@@ -165,6 +166,23 @@ class MirrorHome:
             self._folders[name] = MirrorFolder(self.path / name, can_punch=self.ability.can_punch)
         return self._folders[name]
 
+    def _sound_folder(self, name: str) -> MirrorFolder | None:
+        """Return a mirror with all its files; None if it is damaged, which is said once."""
+        try:
+            folder = self._folder(name)
+            folder.refresh()
+        except (MirrorError, OSError, ValueError) as error:
+            if name not in self._damaged:
+                self._damaged.add(name)
+                warnings.warn(
+                    f"A damaged mirror takes room that cannot be used ({error}). Remove it with "
+                    f"`roboreel mirror prune`: {str(self.path / name)!r}.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            return None
+        return folder
+
     def _held_bytes(self) -> int:
         """Return the note of what all mirrors hold. The caller holds the lock."""
         assert self._lock is not None
@@ -180,8 +198,10 @@ class MirrorHome:
         """Count the blocks of all mirrors, after those of killed processes are free."""
         held = 0
         for name in self.names():
-            folder = self._folder(name)
-            folder.refresh()
+            folder = self._sound_folder(name)
+            if folder is None:
+                held += stored_bytes(self.path / name)
+                continue
             if self._may_change(folder):
                 folder.forget_abandoned()
             held += folder.blocks.count_held() * BLOCK_BYTES
@@ -189,8 +209,8 @@ class MirrorHome:
 
     def _evict(self, least_bytes: int, wanted_bytes: int) -> int:
         """Evict segments, indexes last and what was used last at the end; return the bytes freed."""
-        every = [self._folder(name) for name in self.names()]
-        folders = [folder for folder in every if self._may_change(folder)]
+        every = [self._sound_folder(name) for name in self.names()]
+        folders = [folder for folder in every if folder is not None and self._may_change(folder)]
         places: list[tuple[int, int, int, int]] = []
         for number, folder in enumerate(folders):
             held = np.flatnonzero(folder.blocks.held_by_segment())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import MirrorError
 from roboreel.mirror.geometry import BLOCK_BYTES
+from roboreel.mirror.holes import stored_bytes
 from roboreel.mirror.home import MIRROR_FILE, open_home
 from roboreel.mirror.locks import UseLock
 
@@ -86,8 +87,7 @@ def _describe(home: MirrorHome, name: str) -> MirrorEntry:
         return _described(home, name)
     except (MirrorError, OSError, ValueError, AttributeError):
         path = home.path / name  # It can be removed all the same.
-        held_bytes = sum(file.stat().st_size for file in path.glob("bytes/*"))
-        return MirrorEntry(path, "(damaged)", 0, 0, held_bytes, 0, is_damaged=True)
+        return MirrorEntry(path, "(damaged)", 0, 0, stored_bytes(path), 0, is_damaged=True)
 
 
 def _described(home: MirrorHome, name: str) -> MirrorEntry:
