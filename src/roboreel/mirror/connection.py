@@ -31,18 +31,15 @@ class Connection:
         names = ", ".join(self.options) or "none"
         return f"Connection(mirror={self.mirror!r}, options: {names})"
 
-    def __getstate__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not __getstate__, which Python 3.10 replaces in dataclasses with slots.
         secret = [name for name, value in self.options.items() if _is_secret(name, value)]
         if secret:
             raise RemoteError(
                 f"storage_options has {secret[0]!r}, which is never sent to other processes: give workers "
                 "their credentials through the environment, a profile or a credential_provider."
             )
-        return (self.mirror, self.limit_bytes, dict(self.options))
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        for name, value in zip(("mirror", "limit_bytes", "options"), state, strict=True):
-            object.__setattr__(self, name, value)
+        return Connection, (self.mirror, self.limit_bytes, dict(self.options))
 
 
 def _is_secret(name: str, value: object) -> bool:
