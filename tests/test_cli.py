@@ -362,3 +362,18 @@ def test_the_shell_completes_commands_and_options(typed, offered, folder, monkey
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(typed.count(" ")))
     assert roboreel_().out.split() == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [("--version", "numpy"), ("info --help", "roboreel.edit"), ("undo --help", "av")],
+)
+def test_a_command_imports_only_what_it_needs(words, absent):
+    code = (
+        f"import sys; sys.argv = ['roboreel', *{words.split()!r}]\n"
+        "from roboreel.__main__ import main\n"
+        "try: main()\n"
+        f"finally: print('loaded:', {absent!r} in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded: False"

@@ -18,10 +18,10 @@ for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "roboreel.cli":
+        if name == "{module}":
             os.kill(os.getpid(), signal.{name})
 sys.meta_path.insert(0, Finder())
-sys.argv = ["roboreel", "--version"]
+sys.argv = ["roboreel", "info", "nowhere"]
 {start}
 """
 STARTS = (
@@ -41,7 +41,7 @@ def command():
         {then}
     finally:
         print("cleaned up")
-stub.main = command
+stub.main, stub.load_first = command, lambda words: None
 from roboreel.__main__ import main
 main()
 """
@@ -52,9 +52,10 @@ def run(code):
 
 
 @pytest.mark.parametrize("start", STARTS, ids=["module", "script"])
+@pytest.mark.parametrize("module", ["roboreel.cli", "roboreel.cli.info"])
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_during_the_start_ends_it_quietly(name, start):
-    ended = run(AT_START.format(name=name, start=start))
+def test_a_signal_during_the_start_ends_it_quietly(name, module, start):
+    ended = run(AT_START.format(name=name, module=module, start=start))
     assert (ended.returncode, ended.stdout, ended.stderr) == (128 + getattr(signal, name), "", "")
 
 

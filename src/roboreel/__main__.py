@@ -20,8 +20,10 @@ def main() -> None:
     signals = _signals()
     # Nothing is to be cleaned up yet, and modules that are half loaded would each say so.
     _handle(signals, _leave)
+    from roboreel.cli import load_first
     from roboreel.cli import main as run
 
+    load_first(sys.argv[1:])
     interrupt = _Interrupt()
     _handle(signals, interrupt)
     try:

@@ -12,11 +12,11 @@ from roboreel.check.movement import Movement, runs_of
 from roboreel.check.pixel_summary import differences, join_summaries
 from roboreel.check.statistics import is_overflown
 from roboreel.check.still_packets import is_common, is_long, shortest_still
-from roboreel.check.words import counted
 from roboreel.errors import DatasetError
 from roboreel.findings import finding
 from roboreel.format.episode_stats import read_episode_stat_columns
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from roboreel.check.words import counted
 from roboreel.findings import finding
 from roboreel.format.paths import INFO_PATH
 from roboreel.format.video_info import declared_codec
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

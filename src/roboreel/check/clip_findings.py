@@ -8,10 +8,10 @@ import numpy as np
 
 from roboreel.check.clip_places import FileClips, find_misfits, mended_places
 from roboreel.check.clip_times import far_images
-from roboreel.check.words import counted, name_episodes
 from roboreel.errors import DatasetError, MissingImageError
 from roboreel.findings import finding
 from roboreel.video.clip import images_of
+from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.check.checks import Scan
-from roboreel.check.words import counted
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,6 @@ from roboreel.check.statistics import (
     missing_statistics,
     statistics_file,
 )
-from roboreel.check.words import enumerated
 from roboreel.errors import DatasetError
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
@@ -23,6 +22,7 @@ from roboreel.format.episode_stats import read_episode_stat_columns
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.spans.lfs import is_lfs_pointer
 from roboreel.stats.compare import compare_stats
+from roboreel.words import enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.check.checks import Scan
-from roboreel.check.words import counted, enumerated
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.paths import INFO_PATH
+from roboreel.words import counted, enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

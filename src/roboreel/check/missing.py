@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.check.words import name_episodes
 from roboreel.findings import finding
+from roboreel.words import name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

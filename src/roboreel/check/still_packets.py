@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.check.movement import Movement, runs_of
-from roboreel.check.words import counted
 from roboreel.findings import finding
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,8 +6,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from roboreel.check.camera_videos import has_other_rate, usual_size
-from roboreel.check.words import name_episodes
 from roboreel.findings import finding
+from roboreel.words import name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

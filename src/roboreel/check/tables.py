@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.check.checks import NotChecked, Scan
-from roboreel.check.words import counted, enumerated, name_episodes
 from roboreel.findings import finding
 from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.paths import tasks_path
+from roboreel.words import counted, enumerated, name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

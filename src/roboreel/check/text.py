@@ -6,9 +6,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from roboreel.check.ledger import NEEDS_TIER, ROUTINE
-from roboreel.check.words import counted, enumerated
 from roboreel.findings import SEVERITIES
 from roboreel.text import readable
+from roboreel.words import counted, enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roboreel.check.checks import Scan
-from roboreel.check.words import counted
 from roboreel.findings import finding
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

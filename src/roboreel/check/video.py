@@ -13,9 +13,9 @@ from roboreel.check.pointers import pointer_finding
 from roboreel.check.still_packets import StillPackets
 from roboreel.check.swapped_videos import swapped_cameras, swapped_files
 from roboreel.check.video_survey import read_video, survey
-from roboreel.check.words import counted
 from roboreel.errors import MissingFileError
 from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

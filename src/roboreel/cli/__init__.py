@@ -8,60 +8,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from roboreel import __version__
-from roboreel.cli.cache import cache
-from roboreel.cli.check import CheckCommand, check
-from roboreel.cli.compact import compact
+from roboreel.cli.commands import SETTINGS, LazyGroup, load_first
 from roboreel.cli.console import print_error
-from roboreel.cli.demo import demo
-from roboreel.cli.edit import edit
-from roboreel.cli.export import export
-from roboreel.cli.history import history
-from roboreel.cli.import_ import import_
-from roboreel.cli.info import info
-from roboreel.cli.job import job
-from roboreel.cli.making import convert, merge, split
-from roboreel.cli.mirror import mirror, prefetch
-from roboreel.cli.recover import recover
-from roboreel.cli.repair import repair
-from roboreel.cli.report import report
-from roboreel.cli.stats import stats
-from roboreel.cli.undo import undo
-from roboreel.cli.view import view
 from roboreel.errors import DatasetError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "load_first", "main"]
 
 app = typer.Typer(
+    cls=LazyGroup,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    # Plain text: the same in a terminal, a pipe and a log.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help="Read, record and look at robot-learning datasets, in place.",
     epilog="Exit codes: 0 success; 1 a check found problems; 2 wrong usage or failure.",
+    **SETTINGS,
 )
-app.command()(info)
-app.command()(stats)
-app.command(cls=CheckCommand)(check)
-app.command()(repair)
-app.command()(report)
-app.command()(view)
-app.command()(export)
-app.add_typer(cache, name="cache")
-app.command()(prefetch)
-app.add_typer(mirror, name="mirror")
-app.add_typer(job, name="job")
-app.add_typer(edit, name="edit")
-app.command("import")(import_)
-app.command()(merge)
-app.command()(convert)
-app.command()(split)
-app.command()(compact)
-app.command()(recover)
-app.command()(undo)
-app.command()(history)
-app.command()(demo)
-app.command("sample", hidden=True)(demo)  # its name until 0.1
 
 
 def _print_version(wanted: bool) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roboreel.check.selection import select_codes
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.memory.budget import parse_size
 
@@ -21,7 +20,6 @@ __all__ = [
     "JsonOption",
     "KeepBytesOption",
     "YesOption",
-    "parse_codes_option",
     "parse_episodes_option",
     "parse_size_option",
     "select_episodes",
@@ -97,17 +95,3 @@ def parse_episodes_option(episodes: str | None, option: str = "--episodes") -> l
         return parse_episodes(episodes)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
-
-
-def parse_codes_option(text: str, option: str) -> list[str]:
-    """Return the codes of rules, or beginnings of codes, that were asked for.
-
-    Raises:
-        typer.BadParameter: No rule has such a code.
-    """
-    codes = [code for code in text.replace(" ", ",").split(",") if code]
-    try:
-        select_codes(codes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
-    return codes

@@ -11,6 +11,7 @@ import typer
 
 from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, KeepBytesOption
 from roboreel.cli.carrying_out import Where
+from roboreel.cli.commands import SETTINGS
 from roboreel.cli.console import (
     literal,
     output,
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["cache"]
 
 cache = typer.Typer(
-    no_args_is_help=True, help="Decode datasets once, then read them from mapped files."
+    no_args_is_help=True,
+    help="Decode datasets once, then read them from mapped files.",
+    **SETTINGS,
 )
 
 CacheArgument = Annotated[

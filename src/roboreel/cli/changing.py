@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roboreel.check.words import counted
 from roboreel.cli.carrying_out import OnName, Where
 from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import ProgressReport, print_json, print_line
 from roboreel.cli.groups import grouped_as, parameters_of
 from roboreel.edit.edit_job import plan_edit_job
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

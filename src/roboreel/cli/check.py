@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
-from typer.core import TyperCommand
 
 from roboreel import __version__
 from roboreel.check import Findings, check_dataset
@@ -20,10 +19,10 @@ from roboreel.check.text import format_text
 from roboreel.cli.arguments import (
     DatasetArgument,
     EpisodesOption,
-    parse_codes_option,
     parse_episodes_option,
 )
 from roboreel.cli.carrying_out import Where
+from roboreel.cli.codes import parse_codes_option
 from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
 from roboreel.cli.groups import grouped
 from roboreel.errors import DatasetError
@@ -32,7 +31,7 @@ from roboreel.jobs.execute import SMALL_S
 if TYPE_CHECKING:
     from roboreel.findings import Tier
 
-__all__ = ["CheckCommand", "check", "print_findings"]
+__all__ = ["check", "print_findings"]
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -63,14 +62,6 @@ class FormatName(str, Enum):
     GITHUB = "github"
 
 
-class CheckCommand(TyperCommand):
-    """A command for which ``--deep`` is short for ``--tier deep``."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  # click's, or typer's own
-        """Parse what was typed."""
-        return super().parse_args(ctx, ["--tier=deep" if arg == "--deep" else arg for arg in args])
-
-
 class Asked(TypedDict):
     """Arguments of `check_dataset`."""
 
@@ -88,17 +79,19 @@ class What:
         TierName | None,
         typer.Option(
             help="What to read. metadata: meta/ and file names. numbers: every row. index: the "
-            "tables of the videos too. deep: every image; --deep is short for it. Default: index."
+            "tables of the videos too. deep: every image. Default: index."
         ),
     ] = None
+    deep: Annotated[bool, typer.Option("--deep", help="Short for --tier deep.")] = False
     only: Annotated[str, typer.Option(metavar="CODES", help="Look for these only: RR101,RR5.")] = ""
     ignore: Annotated[str, typer.Option(metavar="CODES", help="Do not look for these.")] = ""
     episodes: EpisodesOption = None
 
     def asked(self) -> Asked:
         """Return the arguments of `check_dataset`."""
+        tier = TierName.DEEP if self.deep else self.tier
         return {
-            "tier": None if self.tier is None else self.tier.value,
+            "tier": None if tier is None else tier.value,
             "only": parse_codes_option(self.only, "--only"),
             "ignore": parse_codes_option(self.ignore, "--ignore"),
             "episodes": parse_episodes_option(self.episodes),

@@ -10,6 +10,7 @@ import typer
 
 from roboreel.cli.arguments import EpisodesOption, FolderArgument, parse_episodes_option
 from roboreel.cli.changing import edits
+from roboreel.cli.commands import SETTINGS
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.edit import Edit, edit_dataset
 from roboreel.edit.recipe_file import replay_operations
@@ -22,8 +23,7 @@ __all__ = ["edit"]
 edit = typer.Typer(
     no_args_is_help=True,
     help="Delete, trim, cut, relabel and rename without loss.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    rich_markup_mode=None,
+    **SETTINGS,
 )
 
 ListArgument = Annotated[

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roboreel.check.words import counted
 from roboreel.cli.arguments import DryRunOption, JsonOption
 from roboreel.cli.carrying_out import Where
 from roboreel.cli.console import ProgressReport, print_json, print_line
@@ -24,6 +23,7 @@ from roboreel.importing.opening import open_recording
 from roboreel.importing.planning import plan_import
 from roboreel.importing.sources import find_sources
 from roboreel.importing.writing import write_dataset
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from roboreel.importing.mapping import ImportMap

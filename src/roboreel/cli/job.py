@@ -17,6 +17,7 @@ from roboreel.cli.carrying_out import (
     WorkersOption,
     showing_tasks,
 )
+from roboreel.cli.commands import SETTINGS
 from roboreel.cli.console import (
     errors,
     literal,
@@ -46,7 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["job"]
 
-job = typer.Typer(no_args_is_help=True, help="Long work: run a share of it, resume it, commit it.")
+job = typer.Typer(
+    no_args_is_help=True, help="Long work: run a share of it, resume it, commit it.", **SETTINGS
+)
 
 JobArgument = Annotated[
     Path, typer.Argument(metavar="JOB", help="The job's folder.", show_default=False)

@@ -7,11 +7,11 @@ from typing import Any
 import typer
 
 from roboreel.check.check_job import findings_of
-from roboreel.check.words import counted
 from roboreel.cli.check import print_findings
 from roboreel.cli.console import print_json, print_line
 from roboreel.cli.stats import print_stats
 from roboreel.dataset.statistics_job import stats_of
+from roboreel.words import counted
 
 __all__ = ["print_result"]
 

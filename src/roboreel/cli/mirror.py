@@ -17,6 +17,7 @@ from roboreel.cli.arguments import (
     parse_size_option,
     select_episodes,
 )
+from roboreel.cli.commands import SETTINGS
 from roboreel.cli.console import (
     literal,
     output,
@@ -30,7 +31,9 @@ from roboreel.dataset import open_dataset
 
 __all__ = ["mirror", "prefetch"]
 
-mirror = typer.Typer(no_args_is_help=True, help="List and remove what is kept of remote datasets.")
+mirror = typer.Typer(
+    no_args_is_help=True, help="List and remove what is kept of remote datasets.", **SETTINGS
+)
 
 HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of mirrors.")]
 

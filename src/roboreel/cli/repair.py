@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roboreel.check.text import format_text
-from roboreel.check.words import counted, enumerated
 from roboreel.cli.arguments import (
     DatasetArgument,
     EpisodesOption,
-    parse_codes_option,
     parse_episodes_option,
 )
+from roboreel.cli.codes import parse_codes_option
 from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import ProgressReport, output, print_json, print_line
 from roboreel.cli.groups import grouped
 from roboreel.repair import repair_dataset
 from roboreel.repair.planning import ON_REQUEST
+from roboreel.words import counted, enumerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Words that findings share."""
+"""Counts and lists in words."""
 
 from __future__ import annotations
 
