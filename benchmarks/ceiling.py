@@ -19,6 +19,8 @@ _THREADS = (2, 8, 16, 32, 128)
 _WORKERS = ((2, 16), (4, 64))
 """Processes, and decoding threads that they share out."""
 _CONVERSION = "swscale alone"
+_BARE = "sleep + swscale"
+"""The most that threads of one process can do here, whatever reads for them."""
 
 
 def cases(settings: Settings) -> list[Case]:
@@ -36,10 +38,20 @@ def _sized(settings: Settings, root: Path, title: str, size: dict[str, Any]) -> 
     given = {"root": str(root), "repeats": 2 if settings.quick else 10, **size}
     threads = (2,) if settings.quick else _THREADS
     workers = ((1, 2),) if settings.quick else _WORKERS
-    alone = {"root": str(root), "count": 10 if settings.quick else 2_000, **size}
+    alone: dict[str, Any] = {"root": str(root), "count": 10 if settings.quick else 2_000, **size}
     return [
         *(
             Case(f"{title}, {n} threads", OURS, _CASES, "load", given | {"threads": n})
+            for n in threads
+        ),
+        *(
+            Case(
+                f"{title}, {n} threads",
+                _BARE,
+                _CASES,
+                "convert_asleep",
+                alone | {"threads": n, "count": max(alone["count"], 64 * n)},
+            )
             for n in threads
         ),
         *(

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.meter import Meter
 
 _BATCH = 64
@@ -50,6 +52,36 @@ def load(
 
 def convert_alone(meter: Meter, root: str, count: int, image_size: list[int] | None = None) -> None:
     """Convert a decoded image again and again, into one array: swscale alone."""
+    convert = _conversion(root, image_size)
+    with meter.step("an image", count):
+        for _ in range(count):
+            convert()
+
+
+def convert_asleep(
+    meter: Meter, root: str, count: int, threads: int, image_size: list[int] | None = None
+) -> None:
+    """Sleep as the decoder does and convert, in threads: no plan, no packets, no batches."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from benchmarks.cases.sleeping import PACKET_S
+
+    packets = _packets_per_image(root, threads, image_size)
+    each = max(1, count // threads)
+    work = [_conversion(root, image_size) for _ in range(threads)]
+
+    def run(convert: Callable[[], None]) -> None:
+        for number in range(each):
+            for _ in range(int((number + 1) * packets) - int(number * packets)):
+                time.sleep(PACKET_S)
+            convert()
+
+    with ThreadPoolExecutor(threads) as pool, meter.step("an image", each * threads):
+        list(pool.map(run, work))
+
+
+def _conversion(root: str, image_size: list[int] | None) -> Callable[[], None]:
+    """Return a function that converts an image into memory as that of a batch."""
     import numpy as np
 
     from benchmarks.cases.sleeping import picture
@@ -62,12 +94,10 @@ def convert_alone(meter: Meter, root: str, count: int, image_size: list[int] | N
     stored = dataset.features[dataset.cameras[0]].shape[:2]
     height, width = image_size or stored
     image = picture((stored[0], stored[1]))
-    out = BatchBuffers(Budget()).empty((16, 3, height, width), np.uint8)[0]  # As in a batch.
+    out = BatchBuffers(Budget()).empty((16, 3, height, width), np.uint8)[0]
     converter = Converter()
     converter.write(image, out, "chw", None)
-    with meter.step("an image", count):
-        for _ in range(count):
-            converter.write(image, out, "chw", None)
+    return lambda: converter.write(image, out, "chw", None)
 
 
 def _loader(
