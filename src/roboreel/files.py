@@ -24,6 +24,7 @@ __all__ = [
     "claimed",
     "copy_file",
     "draft_folder",
+    "final_names",
     "link_file",
     "make_folder",
     "move_folder",
@@ -229,6 +230,16 @@ def _sync_as_it_is(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def final_names(text: str) -> str:
+    """Return a text in which unfinished files and folders have the names that they would get.
+
+    Examples:
+        >>> final_names("No space left on device: 'out/.0123456789ab.tmp-page.html'")
+        "No space left on device: 'out/page.html'"
+    """
+    return re.sub(r"\.[0-9a-f]{12}\.tmp-", "", text)
 
 
 def _unfinished(name: str) -> str:

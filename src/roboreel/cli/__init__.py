@@ -28,6 +28,7 @@ from roboreel.cli.stats import stats
 from roboreel.cli.undo import undo
 from roboreel.cli.view import view
 from roboreel.errors import DatasetError
+from roboreel.files import final_names
 
 __all__ = ["app", "main"]
 
@@ -101,9 +102,11 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.strerror or error}: {error.filename!r}" if error.filename else str(error))
+        # Of a rename, the second name is what the user has asked for.
+        name = error.filename2 or error.filename
+        _fail(f"{error.strerror or error}: {name!r}" if name else str(error))
 
 
 def _fail(message: str) -> NoReturn:
-    print_error(message)
+    print_error(final_names(message))
     sys.exit(2)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, KeepBytesOption
+from roboreel.cli.arguments import (
+    DatasetArgument,
+    DryRunOption,
+    JsonOption,
+    KeepBytesOption,
+    expanded,
+)
 from roboreel.cli.carrying_out import (
     AddressOption,
     JobOption,
@@ -52,9 +58,14 @@ cache = typer.Typer(
 )
 
 CacheArgument = Annotated[
-    Path, typer.Argument(metavar="CACHE", help="The cache's folder.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="CACHE", help="The cache's folder.", show_default=False, callback=expanded
+    ),
 ]
-HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of caches.")]
+HomeOption = Annotated[
+    Path | None, typer.Option("--home", help="The folder of caches.", callback=expanded)
+]
 
 
 @cache.command()
@@ -73,7 +84,10 @@ def build(
     ] = None,
     numbers_only: Annotated[bool, typer.Option("--numbers-only", help="Store no images.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="The cache's folder. Default: one in the folder of caches.")
+        Path | None,
+        typer.Option(
+            help="The cache's folder. Default: one in the folder of caches.", callback=expanded
+        ),
     ] = None,
     workers: WorkersOption = None,
     on: OnOption = OnName.LOCAL,

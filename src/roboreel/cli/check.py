@@ -69,12 +69,15 @@ class FormatName(str, Enum):
     GITHUB = "github"
 
 
+_SHORT = {"--deep": "--tier=deep", "--json": "--format=json"}
+
+
 class CheckCommand(TyperCommand):
-    """A command for which ``--deep`` is short for ``--tier deep``."""
+    """A command with short forms: ``--deep``, and ``--json`` as other commands have it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  # click's, or typer's own
         """Parse what was typed."""
-        return super().parse_args(ctx, ["--tier=deep" if arg == "--deep" else arg for arg in args])
+        return super().parse_args(ctx, [_SHORT.get(arg, arg) for arg in args])
 
 
 def check(
@@ -92,7 +95,8 @@ def check(
     ignore: Annotated[str, typer.Option(metavar="CODES", help="Do not look for these.")] = "",
     episodes: EpisodesOption = None,
     form: Annotated[
-        FormatName, typer.Option("--format", help="How to print the findings.")
+        FormatName,
+        typer.Option("--format", help="How to print the findings; --json is short for json."),
     ] = FormatName.TEXT,
     baseline: Annotated[
         Path | None,
