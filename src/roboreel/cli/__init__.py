@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -89,7 +91,14 @@ def main() -> None:
         # Not every terminal can show every task: an escape is better than a crash.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app(prog_name="roboreel")
+        try:
+            app(prog_name="roboreel")
+        finally:
+            sys.stdout.flush()  # Whether somebody reads it is known now, not after the last line.
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            _end_without_reader()  # Typer's 1 would say that a check found problems.
+        raise
     except DatasetError as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
@@ -98,15 +107,23 @@ def main() -> None:
             raise
         _fail(str(error))
     except BrokenPipeError:
-        # The reader has seen enough: `roboreel info … | head`.
-        sys.stderr.close()
-        sys.exit(0)
+        _end_without_reader()
     except OSError as error:
         # Of a rename, the second name is what the user has asked for.
         name = error.filename2 or error.filename
         _fail(f"{error.strerror or error}: {name!r}" if name else str(error))
 
 
+def _end_without_reader() -> NoReturn:
+    """End as other programs do when the reader has seen enough: ``roboreel info … | head``."""
+    with suppress(OSError):  # What is left in the buffers goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+    sys.exit(128 + 13)
+
+
 def _fail(message: str) -> NoReturn:
-    print_error(final_names(message))
+    with suppress(OSError):
+        print_error(final_names(message))
     sys.exit(2)
