@@ -7,9 +7,12 @@ import subprocess
 
 import pytest
 
+from roboreel.cli.carrying_out import Where
 from roboreel.errors import JobError
 from roboreel.jobs import InProcess, Processes, create_job, open_job, run_job
+from tests.clean import clean_dataset
 from tests.job_operations import squares
+from tests.test_cli import roboreel_
 
 GONE = "Another process has committed this job"
 
@@ -59,3 +62,32 @@ def test_processes_that_cannot_be_started_are_failures_and_not_awaited(tmp_path,
     report = run_job(job, Processes(2), retries=1)
     assert [failure.number for failure in report.failed] == [0, 1]
     assert "No process could be started: [Errno" in report.failed[0].error
+
+
+def test_folders_that_a_late_task_has_made_are_removed(tmp_path):
+    class Later(Late):
+        def open(self, job):
+            opened = super().open(job)
+            (job.path / "staging").mkdir(parents=True)
+            (job.path / "parts" / "3f").mkdir(parents=True)
+            return opened
+
+    job = create_job(tmp_path / "job", squares(3))
+    with pytest.raises(JobError, match=GONE):
+        run_job(job, Later(open_job(job.path)))
+    assert not job.path.exists()
+
+
+def test_a_cache_that_another_command_has_built_is_built(tmp_path, monkeypatch):
+    arm, cache = clean_dataset(tmp_path / "arm"), tmp_path / "cache"
+    words = ["cache", "build", str(arm), "--numbers-only", "--out", str(cache), "--workers", "1"]
+    carry_out = Where.carry_out
+
+    def late(self, plan, name):
+        carry_out(self, plan, name)
+        raise JobError("Another process has committed this job")
+
+    monkeypatch.setattr(Where, "carry_out", late)
+    done = roboreel_(*words)
+    assert (done.code, done.err) == (0, "")
+    assert "Built" in done.out

@@ -46,6 +46,7 @@ from roboreel.dataset.cache.home import (
     size_of,
     verify_cache,
 )
+from roboreel.errors import JobError
 from roboreel.jobs.execute import SMALL_S
 
 if TYPE_CHECKING:
@@ -135,7 +136,12 @@ def _build(dataset: Dataset, root: Path, wanted: dict[str, Picture], where: Wher
     if is_complete(root, plan_cache(dataset, wanted)):
         return
     if where.is_chosen or plan.total_cost >= SMALL_S:
-        where.carry_out(plan, f"cache-{dataset.path.name}")
+        try:
+            where.carry_out(plan, f"cache-{dataset.path.name}")
+        except JobError:
+            # The same command elsewhere was faster.
+            if not is_complete(root, plan_cache(dataset, wanted)):
+                raise
         return
     with progress_bar() as progress:
         bar = progress.add_task("Frames", total=None)

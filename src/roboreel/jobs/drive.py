@@ -97,8 +97,12 @@ def run_job(
         float(job.plan.cost[mine].sum()),
     )
     if run.waiting:
-        with on.open(job) as session:
-            run.drive(session)
+        try:
+            with on.open(job) as session:
+                run.drive(session)
+        finally:
+            if not job.exists():
+                job.folder.remove_empty()
     failed = sorted(run.failed, key=lambda failure: failure.number)
     return Report(run.ran, int(done.sum()), tuple(failed))
 
