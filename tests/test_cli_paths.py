@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -51,6 +52,16 @@ def test_an_error_names_the_file_that_was_asked_for(home):
     said = roboreel_("report", str(home / "arm"), "--out", "../home/page.html")
     assert said.code == 2
     assert said.err.endswith("'../home/page.html'\n")
+
+
+def test_a_full_disk_is_named_by_what_was_to_be_written(home, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    said = roboreel_("check", "~/arm", "--baseline", "known.json", "--write-baseline")
+    assert said.code == 2
+    assert said.err == f"Error: {os.strerror(errno.ENOSPC)}: 'known.json'\n"
 
 
 def test_check_takes_json_as_other_commands_do(home):

@@ -9,7 +9,7 @@ import pytest
 
 from roboreel.cli.carrying_out import Where
 from roboreel.errors import JobError
-from roboreel.jobs import InProcess, Processes, create_job, open_job, run_job
+from roboreel.jobs import InProcess, Processes, create_job, execute, open_job, run_job
 from tests.clean import clean_dataset
 from tests.job_operations import squares
 from tests.test_cli import roboreel_
@@ -91,3 +91,10 @@ def test_a_cache_that_another_command_has_built_is_built(tmp_path, monkeypatch):
     done = roboreel_(*words)
     assert (done.code, done.err) == (0, "")
     assert "Built" in done.out
+
+
+@pytest.mark.parametrize(("count", "others"), [(2, True), (1, False)])
+def test_the_error_of_a_job_says_that_others_are_done_if_there_are(tmp_path, count, others):
+    with pytest.raises(JobError, match=r"ValueError: 0 is unlucky\. ") as raised:
+        execute(squares(count, fails=[0]), on=InProcess(), folder=tmp_path / "job", retries=0)
+    assert ("The others are done." in str(raised.value)) is others

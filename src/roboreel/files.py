@@ -38,6 +38,7 @@ __all__ = [
 
 _FICLONE = 0x40049409
 """The Linux request that makes a file share the blocks of another."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp-(.+)")
 
 
@@ -61,7 +62,8 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
             if sync:
                 sync_file(temporary)
             temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
+        _name_file(error, path)
         temporary.unlink(missing_ok=True)
         raise
     if sync:
@@ -90,7 +92,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             if path.exists():
                 path.rmdir()
             temporary.rename(path)
-    except BaseException:
+    except BaseException as error:
+        _name_file(error, path)
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_directory(path.parent)
@@ -230,6 +233,12 @@ def _sync_as_it_is(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _name_file(error: BaseException, path: Path) -> None:
+    """Say which file it was if a full disk does not: a write knows no name."""
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        error.strerror, error.filename = os.strerror(error.errno), str(path)
 
 
 def final_names(text: str) -> str:

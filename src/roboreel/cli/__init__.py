@@ -111,7 +111,8 @@ def main() -> None:
     except OSError as error:
         # Of a rename, the second name is what the user has asked for.
         name = error.filename2 or error.filename
-        _fail(f"{error.strerror or error}: {name!r}" if name else str(error))
+        reason = os.strerror(error.errno) if error.errno and not name else error.strerror or error
+        _fail(f"{reason}: {name!r}" if name else str(reason))
 
 
 def _end_without_reader() -> NoReturn:
