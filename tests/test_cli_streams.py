@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
+from roboreel.cli import app, main
 from tests.clean import clean_dataset
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
@@ -39,3 +41,16 @@ def test_a_command_ends_quietly(arm, words, streams, code):
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_a_warning_is_a_problem_without_a_line_of_code(monkeypatch, capsys):
+    def warn(_, **__):
+        warnings.warn("A mirror\x1b[31m is damaged.", UserWarning, stacklevel=2)
+
+    before = warnings.showwarning
+    monkeypatch.setattr(type(app), "__call__", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main()
+    assert capsys.readouterr().err == "Problem: A mirror\\x1b[31m is damaged.\n"
+    assert warnings.showwarning is before

@@ -9,7 +9,7 @@ import pytest
 
 from roboreel.cli.carrying_out import Where
 from roboreel.errors import JobError
-from roboreel.jobs import InProcess, Processes, create_job, execute, open_job, run_job
+from roboreel.jobs import InProcess, Processes, Progress, create_job, execute, open_job, run_job
 from tests.clean import clean_dataset
 from tests.job_operations import squares
 from tests.test_cli import roboreel_
@@ -36,7 +36,7 @@ class Late:
 
 def test_whoever_comes_too_late_to_run_tasks_says_so_once(tmp_path):
     job = create_job(tmp_path / "job", squares(3))
-    seen = []
+    seen: list[Progress] = []
     with pytest.raises(JobError, match=GONE):
         run_job(job, Late(open_job(job.path)), on_progress=seen.append)
     assert seen == []  # not as tasks that failed three times

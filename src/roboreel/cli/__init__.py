@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from contextlib import suppress
 from typing import Annotated, NoReturn
 
@@ -13,7 +14,7 @@ from roboreel import __version__
 from roboreel.cli.cache import cache
 from roboreel.cli.check import CheckCommand, check
 from roboreel.cli.compact import compact
-from roboreel.cli.console import print_error
+from roboreel.cli.console import errors, print_error, print_problem
 from roboreel.cli.demo import demo
 from roboreel.cli.edit import edit
 from roboreel.cli.export import export
@@ -92,7 +93,9 @@ def main() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         try:
-            app(prog_name="roboreel")
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                app(prog_name="roboreel")
         finally:
             sys.stdout.flush()  # Whether somebody reads it is known now, not after the last line.
     except SystemExit as ended:
@@ -113,6 +116,11 @@ def main() -> None:
         name = error.filename2 or error.filename
         reason = os.strerror(error.errno) if error.errno and not name else error.strerror or error
         _fail(f"{reason}: {name!r}" if name else str(reason))
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as commands print problems, without the line of code that it came from."""
+    print_problem(str(message), console=errors)
 
 
 def _end_without_reader() -> NoReturn:
