@@ -23,11 +23,24 @@ def _lines(path):
     return Path(path).read_text().split() if Path(path).exists() else []
 
 
+def _fill(path, options):
+    """Write bytes; if somebody is to find a full disk, wait until that has happened."""
+    try:
+        path.write_bytes(bytes(options["bytes"]))
+    except OSError:
+        Path(options["full_seen"]).touch()
+        raise
+    for _ in range(6_000):
+        if "full_seen" not in options or Path(options["full_seen"]).exists():
+            return
+        time.sleep(0.02)
+
+
 def _run(task, folder):
     options, n = task.options, task.inputs["n"]
     (folder / "square.txt").write_text(f"{n * n}\n")
     if "bytes" in options:
-        (folder / "rest").write_bytes(bytes(options["bytes"]))
+        _fill(folder / "rest", options)
     waits = options.get("waits", {"numbers": []})
     while n in waits["numbers"] and len(_lines(options["log"])) < waits["others"]:
         time.sleep(0.02)

@@ -87,7 +87,8 @@ def edits_in_place(cluster, folder):
 
 def full_disk(cluster, folder):
     """A node whose disk is full fails its tasks; others do the rest, and the job is resumed."""
-    plan = squares(12, sleep_s=0.2, bytes=65_536)
+    # The other nodes wait for it: on a busy machine they would do all tasks before it has one.
+    plan = squares(12, sleep_s=0.2, bytes=65_536, full_seen=str(folder / "full"))
     job = create_job(folder / "job", plan)
     node = _node_with_full_disk(cluster, job.path / "staging")
     try:

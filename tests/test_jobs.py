@@ -280,7 +280,7 @@ class TestTwice:
         run_job(job, InProcess())
         other = open_job(job.path)
         job.commit()
-        assert "committed or removed" in str(run_task(other, 0).error)
+        assert "Another process has committed" in str(run_task(other, 0).error)
         assert not job.path.exists()
 
 

@@ -17,6 +17,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 def main() -> None:
     """Run a command; Ctrl-C, SIGTERM and SIGHUP end it alike, with exit code 128 plus their number."""
+    _open_standard_streams()
     signals = _signals()
     # Nothing is to be cleaned up yet, and modules that are half loaded would each say so.
     _handle(signals, _leave)
@@ -36,6 +37,16 @@ def main() -> None:
         raise
     finally:
         _handle(signals, _leave)
+
+
+def _open_standard_streams() -> None:
+    """Open what was closed (``>&-``), or the next file would take its number, and get its text."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  # for good
 
 
 class _Interrupt:

@@ -24,6 +24,7 @@ __all__ = [
     "claimed",
     "copy_file",
     "draft_folder",
+    "final_names",
     "link_file",
     "make_folder",
     "move_folder",
@@ -37,6 +38,7 @@ __all__ = [
 
 _FICLONE = 0x40049409
 """The Linux request that makes a file share the blocks of another."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp-(.+)")
 
 
@@ -60,7 +62,8 @@ def atomic_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
             if sync:
                 sync_file(temporary)
             temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
+        _name_file(error, path)
         temporary.unlink(missing_ok=True)
         raise
     if sync:
@@ -89,7 +92,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             if path.exists():
                 path.rmdir()
             temporary.rename(path)
-    except BaseException:
+    except BaseException as error:
+        _name_file(error, path)
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     sync_directory(path.parent)
@@ -229,6 +233,22 @@ def _sync_as_it_is(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _name_file(error: BaseException, path: Path) -> None:
+    """Say which file it was if a full disk does not: a write knows no name."""
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        error.strerror, error.filename = os.strerror(error.errno), str(path)
+
+
+def final_names(text: str) -> str:
+    """Return a text in which unfinished files and folders have the names that they would get.
+
+    Examples:
+        >>> final_names("No space left on device: 'out/.0123456789ab.tmp-page.html'")
+        "No space left on device: 'out/page.html'"
+    """
+    return re.sub(r"\.[0-9a-f]{12}\.tmp-", "", text)
 
 
 def _unfinished(name: str) -> str:

@@ -42,7 +42,7 @@ def read_baseline(path: str | os.PathLike[str]) -> Counter[str]:
         MetadataError: It is not a baseline.
     """
     try:
-        raw = json.loads(read_file(Path(path), "baseline"))
+        raw = json.loads(read_file(Path(path).expanduser(), "baseline"))
         return Counter(str(entry["fingerprint"]) for entry in raw["findings"])
     except MissingFileError as error:
         raise MissingFileError(
@@ -73,7 +73,7 @@ def write_baseline(path: str | os.PathLike[str], findings: Findings) -> None:
     lines = ",\n    ".join(entries)
     body = f"\n    {lines}\n  " if entries else ""
     text = f'{{\n  "version": {_VERSION},\n  "findings": [{body}]\n}}\n'
-    write_atomically(Path(path), text)
+    write_atomically(Path(path).expanduser(), text)
 
 
 def without_known(findings: Findings, baseline: Mapping[str, int]) -> Findings:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
 
 from roboreel import __version__
 from roboreel.cli.commands import SETTINGS, LazyGroup, load_first
-from roboreel.cli.console import print_error
+from roboreel.cli.console import errors, print_error, print_problem
 from roboreel.errors import DatasetError
+from roboreel.files import final_names
 
 __all__ = ["app", "load_first", "main"]
 
@@ -47,7 +51,16 @@ def main() -> None:
         # Not every terminal can show every task: an escape is better than a crash.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app(prog_name="roboreel")
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                app(prog_name="roboreel")
+        finally:
+            sys.stdout.flush()  # Whether somebody reads it is known now, not after the last line.
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            _end_without_reader()  # Typer's 1 would say that a check found problems.
+        raise
     except DatasetError as error:
         _fail(str(error))
     except ModuleNotFoundError as error:
@@ -56,13 +69,29 @@ def main() -> None:
             raise
         _fail(str(error))
     except BrokenPipeError:
-        # The reader has seen enough: `roboreel info … | head`.
-        sys.stderr.close()
-        sys.exit(0)
+        _end_without_reader()
     except OSError as error:
-        _fail(f"{error.strerror or error}: {error.filename!r}" if error.filename else str(error))
+        # Of a rename, the second name is what the user has asked for.
+        name = error.filename2 or error.filename
+        reason = os.strerror(error.errno) if error.errno and not name else error.strerror or error
+        _fail(f"{reason}: {name!r}" if name else str(reason))
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning as commands print problems, without the line of code that it came from."""
+    print_problem(str(message), console=errors)
+
+
+def _end_without_reader() -> NoReturn:
+    """End as other programs do when the reader has seen enough: ``roboreel info … | head``."""
+    with suppress(OSError):  # What is left in the buffers goes nowhere.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+    sys.exit(128 + 13)
 
 
 def _fail(message: str) -> NoReturn:
-    print_error(message)
+    with suppress(OSError):
+        print_error(final_names(message))
     sys.exit(2)

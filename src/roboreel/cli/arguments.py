@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,7 @@ __all__ = [
     "JsonOption",
     "KeepBytesOption",
     "YesOption",
+    "expanded",
     "parse_episodes_option",
     "parse_size_option",
     "select_episodes",
@@ -47,6 +49,11 @@ DryRunOption = Annotated[
 ]
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def expanded(path: Path | None) -> Path | None:
+    """Return a path without ``~``: shells leave it in ``--out=~/folder``."""
+    return None if path is None else path.expanduser()
 
 
 def parse_size_option(text: str) -> int:

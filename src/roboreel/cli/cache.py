@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roboreel.cli.arguments import DatasetArgument, DryRunOption, JsonOption, KeepBytesOption
+from roboreel.cli.arguments import (
+    DatasetArgument,
+    DryRunOption,
+    JsonOption,
+    KeepBytesOption,
+    expanded,
+)
 from roboreel.cli.carrying_out import Where
 from roboreel.cli.commands import SETTINGS
 from roboreel.cli.console import (
@@ -35,6 +41,7 @@ from roboreel.dataset.cache.home import (
     size_of,
     verify_cache,
 )
+from roboreel.errors import JobError
 from roboreel.jobs.execute import SMALL_S
 
 if TYPE_CHECKING:
@@ -49,9 +56,14 @@ cache = typer.Typer(
 )
 
 CacheArgument = Annotated[
-    Path, typer.Argument(metavar="CACHE", help="The cache's folder.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="CACHE", help="The cache's folder.", show_default=False, callback=expanded
+    ),
 ]
-HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of caches.")]
+HomeOption = Annotated[
+    Path | None, typer.Option("--home", help="The folder of caches.", callback=expanded)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,10 @@ def build(
     path: DatasetArgument,
     pictures: Pictures = Pictures(),
     out: Annotated[
-        Path | None, typer.Option(help="The cache's folder. Default: one in the folder of caches.")
+        Path | None,
+        typer.Option(
+            help="The cache's folder. Default: one in the folder of caches.", callback=expanded
+        ),
     ] = None,
     where: Where = Where(),
     dry_run: DryRunOption = False,
@@ -133,7 +148,12 @@ def _build(dataset: Dataset, root: Path, wanted: dict[str, Picture], where: Wher
     if is_complete(root, plan_cache(dataset, wanted)):
         return
     if where.is_chosen or plan.total_cost >= SMALL_S:
-        where.carry_out(plan, f"cache-{dataset.path.name}")
+        try:
+            where.carry_out(plan, f"cache-{dataset.path.name}")
+        except JobError:
+            # The same command elsewhere was faster.
+            if not is_complete(root, plan_cache(dataset, wanted)):
+                raise
         return
     with progress_bar() as progress:
         bar = progress.add_task("Frames", total=None)

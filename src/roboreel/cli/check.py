@@ -105,6 +105,7 @@ def check(
     form: Annotated[
         FormatName, typer.Option("--format", help="How to print the findings.")
     ] = FormatName.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     baseline: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Leave out the findings that this file lists."),
@@ -131,7 +132,7 @@ def check(
         print_line(f"{len(findings)} findings are listed in {str(baseline)!r}.")
         return
     findings = without_known(findings, known)
-    _print(findings, form)
+    _print(findings, FormatName.JSON if as_json else form)
     raise typer.Exit(findings.exit_code(fail_on.value))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
-from roboreel.cli.arguments import DatasetArgument, EpisodesOption, select_episodes
+from roboreel.cli.arguments import DatasetArgument, EpisodesOption, expanded, select_episodes
 from roboreel.cli.console import errors, print_line, print_problem, progress_bar
 from roboreel.dataset import Dataset, open_dataset
 
@@ -30,7 +30,9 @@ class _Hooks(TypedDict):
 
 def export(
     path: DatasetArgument,
-    out: Annotated[Path, typer.Option(help="The folder to write to.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(help="The folder to write to.", show_default=False, callback=expanded)
+    ],
     episodes: EpisodesOption = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace recordings that exist.")

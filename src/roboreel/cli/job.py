@@ -142,7 +142,7 @@ def list_(
     path: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PATH]",
+            metavar="PATH",
             help="A dataset or a folder: only the jobs in it and beside it.",
             show_default=False,
         ),

@@ -58,7 +58,7 @@ def make_demo_dataset(
     Raises:
         RecordingError: The path already exists, and is not an empty folder.
     """
-    root = Path(path)
+    root = Path(path).expanduser()
     check_absent(root)
     with atomic_folder(root) as workshop:
         _Maker(workshop, spec or DemoSpec()).run(on_episode)

@@ -78,6 +78,9 @@ def run_job(
         shard: Which share of the tasks to run, ``(0, 64)`` for the first of 64: every 64th task.
         retries: How often to try again.
         on_progress: Called whenever a task has ended for good.
+
+    Raises:
+        JobError: Another process has committed or removed the job in the meantime.
     """
     check_at_least(0, retries=retries)
     number, count = shard_of(len(job.plan), shard)
@@ -94,8 +97,12 @@ def run_job(
         float(job.plan.cost[mine].sum()),
     )
     if run.waiting:
-        with on.open(job) as session:
-            run.drive(session)
+        try:
+            with on.open(job) as session:
+                run.drive(session)
+        finally:
+            if not job.exists():
+                job.folder.remove_empty()
     failed = sorted(run.failed, key=lambda failure: failure.number)
     return Report(run.ran, int(done.sum()), tuple(failed))
 
@@ -130,6 +137,7 @@ class _Run:
     def _take(self, outcome: Outcome) -> None:
         number, failure = outcome.number, None
         if outcome.error is not None:
+            self._job.check_exists()
             self._attempts[number] += 1
             if self._attempts[number] <= self._retries:
                 # After the others: what is wrong may pass, such as a full disk.

@@ -76,9 +76,11 @@ def failed_tasks(failed: tuple[Failure, ...], total: int, path: Path) -> JobErro
     first = failed[0]
     more = "" if len(failed) == 1 else f"{len(failed):,} tasks failed, the first of them "
     said = f"{more}task {first.number} of {total:,}".removeprefix(" ")
+    stop = "" if first.error.endswith(".") else "."
+    done = "The others are done. " if len(failed) < total else ""
     return JobError(
-        f"{said[0].upper()}{said[1:]} failed {first.attempts} times: {first.error} The others are "
-        f"done. Run it again to go on, or see `roboreel job status`: {str(path)!r}."
+        f"{said[0].upper()}{said[1:]} failed {first.attempts} times: {first.error}{stop} {done}Run "
+        f"it again to go on, or see `roboreel job status`: {str(path)!r}."
     )
 
 

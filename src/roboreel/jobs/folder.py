@@ -209,6 +209,18 @@ class JobFolder:
             if entry.name.split("-")[1:2] == [_machine()]:
                 remove_if_abandoned(Path(entry.path))
 
+    def remove_empty(self) -> None:
+        """Remove the folders that a task has made in the place of a job that was gone by then."""
+        for folder in (
+            *(self.root / "parts").glob("*"),
+            self.root / "parts",
+            self.root / "staging",
+        ):
+            with suppress(OSError):
+                folder.rmdir()
+        with suppress(OSError):
+            self.root.rmdir()
+
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:

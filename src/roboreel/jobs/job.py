@@ -83,7 +83,19 @@ class Job:
 
     def exists(self) -> bool:
         """Whether the job's folder is still there; a commit removes it."""
-        return (self.path / _JOB_FILE).exists()
+        return is_job(self.path)
+
+    def check_exists(self) -> None:
+        """Check that the job is still there.
+
+        Raises:
+            JobError: Another process has committed or removed it.
+        """
+        if not self.exists():
+            raise JobError(
+                "Another process has committed this job, which is then done, or removed it: "
+                f"{str(self.path)!r}."
+            )
 
     def done(self) -> NDArray[np.bool_]:
         """Return which tasks are done, ``(T,)``."""
@@ -123,6 +135,8 @@ class Job:
         Raises:
             JobError: Tasks are missing or damaged, or another process commits.
         """
+        if not is_committed(self.path):
+            self.check_exists()  # Taking the lock would make the folder again.
         lock = FileLock(self.path / _LOCK_FILE, timeout=0)
         try:
             lock.acquire()

@@ -106,8 +106,11 @@ class _Pool:
     def _serve(self) -> None:
         child: subprocess.Popen[str] | None = None
         while (number := self._numbers.get()) is not None:
-            if child is None:
-                child = self._start()
+            try:
+                child = child or self._start()
+            except OSError as error:  # too many processes, or no memory for one more
+                self._outcomes.put(Outcome(number, error=f"No process could be started: {error}."))
+                continue
             if child is None:
                 break
             outcome = _ask(child, number)

@@ -40,9 +40,8 @@ def run_task(job: Job, number: int) -> Outcome:
     task = job.plan.task(number)
     if job.folder.is_done(task.id):
         return Outcome(number)
-    if not job.exists():
-        return Outcome(number, error=f"The job was committed or removed: {str(job.path)!r}.")
     try:
+        job.check_exists()
         with job.folder.staging(task.id) as staged:
             summary = plain(job.operation.run(task, staged))
             job.folder.publish(task.id, staged, summary)

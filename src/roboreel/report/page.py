@@ -41,7 +41,7 @@ def write_report(dataset: Dataset, out: str | os.PathLike[str]) -> Path:
     Returns:
         The path of the page.
     """
-    path = Path(out)
+    path = Path(out).expanduser()
     write_atomically(path, render_page(survey_dataset(dataset)))
     return path
 

@@ -76,7 +76,7 @@ def export_episodes(
         MissingFileError: A data or video file is missing.
         UnsupportedVideoError: Rerun does not show the codec of a camera.
     """
-    folder, made = Path(out), EpisodeChunks(dataset.frame_reader, on_problem)
+    folder, made = Path(out).expanduser(), EpisodeChunks(dataset.frame_reader, on_problem)
     remove_leftovers(folder)
     # Not with every call: Rerun keeps a megabyte for each layout that it has ever saved.
     if overwrite or not (folder / BLUEPRINT_FILE).exists():
