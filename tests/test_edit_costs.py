@@ -6,7 +6,7 @@ import pytest
 from roboreel import open_dataset
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.edit import plan_conversion, verify_copy
-from roboreel.errors import EditError
+from roboreel.errors import CorruptFileError, EditError
 from roboreel.format.statistics import stats_to_columns, stats_to_json
 from roboreel.frames.frame_order import FrameOrder
 from roboreel.stats import stats_of
@@ -79,5 +79,5 @@ def test_boxes_are_found_by_the_first_of_a_type_and_no_later_one_is_looked_at():
     assert bytes(inside.require(b"aaaa", b"bbbb")) == b"1"
     assert inside.find(b"aaaa", b"cccc") is None
     assert bytes(inside.require(b"aaaa", b"bbbb")) == b"1"
-    with pytest.raises(boxes.CorruptFileError):
+    with pytest.raises(CorruptFileError):
         inside.find(b"dddd")  # the walk comes to the damaged box

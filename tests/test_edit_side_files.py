@@ -2,8 +2,9 @@
 
 import pytest
 
+from roboreel import open_dataset
 from roboreel.edit import edit_dataset, plan_merge
-from roboreel.errors import EditError
+from roboreel.errors import EditError, MissingFileError
 from tests.clean import clean_dataset
 
 
@@ -79,3 +80,12 @@ def test_an_operation_on_no_episode_is_no_change(old):
 def test_what_leaves_nothing_is_refused_with_the_reason(operation, said, old):
     with pytest.raises(EditError, match=said):
         operation(edit_dataset(old))
+
+
+def test_a_missing_video_is_refused_with_a_way_on(old, tmp_path):
+    for path in old.rglob("*_000002.mp4"):
+        path.unlink()
+    with pytest.raises(MissingFileError, match="delete its episodes by the same edit"):
+        edit_dataset(old).set_task([0], "wave").plan()
+    edit_dataset(old).set_task([0], "wave").delete([2]).apply()
+    assert len(open_dataset(old).episodes) == 5

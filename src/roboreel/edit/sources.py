@@ -141,8 +141,8 @@ class Source:
             return stat_below(self.root, file).st_size
         except FileNotFoundError:
             raise MissingFileError(
-                f"The metadata names a file that is not there. Run `roboreel check`: "
-                f"{str(self.root / file)!r}."
+                f"The metadata names a file that is not there: restore it, or delete its episodes by "
+                f"the same edit. Run `roboreel check`: {str(self.root / file)!r}."
             ) from None
 
     def first_row(self, episode: int) -> int:
@@ -250,8 +250,8 @@ class Source:
         if file < 0:
             number = int(self.manifest.episodes.number[episode])
             raise MissingFileError(
-                f"The metadata names no video of {camera!r} for episode {number}, in "
-                f"{str(self.root)!r}."
+                f"The metadata names no video of {camera!r} for episode {number}: delete the episode, "
+                f"or remove the camera, by the same edit: {str(self.root)!r}."
             )
         return self.manifest.video_files[camera][file]
 
