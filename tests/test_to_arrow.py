@@ -74,3 +74,12 @@ edit_dataset(sys.argv[1] + "/b").delete([1]).trim(0, start=2).apply()
 assert "pandas" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
+@given(shape=st.lists(st.integers(0, 3), min_size=1, max_size=4))
+def test_arrays_of_several_axes_become_lists(shape):
+    values = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    array = from_numpy(values)
+    array.validate(full=True)
+    assert array.to_pylist() == values.tolist()
+    assert array.type == pa.array(np.ones([1] * len(shape)).tolist()).type

@@ -6,6 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from roboreel.commit import Change, Commit, Workshop, finish_commit, locked
+from roboreel.edit.side_files import find_side_files
 from roboreel.errors import EditError, FolderTakenError
 from roboreel.files import atomic_folder, copy_file
 from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.making import Stage
+    from roboreel.edit.side_files import SideFiles
 
     Make = Callable[[Stage], object]
     Check = Callable[[], None]
 
-__all__ = ["check_free", "check_space", "edit_in_place", "write_new"]
+__all__ = ["check_free", "check_space", "edit_in_place", "side_files", "write_new"]
 
 _SHORTCUTS = ("numbers.npz", "cameras.npz")
 """What a recorder remembers of the rows; it is made again when it is missing."""
@@ -83,13 +85,18 @@ def write_new(context: EditContext, out: Path, make: Make, check: Check) -> None
             return path
 
         renamed = dict(_renamed_files(context))
-        for file in _other_files(context):
+        for file in side_files(context).files:
             if file in renamed:
                 stage(file).write_bytes(renamed[file])
             else:
                 copy_file(context.sources[0].root / file, stage(file))
         make(stage)
         check()
+
+
+def side_files(context: EditContext) -> SideFiles:
+    """Return what a new dataset gets beside its own files: what the first source has."""
+    return find_side_files(context.sources[0].root, set(_old_files(context)))
 
 
 def check_free(out: Path) -> None:
@@ -147,18 +154,3 @@ def _renamed_files(context: EditContext) -> Iterator[tuple[str, bytes]]:
             content = renamed_keys(read_file(path), names)
             if content is not None:
                 yield file, content
-
-
-def _other_files(context: EditContext) -> Iterator[str]:
-    """Yield what a dataset's folder holds beside the dataset; what begins with a dot is left out."""
-    root, listed = context.sources[0].root, set(_old_files(context))
-    for top in sorted(root.iterdir()):
-        if top.name in ("data", "videos") or top.name.startswith("."):
-            continue
-        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            file = path.relative_to(root)
-            name = file.as_posix()
-            known = any(name == one or name.startswith(f"{one}/") for one in KNOWN_METADATA)
-            hidden = any(part.startswith(".") for part in file.parts)
-            if path.is_file() and not known and not hidden and name not in listed:
-                yield name

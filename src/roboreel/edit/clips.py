@@ -85,7 +85,7 @@ def check_clips(
         for number in target.pieces:
             clip = spans[str(target.camera)].clip(number)
             every = np.arange(clip.length)
-            found = images_of(every, clip, table.ticks, table.time_base)
+            found = images_of(every, clip, table.ticks, table.time_base, step=table.step)
             first = places[str(target.camera)][number].first
             expected = found if first is None else first + every
             expected = _images(context, target, number) if copied else expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from roboreel.edit.clips import check_clips, write_clips
 from roboreel.edit.rows import RowsResult, data_layout, write_rows
 from roboreel.edit.sources import is_per_episode
 from roboreel.edit.statistics import (
+    camera_statistics,
     image_statistics,
     looks_at_images,
     stored_stats,
@@ -194,8 +196,9 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
     _write_tasks(context, manifest, stage)
     _write_subtasks(context, manifest, stage)
     names = context.recipe.names[0]
+    cameras = cache(partial(camera_statistics, context))
     if stores_total(context):
-        new = total_statistics(context, made.rows)
+        new = total_statistics(context, made.rows, cameras)
         old = stored_stats(first)
         stats = edited_stats(old, names, new, version=manifest.version, features=manifest.features)
         if stats != old or not context.in_place:
@@ -212,7 +215,7 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
     ]
     manifests = [source.manifest for source in context.sources]
     edited = EditedEpisodes(
-        manifest, manifests, origins, context.recipe.names, in_place=context.in_place
+        manifest, manifests, origins, context.recipe.names, cameras, in_place=context.in_place
     )
     write_edited_episodes(edited, stage)
     write_json(stage(INFO_PATH), _info(context, manifest, origins), sync=False)

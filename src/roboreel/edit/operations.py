@@ -74,6 +74,8 @@ class Edit:
             EditError: No episode would stay.
         """
         numbers = list(episodes)
+        if not numbers:
+            return self
         recipe = self.recipe.without(self._positions(numbers))
         return self._with(recipe, f"delete {_episodes(numbers)}")
 
@@ -95,6 +97,8 @@ class Edit:
         if where is not None:
             found = Dataset(Opened(self.source.manifest, None, None)).where(where)
             wanted &= set(self._positions(found.episodes.numbers.tolist()))
+            if not wanted:
+                raise EditError(f"No episode would stay: none of them has {where}.")
         gone = [position for position in range(len(table)) if position not in wanted]
         said = "keep the episodes" if episodes is None else f"keep {_episodes(numbers)}"
         said += "" if where is None else f" where {where}"
@@ -126,6 +130,11 @@ class Edit:
         length = int(self.source.manifest.episodes.length[position])
         first = self._frame(start_s, start, 0, length)
         last = self._frame(stop_s, stop, length, length)
+        if first >= last:
+            raise EditError(
+                f"No frame of the episode would stay: episode {episode} has {length} frames, and the "
+                f"part from {first} to {last} has none. Delete the episode instead."
+            )
         recipe = self.recipe.trimmed({position: (first, last)})
         return self._with(recipe, f"trim episode {episode} to frames {first} to {last}")
 
@@ -159,9 +168,11 @@ class Edit:
             EpisodeNotFoundError: A number that no episode has.
             EditError: One of the two would have no frames.
         """
+        if at_s is None and at is None:
+            raise EditError(f"Say where to cut episode {episode}: at_s in seconds, or at a frame.")
         position = self._positions([episode])[0]
         length = int(self.source.manifest.episodes.length[position])
-        frame = self._frame(at_s, at, -1, length)
+        frame = self._frame(at_s, at, 0, length)
         if not 0 < frame < length:
             raise EditError(
                 f"Episode {episode} cannot be cut at frame {frame}: it has {length} frames, and both "
@@ -174,7 +185,10 @@ class Edit:
     def set_task(self, episodes: Sequence[int], task: str) -> Edit:
         """Return the edit with another task of all frames of some episodes."""
         numbers = list(episodes)
-        recipe = self.recipe.told(self._positions(numbers), check_text(task, "task"))
+        text = check_text(task, "task")
+        if not numbers:
+            return self
+        recipe = self.recipe.told(self._positions(numbers), text)
         return self._with(recipe, f"the task of {_episodes(numbers)} is {task!r}")
 
     def replace_task(self, old: str, new: str, episodes: Sequence[int] | None = None) -> Edit:
@@ -202,6 +216,8 @@ class Edit:
         table = self.source.manifest.episodes
         numbers = table.number.tolist() if episodes is None else list(episodes)
         checked = check_columns(self.source.manifest, columns, self.recipe.columns)
+        if not numbers:
+            return self
         recipe = self.recipe.with_columns(self._positions(numbers), checked)
         said = ", ".join(f"{name} = {value!r}" for name, value in checked.items())
         return self._with(recipe, f"{said} for {_episodes(numbers)}")

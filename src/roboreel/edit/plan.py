@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import Workshop, locked
-from roboreel.edit.apply import check_free, check_space, edit_in_place, write_new
+from roboreel.edit.apply import (
+    check_free,
+    check_space,
+    edit_in_place,
+    side_files,
+    write_new,
+)
 from roboreel.edit.edit_job import plan_edit_job
 from roboreel.edit.making import make_dataset
+from roboreel.edit.side_files import SideFiles
 from roboreel.edit.statistics import looks_at_images
 from roboreel.edit.verifying import verify_copy
 from roboreel.edit.work import list_work
@@ -85,6 +92,11 @@ class EditPlan:
         """Frames of the new dataset."""
         return int(self.context.layout.length.sum())
 
+    @cached_property
+    def side_files(self) -> SideFiles:
+        """What a new dataset gets beside its own files; nothing in place, where all of it stays."""
+        return SideFiles() if self.out is None else side_files(self.context)
+
     @property
     def summary(self) -> str:
         """What was asked for, in one line."""
@@ -104,6 +116,11 @@ class EditPlan:
         yield from self._last_lines()
 
     def _last_lines(self) -> Iterator[str]:
+        beside = self.side_files
+        if beside.outside:
+            yield f"Links to files outside the folder, whose content is copied: {_few(beside.outside)}."
+        if beside.left_out:
+            yield f"Links to folders or to files of the dataset, which are left out: {_few(beside.left_out)}."
         count = Counter(target.rung for target in self.files)
         encoded = count["re-encoded"]
         videos = "1 video is" if encoded == 1 else f"{encoded} videos are"
@@ -124,6 +141,8 @@ class EditPlan:
             "frames": self.num_frames,
             "written_bytes": self.written_bytes,
             "undoable": self.out is None and not self.context.recipe.scrub,
+            "copied_from_outside": list(self.side_files.outside),
+            "left_out": list(self.side_files.left_out),
             "files": [
                 {"file": one.file, "how": one.rung, "size_bytes": one.size_bytes}
                 for one in self.files
@@ -225,6 +244,11 @@ def _of_rung(rung: str, targets: list[FileTarget]) -> Iterator[str]:
         yield f"            {target.file}"
     if len(targets) > _MOST_SHOWN:
         yield f"            and {len(targets) - _MOST_SHOWN:,} more"
+
+
+def _few(names: tuple[str, ...]) -> str:
+    more = len(names) - _MOST_SHOWN
+    return ", ".join(map(repr, names[:_MOST_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _size(size_bytes: int) -> str:

@@ -290,8 +290,9 @@ def _counted(
     is_whole = context.is_whole(number)
     own = wanted.of_episode(is_whole=is_whole, lacking=context.lacking(piece))
     new: dict[str, NDArray[Any]] = {}
+    stored = {part.names.get(column, column): column for column in part.table.column_names}
     for name in {**wanted.total, **own}:
-        values = _values(context, part, name)
+        values = _values(context, part, name, stored.get(name))
         if values is None:
             result.lost.add(name)
             continue
@@ -304,13 +305,14 @@ def _counted(
     return part
 
 
-def _values(context: EditContext, part: TablePart, name: str) -> NDArray[Any] | None:
-    """Return the numbers of a feature; None if one is missing."""
+def _values(
+    context: EditContext, part: TablePart, name: str, old: str | None
+) -> NDArray[Any] | None:
+    """Return the numbers of a feature, which a column may hold; None if one is missing."""
     feature = context.features[name]
     if name in part.columns:
         dtype = feature.numpy_dtype
         return np.asarray(part.columns[name]).astype(dtype)
-    old = {part.names.get(column, column): column for column in part.table.column_names}.get(name)
     if old is None:
         return None
     try:

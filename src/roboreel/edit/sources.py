@@ -20,7 +20,7 @@ from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.memory.budget import process_budget
 from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.sources import refuse_source
+from roboreel.spans.sources import refuse_source, stat_below
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.small_files import read_small_file
 from roboreel.video.clip import images_of
@@ -57,6 +57,12 @@ class Cut:
 def is_per_episode(files: FileSet) -> bool:
     """Whether each episode has a file of its own, named by its number."""
     return bool({"episode_index", "episode_chunk"} & template_fields(files.template))
+
+
+@lru_cache(maxsize=4096)
+def _path(root: Path, file: str) -> Path:
+    # Making a path is slow, and planning, writing and comparing ask for the same ones.
+    return root / file
 
 
 class _Reading:
@@ -132,11 +138,11 @@ class Source:
             MissingFileError: There is no such file.
         """
         try:
-            return (self.root / file).stat().st_size
+            return stat_below(self.root, file).st_size
         except FileNotFoundError:
             raise MissingFileError(
-                f"The metadata names a file that is not there. Run `roboreel check`: "
-                f"{str(self.root / file)!r}."
+                f"The metadata names a file that is not there: restore it, or delete its episodes by "
+                f"the same edit. Run `roboreel check`: {str(self.root / file)!r}."
             ) from None
 
     def first_row(self, episode: int) -> int:
@@ -152,7 +158,7 @@ class Source:
     def data_file(self, episode: int) -> Path:
         """Return the data file of an episode."""
         manifest = self.manifest
-        return self.root / manifest.data_files[int(manifest.episodes.data_file[episode])]
+        return _path(self.root, manifest.data_files[int(manifest.episodes.data_file[episode])])
 
     def episode_file(self, episode: int) -> SmallFile | None:
         """Return the data file of an episode if it is small and holds its rows alone.
@@ -186,9 +192,14 @@ class Source:
             return
         self._ordered.add(episode)
         small = self.episode_file(episode)
-        if small is None or "frame_index" not in small.table.column_names:
+        if small is not None:
+            self.note_rows(episode, small.table)
+
+    def note_rows(self, episode: int, rows: Any) -> None:  # noqa: ANN401  # an Arrow table
+        """Let the order of an episode's rows be known to whom they have been read, all of them."""
+        if "frame_index" not in rows.column_names:
             return
-        numbers = small.table.column("frame_index")
+        numbers = rows.column("frame_index")
         if is_numeric(numbers.type) and not numbers.null_count:
             self.frames.clips.note_order(episode, plain_numbers(numbers))
 
@@ -208,7 +219,8 @@ class Source:
                 f"first: {str(self.root)!r}."
             )
         table = self._reading.table(str(request.path))
-        return images_of(every, request.clip, table.ticks, table.time_base, request.times_of)
+        clock = table.ticks, table.time_base
+        return images_of(every, request.clip, *clock, request.times_of, step=table.step)
 
     def span(self, camera: str, episode: int, start: int, stop: int) -> ImageSpan:
         """Return the images of the frames ``[start, stop)`` of an episode.
@@ -216,20 +228,19 @@ class Source:
         Raises:
             EditError: They do not follow one another in the video.
         """
-        path = self.root / self.video_file(camera, episode)
-        table = self._reading.table(str(path))
+        path, table = self.video(camera, episode)
         first = self._first_image.get((camera, episode))
         if first is not None:
             return ImageSpan(path, table, first + start, first + stop)
         every = self.images(camera, episode)
-        images = every[start:stop]
-        if (np.diff(images) != 1).any():
+        images, follows = every[start:stop], np.diff(every) == 1
+        if not follows[start : stop - 1].all():
             number = int(self.manifest.episodes.number[episode])
             raise EditError(
                 f"The images of episode {number} of {camera!r} do not follow one another in the video, "
                 f"so that its packets cannot be copied alone: {str(self.root)!r}."
             )
-        if (np.diff(every) == 1).all():
+        if follows.all():
             self._first_image[camera, episode] = int(every[0])
         return ImageSpan(path, table, int(images[0]), int(images[-1]) + 1)
 
@@ -239,15 +250,19 @@ class Source:
         if file < 0:
             number = int(self.manifest.episodes.number[episode])
             raise MissingFileError(
-                f"The metadata names no video of {camera!r} for episode {number}, in "
-                f"{str(self.root)!r}."
+                f"The metadata names no video of {camera!r} for episode {number}: delete the episode, "
+                f"or remove the camera, by the same edit: {str(self.root)!r}."
             )
         return self.manifest.video_files[camera][file]
 
+    def video(self, camera: str, episode: int) -> tuple[Path, PacketTable]:
+        """Return the video that shows an episode, and its packets."""
+        path = _path(self.root, self.video_file(camera, episode))
+        return path, self._reading.table(str(path))
+
     def coding(self, camera: str, episode: int) -> Hashable:
         """Return a key that is equal for videos whose packets can share a file; None if none can."""
-        path = self.root / self.video_file(camera, episode)
-        table = self._reading.table(str(path))
+        path, table = self.video(camera, episode)
         key = splice_key(table)
         return key if key and len(table.size) and restarts_at(path, table, 0) else None
 
@@ -259,8 +274,7 @@ class Source:
     def has_unused(self, camera: str, episode: int) -> bool:
         """Return whether the video of an episode has images that belong to no episode."""
         frames = self.held(camera).frames_with(episode)
-        table = self._reading.table(str(self.root / self.video_file(camera, episode)))
-        return len(table.size) > frames
+        return len(self.video(camera, episode)[1].size) > frames
 
     def cut(self, camera: str, episode: int, start: int, stop: int, *, joined: bool) -> Cut:
         """Return whether some frames of an episode can be a file of their own, or part of one.

@@ -16,7 +16,7 @@ from roboreel.record.totals import ImageSampler, sample_stride
 from roboreel.stats import merge_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.rows import RowsResult
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
+    CameraStats = Callable[[], list[dict[int, dict[str, FeatureStats]]]]
+
 __all__ = [
+    "camera_statistics",
     "image_statistics",
     "looks_at_images",
     "stored_stats",
@@ -64,11 +67,21 @@ def stores_own(context: EditContext) -> bool:
     return context.converts or not context.lacks_own
 
 
-def total_statistics(context: EditContext, rows: RowsResult) -> dict[str, FeatureStats]:
-    """Return the statistics of all rows that were computed."""
+def total_statistics(
+    context: EditContext, rows: RowsResult, cameras: CameraStats
+) -> dict[str, FeatureStats]:
+    """Return the statistics of all rows that were computed.
+
+    Args:
+        context: The edit.
+        rows: What the rows of the new data files say.
+        cameras: Returns what `camera_statistics` does.
+    """
     found = rows.totals.items()
     stats = {name: total.finish() for name, total in found if name not in rows.lost}
-    return stats | (_merged_images(context) if context.changes_rows and rows.totals else {})
+    return stats | (
+        _merged_images(context, cameras) if context.changes_rows and rows.totals else {}
+    )
 
 
 def looks_at_images(context: EditContext) -> bool:
@@ -106,12 +119,12 @@ def stored_stats(source: Source) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def _merged_images(context: EditContext) -> dict[str, FeatureStats]:
+def _merged_images(context: EditContext, read: CameraStats) -> dict[str, FeatureStats]:
     """Return the statistics of cameras: those of the episodes that stay, merged by count."""
     cameras = [name for name, feature in context.features.items() if feature.is_camera]
     if not cameras:
         return {}
-    own = [dict(_camera_statistics(source)) for source in context.sources]
+    own = read()
     found: dict[str, list[FeatureStats]] = {}
     for number, piece in enumerate(context.recipe.pieces):
         stats = own[piece.source].get(context.old_number(number), {})
@@ -129,10 +142,14 @@ def _merged_images(context: EditContext) -> dict[str, FeatureStats]:
     return merged
 
 
-def _camera_statistics(source: Source) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
-    """Yield the number and the statistics of the cameras of each episode."""
-    cameras = [name for name, feature in source.manifest.features.items() if feature.is_camera]
-    yield from read_episode_stats(source.manifest, cameras)
+def camera_statistics(context: EditContext) -> list[dict[int, dict[str, FeatureStats]]]:
+    """Return the statistics of cameras by number of the episode, for each source."""
+    found = []
+    for source in context.sources:
+        features = source.manifest.features.items()
+        cameras = [name for name, feature in features if feature.is_camera]
+        found.append(dict(read_episode_stats(source.manifest, cameras)))
+    return found
 
 
 def _known(context: EditContext) -> dict[str | None, FeatureStats]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import numbered
 from roboreel.errors import EditError
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class TaskPlan:
             EditError: A row has a task that its episode does not list, so that it has no number.
         """
         known = self.old[piece.source]
-        found, where = np.unique(numbers.astype(np.int64), return_inverse=True)
+        found, where = numbered(numbers.astype(np.int64).reshape(-1))
         new = [self._number(piece, number, known) for number in found.tolist()]
-        return np.asarray(new, np.int64)[where.reshape(-1)]
+        return np.asarray(new, np.int64)[where]
 
     def _number(self, piece: Piece, number: int, known: Mapping[int, str]) -> int:
         if piece.task is not None:

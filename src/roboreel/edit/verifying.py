@@ -67,10 +67,11 @@ def verify_copy(
                 was = read_piece(context, piece, before)
                 now = _rows(after, new, number, 0, piece.stop - piece.start)
                 _compare_rows(context, number, was, now)
+                new.note_rows(number, now)
             for camera in new.manifest.video_files:
                 if (camera, number) not in encoded:
-                    path = new.root / new.video_file(camera, number)
-                    images, table = new.images(camera, number), new.frames.videos.table(path)
+                    path, table = new.video(camera, number)
+                    images = new.images(camera, number)
                     _compare_packets(context, number, camera, path, table, images)
 
 
@@ -115,8 +116,9 @@ def _compare_rows(context: EditContext, number: int, was: Any, now: Any) -> None
         shifted = feature is not None and feature.kind == "language" and not piece.is_whole
         if name is None or name in _NOT_COMPARED or shifted or name not in now.column_names:
             continue
-        target = now.column(name)
-        if not same_values(was.column(column).cast(target.type), target):
+        values, target = was.column(column), now.column(name)
+        values = values if values.type.equals(target.type) else values.cast(target.type)
+        if not same_values(values, target):
             raise _differs(context, number, str(name))
 
 
@@ -139,27 +141,31 @@ def _compare_packets(
     if table.via != "mp4" or was.table.via != "mp4":
         return  # copied whole, since no packet of it can be addressed
     old, new = was.packets, table.shown[images].astype(np.int64)
-    same = np.array_equal(was.table.size[old], table.size[new])
-    blocks = zip(_blocks(was.path, was.table, old), _blocks(path, table, new), strict=True)
-    if not same or any(ours != theirs for ours, theirs in blocks):
+    size = table.size[new].astype(np.int64)
+    if not np.array_equal(was.table.size[old], size):
         raise _differs(context, number, camera)
-
-
-def _blocks(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the bytes of packets, one after another, in pieces that the sizes alone decide."""
-    offset, size = table.offset[packets], table.size[packets].astype(np.int64)
-    stop = offset + size
-    with SpanReader(path, "video file") as file:
+    ours, theirs = was.table.offset[old], table.offset[new]
+    with SpanReader(was.path, "video file") as before, SpanReader(path, "video file") as after:
         for first, last in _portions(size):
-            if (offset[first + 1 : last] == stop[first : last - 1]).all():
-                yield bytes(file.read(int(offset[first]), int(stop[last - 1])))
-                continue
-            spans = zip(offset[first:last].tolist(), stop[first:last].tolist(), strict=True)
-            yield b"".join(bytes(file.read(start, end)) for start, end in spans)
+            span = slice(first, last)
+            if _read(before, ours[span], size[span]) != _read(after, theirs[span], size[span]):
+                raise _differs(context, number, camera)
+
+
+def _read(file: SpanReader, offset: NDArray[np.int64], size: NDArray[np.int64]) -> bytes:
+    """Return the bytes of packets, one after another."""
+    stop = offset + size
+    if (offset[1:] == stop[:-1]).all():
+        return bytes(file.read(int(offset[0]), int(stop[-1])))
+    spans = zip(offset.tolist(), stop.tolist(), strict=True)
+    return b"".join(bytes(file.read(start, end)) for start, end in spans)
 
 
 def _portions(size: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Yield spans of packets that have some megabytes together."""
+    if int(size.sum()) <= _PORTION_BYTES:
+        yield 0, len(size)
+        return
     portion = np.cumsum(size) // _PORTION_BYTES
     bounds = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), len(size)]
     yield from pairwise(bounds)

@@ -60,6 +60,8 @@ class EditedEpisodes:
     """In the order of the new numbers."""
     names: Sequence[Names]
     """For each source, new names of features by old name; None for one that goes."""
+    camera_stats: Callable[[], Sequence[Mapping[int, Mapping[str, FeatureStats]]]]
+    """Returns the statistics of the cameras of each source, by number of the episode."""
     in_place: bool = False
     """Whether the files of the first source are replaced."""
 
@@ -246,10 +248,7 @@ def _joined_stats(edited: EditedEpisodes) -> Iterator[dict[str, FeatureStats]]:
     told = (
         set.intersection(*(set(one.stats) for one in edited.origins)) if edited.origins else set()
     )
-    stored = [
-        dict(read_episode_stats(manifest, _untold(manifest, names, told)))
-        for manifest, names in zip(edited.sources, edited.names, strict=True)
-    ]
+    stored = [_stored_stats(edited, source, told) for source in range(len(edited.sources))]
     for origin in edited.origins:
         names = edited.names[origin.source]
         old = stored[origin.source].get(origin.number, {})
@@ -258,9 +257,15 @@ def _joined_stats(edited: EditedEpisodes) -> Iterator[dict[str, FeatureStats]]:
         yield {**known, **origin.stats}  # type: ignore[dict-item]  # None is no feature
 
 
-def _untold(manifest: Manifest, names: Names, told: set[str]) -> list[str]:
-    """Return the features of a source whose statistics are not new in every episode."""
-    return [name for name in manifest.features if names.get(name, name) not in told]
+def _stored_stats(
+    edited: EditedEpisodes, source: int, told: set[str]
+) -> Mapping[int, Mapping[str, FeatureStats]]:
+    """Return the statistics of a source, of the features for which not every episode has new ones."""
+    manifest, names = edited.sources[source], edited.names[source]
+    untold = [name for name in manifest.features if names.get(name, name) not in told]
+    if all(manifest.features[name].is_camera for name in untold):
+        return edited.camera_stats()[source]
+    return dict(read_episode_stats(manifest, untold))
 
 
 def _write_lines(edited: EditedEpisodes, stage: Stage) -> None:

@@ -15,7 +15,7 @@ from roboreel.storage.jsonl import read_lines
 from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ __all__ = [
     "read_stats",
     "stats_from_columns",
     "stats_from_json",
+    "stats_to_columns",
     "stats_to_json",
 ]
 
@@ -123,8 +124,36 @@ def stats_to_json(stats: FeatureStats) -> dict[str, Any]:
     }
 
 
+def stats_to_columns(several: Sequence[FeatureStats]) -> dict[str, NDArray[Any] | list[Any]]:
+    """Return what `stats_to_json` does for several episodes, by key: a value for each.
+
+    As arrays, if they are of one shape: most of the work on lists is making Python's numbers.
+    """
+    shape, keys = several[0].shape, several[0].quantiles.keys()
+    if not all(
+        one.mean.size and one.shape == shape and one.quantiles.keys() == keys for one in several
+    ):
+        columns: dict[str, list[Any]] = {}
+        for one in several:
+            for key, value in stats_to_json(one).items():
+                columns.setdefault(key, []).append(value)
+        return dict(columns)
+
+    def joined(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        return np.concatenate(parts).reshape(-1, *shape) if shape else np.array(parts)[:, None]
+
+    return {
+        "min": joined([one.min for one in several]),
+        "max": joined([one.max for one in several]),
+        "mean": joined([one.mean for one in several]),
+        "std": joined([one.std for one in several]),
+        "count": np.array([[int(one.count.max(initial=0))] for one in several], np.int64),
+        **{key: joined([one.quantiles[key] for one in several]) for key in keys},
+    }
+
+
 def _listed(values: NDArray[np.float64]) -> list[Any]:
-    listed: list[Any] = np.atleast_1d(values).tolist()
+    listed: list[Any] = values.tolist() if values.ndim else [values.item()]
     return listed
 
 

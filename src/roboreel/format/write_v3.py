@@ -13,7 +13,7 @@ from roboreel.format.info import write_info
 from roboreel.format.json_files import write_json
 from roboreel.format.paths import STATS_PATH, SUBTASKS_PATH, TASKS_PATH, info_path
 from roboreel.format.places import episodes_path
-from roboreel.format.statistics import stats_to_json
+from roboreel.format.statistics import stats_to_columns, stats_to_json
 from roboreel.storage.parquet import write_columns
 from roboreel.storage.ragged import TextLists
 
@@ -190,9 +190,12 @@ def write_stats(path: Path, stats: Mapping[str, FeatureStats], *, sync: bool = T
 
 
 def _stats_columns(episode_stats: Sequence[Mapping[str, FeatureStats]]) -> dict[str, Any]:
-    columns: dict[str, list[Any]] = {}
+    own: dict[str, list[FeatureStats]] = {}
     for stats in episode_stats:
         for name, feature_stats in stats.items():
-            for key, value in stats_to_json(feature_stats).items():
-                columns.setdefault(f"stats/{name}/{key}", []).append(value)
-    return columns
+            own.setdefault(name, []).append(feature_stats)
+    return {
+        f"stats/{name}/{key}": column
+        for name, several in own.items()
+        for key, column in stats_to_columns(several).items()
+    }

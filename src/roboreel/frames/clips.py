@@ -185,4 +185,5 @@ def _image_of(frame: int, request: ClipRequest, table: PacketTable) -> int | Non
 def _images_of(
     frames: NDArray[np.int64], request: ClipRequest, table: PacketTable
 ) -> NDArray[np.int64]:
-    return images_of(frames, request.clip, table.ticks, table.time_base, request.times_of)
+    clock = table.ticks, table.time_base
+    return images_of(frames, request.clip, *clock, request.times_of, step=table.step)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import StaleDatasetError
+from roboreel.spans.sources import stat_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +33,7 @@ class State:
             StaleDatasetError: One is not.
         """
         for file, mark in self.marks:
-            if _mark(root / file) != mark:
+            if _mark(root, file) != mark:
                 raise StaleDatasetError(
                     f"{file!r} has changed since the plan was made: plan it again, for "
                     f"{str(root)!r}."
@@ -49,12 +50,12 @@ def state_of(root: Path, files: Iterable[str]) -> State:
     """Return the state of the metadata and of some files, by their paths below the folder."""
     metadata = (path for path in (root / "meta").rglob("*") if path.is_file())
     every = {path.relative_to(root).as_posix() for path in metadata} | set(files)
-    return State(tuple((file, _mark(root / file)) for file in sorted(every)))
+    return State(tuple((file, _mark(root, file)) for file in sorted(every)))
 
 
-def _mark(path: Path) -> _Mark | None:
+def _mark(root: Path, file: str) -> _Mark | None:
     try:
-        found = path.stat()
+        found = stat_below(root, file)
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.stats.moments import Moments
-from roboreel.stats.sketch import CAPACITY, QuantileSketch
+from roboreel.stats.sketch import CAPACITY, QuantileSketch, quantiles_of
 from roboreel.stats.summary import QUANTILES, FeatureStats
 
 if TYPE_CHECKING:
@@ -142,10 +142,12 @@ def stats_of(values: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]:
     """
     found: dict[str, FeatureStats] = {}
     together: dict[str, NDArray[Any]] = {}
+    elements = 0
     for name, own in values.items():
-        if sum(map(_size, together.values())) + _size(own) > _LEVEL_VALUES // CAPACITY:
+        elements += _size(own)
+        if elements > _LEVEL_VALUES // CAPACITY:
             found |= _stats_together(together)
-            together = {}
+            together, elements = {}, _size(own)
         together[name] = own
     found |= _stats_together(together)
     return {name: found[name] for name in values}
@@ -155,15 +157,35 @@ def _stats_together(values: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStat
     if not values:
         return {}
     rows = [own.reshape(len(own), _size(own)).astype(np.float64) for own in values.values()]
-    accumulator = Accumulator((sum(own.shape[1] for own in rows),))
-    accumulator.update(np.concatenate(rows, axis=1))
-    joint = accumulator.finish()
+    joint = _stats_of_rows(np.concatenate(rows, axis=1))
     found, start = {}, 0
     for name, own in values.items():
         stop = start + _size(own)
         found[name] = joint.part(start, stop, own.shape[1:])
         start = stop
     return found
+
+
+def _stats_of_rows(rows: NDArray[np.float64]) -> FeatureStats:
+    """Return what an `Accumulator` does for rows ``(N, D)``; few need no room to be kept in."""
+    count, size = rows.shape
+    if count > _capacity(size) or rows.size > _CHUNK_VALUES:
+        accumulator = Accumulator((size,))
+        accumulator.update(rows)
+        return accumulator.finish()
+    values = np.ascontiguousarray(rows.T)
+    finite = np.isfinite(values)
+    moments = Moments.of(values, finite)
+    values[~finite] = np.inf
+    quantiles = np.zeros((len(QUANTILES), size))
+    if count:
+        fractions = list(QUANTILES.values())
+        quantiles = quantiles_of(values, fractions, count=moments.count, ceiling=moments.max)
+    return moments.as_stats(
+        (size,),
+        quantiles=dict(zip(QUANTILES, quantiles, strict=True)),
+        nan_count=count - moments.count,
+    )
 
 
 def _size(values: NDArray[Any]) -> int:

@@ -66,6 +66,8 @@ class Moments:
 
     def plus(self, other: Moments) -> Moments:
         """Return the moments of both groups together."""
+        if not self.count.any():
+            return other
         count = self.count + other.count
         share = other.count / np.maximum(count, 1)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CAPACITY", "QuantileSketch", "values_at"]
+__all__ = ["CAPACITY", "QuantileSketch", "quantiles_of", "values_at"]
 
 CAPACITY = 4096
 """Values per level of a sketch, by default."""
@@ -103,8 +103,8 @@ class QuantileSketch:
         if not self._levels:
             return found
         if len(self._levels) == 1:
-            held = np.sort(self._levels[0][:, : self._filled[0]], axis=1)
-            return _exact_at(fractions, np.minimum(held, ceiling[:, None]), count)
+            held = self._levels[0][:, : self._filled[0]]
+            return quantiles_of(held, fractions, count=count, ceiling=ceiling)
         parts = list(zip(self._levels, self._filled, strict=True))
         weight = np.repeat([1 << level for level in range(len(parts))], self._filled)
         for element in range(self.size):
@@ -134,10 +134,15 @@ def values_at(
         return np.asarray(low + (high - low) * (place - below))
 
 
-def _exact_at(
-    fractions: Sequence[float], values: NDArray[np.float64], count: NDArray[np.int64]
+def quantiles_of(
+    values: NDArray[np.float64],
+    fractions: Sequence[float],
+    *,
+    count: NDArray[np.int64],
+    ceiling: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return what `values_at` does for each row of sorted values ``(D, N)`` that stand for one each."""
+    """Return what a sketch does that has room for all values ``(D, N)``."""
+    values = np.minimum(np.sort(values, axis=1), ceiling[:, None])
     place = np.asarray(fractions)[:, None] * np.maximum(count - 1, 0)
     below = np.floor(place).astype(np.int64)
     element, last = np.arange(len(values)), values.shape[1] - 1

@@ -17,6 +17,8 @@ __all__ = ["QUANTILES", "FeatureStats"]
 QUANTILES: Mapping[str, float] = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 """The quantiles in a dataset's statistics, by name."""
 
+_FLOATS, _COUNTS = ("min", "max", "mean", "std"), ("count", "nan_count")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FeatureStats:
@@ -40,9 +42,9 @@ class FeatureStats:
 
     def __post_init__(self) -> None:
         shape = np.shape(self.mean)
-        for name in ("min", "max", "mean", "std"):
+        for name in _FLOATS:
             object.__setattr__(self, name, _broadcast(getattr(self, name), shape, np.float64))
-        for name in ("count", "nan_count"):
+        for name in _COUNTS:
             object.__setattr__(self, name, _broadcast(getattr(self, name), shape, np.int64))
         quantiles = {
             name: _broadcast(values, shape, np.float64) for name, values in self.quantiles.items()
@@ -60,15 +62,13 @@ class FeatureStats:
         def cut(values: NDArray[Any]) -> NDArray[Any]:
             return values[start:stop].reshape(shape)
 
-        return FeatureStats(
-            min=cut(self.min),
-            max=cut(self.max),
-            mean=cut(self.mean),
-            std=cut(self.std),
-            count=cut(self.count),
-            quantiles={name: cut(values) for name, values in self.quantiles.items()},
-            nan_count=cut(self.nan_count),
-        )
+        # Without `__post_init__`: these have one shape already, and nobody else has their memory.
+        part = object.__new__(FeatureStats)
+        for name in (*_FLOATS, *_COUNTS):
+            object.__setattr__(part, name, cut(getattr(self, name)))
+        quantiles = {name: cut(values) for name, values in self.quantiles.items()}
+        object.__setattr__(part, "quantiles", quantiles)
+        return part
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FeatureStats):
@@ -76,7 +76,7 @@ class FeatureStats:
         return (
             all(
                 np.array_equal(getattr(self, name), getattr(other, name), equal_nan=True)
-                for name in ("min", "max", "mean", "std", "count", "nan_count")
+                for name in (*_FLOATS, *_COUNTS)
             )
             and self.quantiles.keys() == other.quantiles.keys()
             and all(

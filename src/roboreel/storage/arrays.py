@@ -30,9 +30,12 @@ def arrow_array(values: Any, kind: Any) -> Any:  # noqa: ANN401  # pyarrow is un
         pyarrow.ArrowException: They cannot have this type.
     """
     if isinstance(values, np.ndarray):
-        return from_numpy(values).cast(kind)
+        array = from_numpy(values)
+        return array if array.type.equals(kind, check_metadata=True) else array.cast(kind)
     if not isinstance(values, pa.ChunkedArray):
         return from_list(_nested(values, kind), kind)
+    if values.type.equals(kind, check_metadata=True):
+        return values
     if _is_list(values.type) == _is_list(kind):
         return values.cast(kind)
     return from_list(_nested(values.to_pylist(), kind), kind)

@@ -81,7 +81,8 @@ def write_parquet(
     ):
         for table in tables:
             rows = max(1, table.num_rows)
-            writer.write_table(table.cast(schema), row_group_size=rows)
+            fits = table.schema.equals(schema, check_metadata=True)
+            writer.write_table(table if fits else table.cast(schema), row_group_size=rows)
             num_rows += table.num_rows
     return num_rows
 
@@ -98,7 +99,7 @@ def write_columns(
 
     Args:
         path: The file to write.
-        columns: Arrays of one dimension, lists of texts, or plain lists of numbers and texts.
+        columns: Arrays, whose further axes become lists, lists of texts, or plain lists of numbers and texts.
         metadata: Metadata of the schema.
         like: A file whose columns to write: others are left out, and columns that are missing or
             cannot be cast to its types are null.

@@ -6,6 +6,7 @@ which takes longer than most edits.
 
 from __future__ import annotations
 
+import math
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,12 @@ _PLAIN: dict[type, tuple[Any, Any]] = {
 
 
 def from_numpy(values: NDArray[Any]) -> Any:  # noqa: ANN401  # pyarrow is untyped
-    """Return numbers, booleans or texts ``(N,)`` as an array; others as `pyarrow.array` does."""
+    """Return numbers, booleans or texts as an array, of lists if they have more than one axis.
+
+    Others become what `pyarrow.array` makes of them.
+    """
+    if values.ndim > 1 and values.dtype.kind in "biuf":
+        return _nested(values)
     if values.dtype == object and values.ndim == 1 and all(type(v) is str for v in values):
         return from_list(values.tolist())
     if values.ndim != 1 or values.dtype.kind not in "biuf" or not values.dtype.isnative:
@@ -36,6 +42,19 @@ def from_numpy(values: NDArray[Any]) -> Any:  # noqa: ANN401  # pyarrow is untyp
     if values.dtype.itemsize > 8:
         return pa.array(values)
     return _plain(pa.from_numpy_dtype(values.dtype), len(values), np.ascontiguousarray(values))
+
+
+def _nested(values: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Return numbers of several axes as an array of lists, the last axis innermost."""
+    array = from_numpy(values.reshape(-1))
+    for axis in range(values.ndim - 1, 0, -1):
+        count = math.prod(values.shape[:axis])
+        offsets = np.arange(count + 1, dtype=np.int64) * values.shape[axis]
+        if offsets[-1] > np.iinfo(np.int32).max:
+            raise pa.ArrowCapacityError(f"{offsets[-1]:,} items do not fit into one array.")
+        buffers = [None, pa.py_buffer(offsets.astype(np.int32))]
+        array = pa.Array.from_buffers(pa.list_(array.type), count, buffers, children=[array])
+    return array
 
 
 def from_list(values: Sequence[Any], kind: Any = None) -> Any:  # noqa: ANN401

@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     from roboreel.spans.reading import SpanReader
 
-__all__ = ["Box", "FileBox", "array", "children", "file_boxes", "find", "number", "require"]
+__all__ = [
+    "Box",
+    "FileBox",
+    "Inside",
+    "array",
+    "children",
+    "file_boxes",
+    "find",
+    "number",
+    "require",
+]
 
 # A fragmented file has two boxes per fragment: enough for a day at five fragments a second.
 _MAX_FILE_BOXES = 1_000_000
@@ -112,16 +122,48 @@ def _header(data: bytes | memoryview, start: int, left: int) -> tuple[bytes, int
     return kind, length, body
 
 
+class Inside:
+    """The boxes inside a box, walked once however many are asked for, and no further than needed.
+
+    Args:
+        data: The content of the box around them.
+    """
+
+    __slots__ = ("_inside", "_left", "_seen", "data")
+
+    def __init__(self, data: memoryview) -> None:
+        self.data = data
+        self._left = children(data)
+        self._seen: dict[bytes, memoryview] = {}
+        self._inside: dict[bytes, Inside] = {}
+
+    def find(self, *path: bytes) -> memoryview | None:
+        """Return the content of the first box on a path of types; None if there is none."""
+        kind = path[0]
+        while kind not in self._seen:
+            box = next(self._left, None)
+            if box is None:
+                return None
+            self._seen.setdefault(box.kind, box.data)
+        if len(path) == 1:
+            return self._seen[kind]
+        inside = self._inside.get(kind)
+        if inside is None:
+            inside = self._inside[kind] = Inside(self._seen[kind])
+        return inside.find(*path[1:])
+
+    def require(self, *path: bytes) -> memoryview:
+        """Return the content of the first box on a path of types.
+
+        Raises:
+            CorruptFileError: There is no such box.
+        """
+        return _required(self.find(*path), path)
+
+
 def find(data: memoryview, *path: bytes) -> memoryview | None:
     """Return the content of the first box on a path of types; None if there is none."""
-    for wanted in path:
-        for kind, inner in children(data):
-            if kind == wanted:
-                data = inner
-                break
-        else:
-            return None
-    return data
+    return Inside(data).find(*path)
 
 
 def require(data: memoryview, *path: bytes) -> memoryview:
@@ -130,7 +172,10 @@ def require(data: memoryview, *path: bytes) -> memoryview:
     Raises:
         CorruptFileError: There is no such box.
     """
-    found = find(data, *path)
+    return _required(find(data, *path), path)
+
+
+def _required(found: memoryview | None, path: tuple[bytes, ...]) -> memoryview:
     if found is None:
         raise CorruptFileError(f"There is no box {b'/'.join(path).decode('latin-1')!r}.")
     return found

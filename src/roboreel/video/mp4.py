@@ -75,11 +75,11 @@ def _read(file: SpanReader) -> PacketTable:
             "There is no 'moov' box: this is not an MP4 file, or writing it was interrupted."
         )
     file.fetch([(moov.body, moov.stop)], keep=True)
-    movie = memoryview(file.read(moov.body, moov.stop))
+    movie = boxes.Inside(memoryview(file.read(moov.body, moov.stop)))
     track = _video_track(movie)
-    stored = boxes.require(track, b"mdia", b"minf", b"stbl")
+    stored = boxes.Inside(track.require(b"mdia", b"minf", b"stbl"))
     columns = _stored_packets(stored, size_bytes)
-    lists_keyframes = not len(columns.size) or boxes.find(stored, b"stss") is not None
+    lists_keyframes = not len(columns.size) or stored.find(b"stss") is not None
     defaults = _fragment_defaults(movie, track)
     if defaults is not None:
         limit = min(MAX_PACKETS, size_bytes)
@@ -104,7 +104,7 @@ def fragmented_track(file: SpanReader) -> tuple[int, memoryview]:
     moov, _ = _find_movie(file)
     if moov is None:
         raise CorruptFileError("There is no 'moov' box.")
-    movie = memoryview(file.read(moov.body, moov.stop))
+    movie = boxes.Inside(memoryview(file.read(moov.body, moov.stop)))
     defaults = _fragment_defaults(movie, _video_track(movie))
     if defaults is None:
         raise CorruptFileError("The file has no fragments.")
@@ -121,21 +121,23 @@ def _find_movie(file: SpanReader) -> tuple[boxes.FileBox | None, bool]:
     return None, after_images
 
 
-def _video_track(movie: memoryview) -> memoryview:
-    for kind, track in boxes.children(movie):
-        if kind == b"trak" and handler(track) == b"vide":
-            return track
+def _video_track(movie: boxes.Inside) -> boxes.Inside:
+    for kind, data in boxes.children(movie.data):
+        if kind == b"trak":
+            track = boxes.Inside(data)
+            if handler(track) == b"vide":
+                return track
     raise UnsupportedVideoError("The file has no video track.")
 
 
-def handler(track: memoryview) -> bytes:
+def handler(track: boxes.Inside) -> bytes:
     """Return what a track holds: ``b"vide"`` for video."""
-    return bytes(boxes.require(track, b"mdia", b"hdlr")[8:12])
+    return bytes(track.require(b"mdia", b"hdlr")[8:12])
 
 
 def _assemble(
-    movie: memoryview,
-    track: memoryview,
+    movie: boxes.Inside,
+    track: boxes.Inside,
     columns: PacketColumns,
     size_bytes: int,
     *,
@@ -147,10 +149,10 @@ def _assemble(
     if columns.offset.min() < 0 or (columns.offset > size_bytes - columns.size).any():
         raise CorruptFileError("Packets lie outside the file: it is damaged or truncated.")
     columns.keyframe[0] = True  # Decoding has to start somewhere.
-    timescale = _timescale(boxes.require(track, b"mdia", b"mdhd"))
-    movie_timescale = _timescale(boxes.require(movie, b"mvhd"))
+    timescale = _timescale(track.require(b"mdia", b"mdhd"))
+    movie_timescale = _timescale(movie.require(b"mvhd"))
     shown, ticks = _present(columns.pts, _edit(track, movie_timescale, timescale))
-    description = boxes.require(track, b"mdia", b"minf", b"stbl", b"stsd")
+    description = track.require(b"mdia", b"minf", b"stbl", b"stsd")
     if columns.size.max() > np.iinfo(np.int32).max:
         raise CorruptFileError("A packet is larger than 2 GiB.")
     return PacketTable(
@@ -209,21 +211,21 @@ def _colour(data: memoryview | None) -> Colour | None:
     return Colour(primaries, transfer, matrix, full_range)
 
 
-def _stored_packets(table: memoryview, size_bytes: int) -> PacketColumns:
+def _stored_packets(table: boxes.Inside, size_bytes: int) -> PacketColumns:
     """Return the packets that ``stbl`` lists. In a fragmented file there are more elsewhere."""
     size = _sizes(table, size_bytes)
-    dts = _starts(_runs(boxes.require(table, b"stts"), len(size)))
+    dts = _starts(_runs(table.require(b"stts"), len(size)))
     pts = dts
-    composition = boxes.find(table, b"ctts")
+    composition = table.find(b"ctts")
     if composition is not None and len(size):
         pts = dts + _runs(composition, len(size), signed=True)
     return PacketColumns(_offsets(table, size), size, dts, pts, _keyframes(table, len(size)))
 
 
-def _sizes(table: memoryview, size_bytes: int) -> NDArray[np.int64]:
-    box = boxes.find(table, b"stsz")
+def _sizes(table: boxes.Inside, size_bytes: int) -> NDArray[np.int64]:
+    box = table.find(b"stsz")
     if box is None:
-        return _compact_sizes(boxes.require(table, b"stz2"))
+        return _compact_sizes(table.require(b"stz2"))
     fixed, count = boxes.number(box, "I", 4), boxes.number(box, "I", 8)
     if fixed == 0:
         return boxes.array(box, ">u4", 12, count).astype(np.int64)
@@ -256,7 +258,14 @@ def _runs(box: memoryview, count: int, *, signed: bool = False) -> NDArray[np.in
         raise CorruptFileError("A table of times covers only some of the packets.")
     # In practice offsets are signed in all versions, although not in version 0 of the standard.
     values = entries[:, 1].astype(np.uint32).view(np.int32 if signed else np.uint32)
-    return np.repeat(values.astype(np.int64), np.diff(stops, prepend=0))
+    return np.repeat(values.astype(np.int64), _gaps(stops))
+
+
+def _gaps(stops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how far each stop is from the one before it, the first from 0."""
+    gaps = stops.copy()
+    gaps[1:] -= stops[:-1]
+    return gaps
 
 
 def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -265,10 +274,10 @@ def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return starts
 
 
-def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
+def _offsets(table: boxes.Inside, size: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the position of each packet. Packets are contiguous inside chunks."""
     chunk_offset = _chunk_offsets(table)
-    box = boxes.require(table, b"stsc")
+    box = table.require(b"stsc")
     entries = boxes.array(box, ">u4", 8, 3 * boxes.number(box, "I", 4)).reshape(-1, 3)
     first = np.minimum(entries[:, 0].astype(np.int64) - 1, len(chunk_offset))
     if len(size) == 0:
@@ -277,7 +286,8 @@ def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
         raise CorruptFileError("The table of chunks is not in order.")
     if (entries[:, 2] != 1).any():
         raise UnsupportedVideoError("Packets use several codec descriptions.")
-    per_chunk = np.repeat(entries[:, 1].astype(np.int64), np.diff(first, append=len(chunk_offset)))
+    chunks = _gaps(np.append(first[1:], len(chunk_offset)))
+    per_chunk = np.repeat(entries[:, 1].astype(np.int64), chunks)
     stops = np.minimum(np.cumsum(per_chunk), len(size))
     if len(stops) == 0 or stops[-1] < len(size):
         raise CorruptFileError("The table of chunks covers only some of the packets.")
@@ -289,15 +299,15 @@ def _offsets(table: memoryview, size: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets
 
 
-def _chunk_offsets(table: memoryview) -> NDArray[np.int64]:
-    box, dtype = boxes.find(table, b"stco"), ">u4"
+def _chunk_offsets(table: boxes.Inside) -> NDArray[np.int64]:
+    box, dtype = table.find(b"stco"), ">u4"
     if box is None:
-        box, dtype = boxes.require(table, b"co64"), ">i8"
+        box, dtype = table.require(b"co64"), ">i8"
     return boxes.array(box, dtype, 8, boxes.number(box, "I", 4)).astype(np.int64)
 
 
-def _keyframes(table: memoryview, count: int) -> NDArray[np.bool_]:
-    box = boxes.find(table, b"stss")
+def _keyframes(table: boxes.Inside, count: int) -> NDArray[np.bool_]:
+    box = table.find(b"stss")
     if box is None:
         return np.ones(count, dtype=np.bool_)
     numbers = boxes.array(box, ">u4", 8, boxes.number(box, "I", 4)).astype(np.int64)
@@ -310,12 +320,12 @@ def _keyframes(table: memoryview, count: int) -> NDArray[np.bool_]:
     return keyframe
 
 
-def _fragment_defaults(movie: memoryview, track: memoryview) -> tuple[int, memoryview] | None:
+def _fragment_defaults(movie: boxes.Inside, track: boxes.Inside) -> tuple[int, memoryview] | None:
     """Return the track's ID and ``trex`` box; None if the file has no fragments."""
-    extends = boxes.find(movie, b"mvex")
+    extends = movie.find(b"mvex")
     if extends is None:
         return None
-    header = boxes.require(track, b"tkhd")
+    header = track.require(b"tkhd")
     track_id = boxes.number(header, "I", 20 if boxes.number(header, "B", 0) else 12)
     for kind, data in boxes.children(extends):
         if kind == b"trex" and boxes.number(data, "I", 4) == track_id:
@@ -335,9 +345,9 @@ class _Edit:
     """0 means to the end."""
 
 
-def _edit(track: memoryview, movie_timescale: int, timescale: int) -> _Edit:
+def _edit(track: boxes.Inside, movie_timescale: int, timescale: int) -> _Edit:
     """Return what the edit list does: any number of empty edits, then one part of the track."""
-    box = boxes.find(track, b"edts", b"elst")
+    box = track.find(b"edts", b"elst")
     if box is None:
         return _Edit(0)
     count = boxes.number(box, "I", 4)

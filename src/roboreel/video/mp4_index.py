@@ -80,17 +80,17 @@ def read_track_header(path: Path) -> TrackHeader:
         movie = memoryview(file.read(found[b"moov"].body, found[b"moov"].stop))
         brand = found.get(b"ftyp")
         ftyp = _FTYP if brand is None else bytes(file.read(brand.body, brand.stop))
-    tracks = [box.data for box in boxes.children(movie) if box.kind == b"trak"]
+    tracks = [boxes.Inside(box.data) for box in boxes.children(movie) if box.kind == b"trak"]
     track = next((one for one in tracks if handler(one) == b"vide"), None)
     if track is None:
         raise CorruptFileError(f"The file has no video track: {str(path)!r}.")
-    clock = boxes.require(track, b"mdia", b"mdhd")
+    clock = track.require(b"mdia", b"mdhd")
     return TrackHeader(
         ftyp=ftyp,
         timescale=boxes.number(clock, "I", 20 if clock[0] else 12),
-        shape=bytes(boxes.require(track, b"tkhd")[-44:]),
-        handler=bytes(boxes.require(track, b"mdia", b"hdlr")),
-        description=bytes(boxes.require(track, b"mdia", b"minf", b"stbl", b"stsd")),
+        shape=bytes(track.require(b"tkhd")[-44:]),
+        handler=bytes(track.require(b"mdia", b"hdlr")),
+        description=bytes(track.require(b"mdia", b"minf", b"stbl", b"stsd")),
     )
 
 

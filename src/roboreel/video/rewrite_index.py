@@ -140,7 +140,7 @@ class _Edit:
         """Return the box with its offsets moved, and with the keyframes of the first video."""
         parts, keyframes = [], self._keyframes
         for box in boxes.children(content):
-            is_video = box.kind == b"trak" and handler(box.data) == b"vide"
+            is_video = box.kind == b"trak" and handler(boxes.Inside(box.data)) == b"vide"
             parts.append(self._box(box.kind, box.data, move, keyframes if is_video else None))
             keyframes = None if is_video else keyframes
         return _box(b"moov", b"".join(parts))
