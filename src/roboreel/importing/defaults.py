@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import SourceError
+from roboreel.importing.array_times import is_time_name
 from roboreel.importing.clocks import chosen_times, usual_gap
 from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
 from roboreel.importing.rates import median_rate
@@ -107,8 +108,10 @@ _MESSAGES = {
 }
 """Why messages are not mapped, by a pattern of their type."""
 _LEAST_COVERED = 0.8
+_LEAST_COVERED_BY_CAMERA = 0.3
+"""A camera is worth more than the seconds before its driver was ready."""
 _LEAST_BYTES = 64
-_TIMES = re.compile(r"(.*/)?(timestamps?|times?|t|frame_index|episode_index|index|task_index)")
+_COUNTERS = re.compile(r"(.*/)?(frame_index|episode_index|index|task_index)")
 _PREFIX = re.compile(r"^(observations?|obs|data)[/.]")
 _SUFFIX = re.compile(r"[_/](image|rgb|color|img|compressed|image_raw|compressed_video|video)$")
 
@@ -178,7 +181,7 @@ def _why_not(
     for pattern, reason in layout.left_out.items():
         if re.fullmatch(pattern, stream.name):
             return reason
-    if _TIMES.fullmatch(stream.name):
+    if _COUNTERS.fullmatch(stream.name) or is_time_name(stream.name.rsplit("/", 1)[-1]):
         return "times and counters are made anew"
     for pattern, reason in _MESSAGES.items():
         if recording.timed and re.fullmatch(pattern, stream.source_type):
@@ -202,12 +205,14 @@ def _too_rare(stream: Stream, usual: Mapping[str, _Usual]) -> str:
         return f"{one.messages} messages" if stream.kind != "text" else "a text"
     if one.rate < 1:
         return f"{one.rate:.2g} messages a second"
-    if one.span < _LEAST_COVERED * max(other.span for other in usual.values()):
-        return "it covers a part of the time only"
+    least = _LEAST_COVERED_BY_CAMERA if stream.is_camera else _LEAST_COVERED
+    longest = max(other.span for other in usual.values())
+    if one.span < least * longest:
+        return f"it covers {one.span / longest:.0%} of the time only"
     # Messages on events, such as those of a gamepad: frames would be dropped between them. A pause
     # of the whole recording is another thing.
     most = max(other.covered for other in usual.values() if other.rate >= 1)
-    if one.covered < _LEAST_COVERED * most:
+    if one.covered < least * most:
         return f"it has long gaps: messages are near for {one.covered / most:.0%} of the time"
     return ""
 
