@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "MUCH_SLOWER",
     "Alignment",
     "Cleaned",
     "Method",
@@ -34,6 +35,8 @@ Method = Literal["nearest", "previous", "linear"]
 """How a row finds its value: the nearest in time, the last one before it, or a mean of both sides."""
 
 SECOND = 1_000_000_000
+MUCH_SLOWER = 10.5
+"""A stream that is so many times slower than others is held; ten times, with some room for jitter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,9 @@ def align(
 ) -> Alignment:
     """Return which values the rows of an episode take.
 
-    Rows begin when every stream has begun, and end when a stream with a limited gap has ended.
+    Rows begin when every stream has begun, and end when a stream with a limited gap has ended. A
+    stream with less than a value for `MUCH_SLOWER` rows begins half of its step earlier, and ends one
+    step later: a value each second must not cost a second of the others.
 
     Args:
         cleaned: The times of each stream.
@@ -150,7 +155,7 @@ def align(
         follow: A stream whose times are those of the rows, instead of an even grid.
         least_rows: Shorter pieces are dropped.
     """
-    start, stop = _common_span(cleaned, policies, span)
+    start, stop = _common_span(cleaned, policies, fps, span)
     if follow is not None:
         times = cleaned[follow].times
         times = times[(times >= start) & (times <= stop)]
@@ -277,16 +282,29 @@ def sections(times: NDArray[np.int64], jump_ns: int = SECOND) -> list[tuple[int,
 def _common_span(
     cleaned: Mapping[str, Cleaned],
     policies: Mapping[str, Policy],
+    fps: float | Fraction,
     span: tuple[int, int] | None,
 ) -> tuple[int, int]:
     """Return the first and the last moment of which every stream may have a value."""
     if any(not len(one.times) for one in cleaned.values()) or not cleaned:
         return 0, -1
-    start = max(int(one.times[0]) for one in cleaned.values())
+    reach = {name: _reach(one.times, policies[name], fps) for name, one in cleaned.items()}
+    firsts = {name: int(one.times[0]) for name, one in cleaned.items()}
     ends = {name: int(one.times[-1]) for name, one in cleaned.items()}
-    limited = [end for name, end in ends.items() if policies[name].max_gap_ns is not None]
-    stop = min(limited) if limited else max(ends.values())
+    # Elsewhere too, the nearest value lies at most half a step ahead; the previous one never.
+    early = {n: 0 if policies[n].method == "previous" else reach[n] // 2 for n in firsts}
+    start = max([min(firsts.values()), *(firsts[name] - early[name] for name in firsts)])
+    limited = [ends[n] + reach[n] for n in ends if policies[n].max_gap_ns is not None]
+    stop = min([*limited, max(ends.values())])
     return (start, stop) if span is None else (max(start, span[0]), min(stop, span[1]))
+
+
+def _reach(times: NDArray[np.int64], policy: Policy, fps: float | Fraction) -> int:
+    """Return how far out the first and last values count: a step, of a stream much slower than rows."""
+    step = int(np.median(np.diff(times))) if len(times) > 1 else 0
+    if step * fps <= MUCH_SLOWER * SECOND:
+        return 0
+    return step if policy.max_gap_ns is None else min(step, policy.max_gap_ns)
 
 
 def _usage(picked: Picked) -> Usage:

@@ -15,13 +15,20 @@ __all__ = ["have_own_times", "is_time_name", "pair_times"]
 _UNIT = r"(?:[_\-.]?(?:s|sec|secs|ms|msec|us|usec|ns|nsec|nanos|seconds))?"
 _WORD = r"(?:time[_\-]?stamps?|times?|ts|stamps?)"
 _ALONE = re.compile(rf"(?:{_WORD}|t){_UNIT}", re.IGNORECASE)
+_GROUP = re.compile(rf"{_WORD}{_UNIT}", re.IGNORECASE)
 _BEHIND = re.compile(rf"(.+)[_\-.]{_WORD}{_UNIT}", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_WORD}{_UNIT}[_\-.](.+)", re.IGNORECASE)
 
 
 def is_time_name(name: str) -> bool:
-    """Return whether an array or column is called times, such as ``timestamp_ns``."""
-    return _ALONE.fullmatch(name) is not None
+    """Return whether an array or column is called times, or lies in a group that is.
+
+    Examples:
+        >>> is_time_name("robot/timestamp_ns"), is_time_name("timestamps/front"), is_time_name("front")
+        (True, True, False)
+    """
+    *groups, last = name.split("/")
+    return _ALONE.fullmatch(last) is not None or any(_GROUP.fullmatch(one) for one in groups)
 
 
 def pair_times(arrays: Mapping[str, Leaf]) -> dict[str, str]:
@@ -60,7 +67,7 @@ def _may_be_times(name: str, leaf: Leaf) -> bool:
         return False
     *groups, last = name.split("/")
     found = (_ALONE.fullmatch(last), _BEHIND.fullmatch(last), _BEFORE.fullmatch(last))
-    return any(found) or any(_ALONE.fullmatch(group) for group in groups)
+    return any(found) or any(_GROUP.fullmatch(group) for group in groups)
 
 
 def _is_surely_times(name: str, times: Mapping[str, Leaf]) -> bool:

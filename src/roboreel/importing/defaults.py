@@ -34,7 +34,7 @@ class _Usual:
     rate: float
     """Messages a second, usually."""
     span: int
-    """Nanoseconds from the first to the last."""
+    """Nanoseconds from the first to the end of the last."""
     covered: int
     """Nanoseconds of these that are near a message."""
 
@@ -59,6 +59,7 @@ _SIMULATOR = {
     r"next_obs/.*": "the observation of the next frame",
     r"states": "the state of the simulator",
     r"action_dict/.*": "the parts of the action",
+    r"(datagen_info/.*|src_demo_(inds|labels))": "how MimicGen made the demonstration",
 }
 _REWARDS = {"rewards": "next.reward", "dones": "next.done"}
 _RESULTS = {**_REWARDS, "reward": "next.reward", "done": "next.done"}
@@ -112,6 +113,10 @@ _LEAST_COVERED_BY_CAMERA = 0.3
 """A camera is worth more than the seconds before its driver was ready."""
 _LEAST_BYTES = 64
 _COUNTERS = re.compile(r"(.*/)?(frame_index|episode_index|index|task_index)")
+_COMMAND = re.compile(
+    r"(.+_)?(cmds?|commands?|leader|master)(_(?!state|board).+)?|commanded_.+", re.IGNORECASE
+)
+"""What is sent to the robot: parts of the names of streams."""
 _PREFIX = re.compile(r"^(observations?|obs|data)[/.]")
 _SUFFIX = re.compile(r"[_/](image|rgb|color|img|compressed|image_raw|compressed_video|video)$")
 
@@ -181,7 +186,7 @@ def _why_not(
     for pattern, reason in layout.left_out.items():
         if re.fullmatch(pattern, stream.name):
             return reason
-    if _COUNTERS.fullmatch(stream.name) or is_time_name(stream.name.rsplit("/", 1)[-1]):
+    if _COUNTERS.fullmatch(stream.name) or _is_time(stream):
         return "times and counters are made anew"
     for pattern, reason in _MESSAGES.items():
         if recording.timed and re.fullmatch(pattern, stream.source_type):
@@ -191,6 +196,11 @@ def _why_not(
     if recording.timed:
         return _too_rare(stream, usual)
     return ""
+
+
+def _is_time(stream: Stream) -> bool:
+    is_number = stream.kind == "numbers" and stream.dtype != "bool" and math.prod(stream.shape) == 1
+    return is_number and is_time_name(stream.name)
 
 
 def _are_bytes(stream: Stream) -> bool:
@@ -228,7 +238,9 @@ def _usual(recording: Recording) -> dict[str, _Usual]:
         times = np.sort(chosen_times(recording, 0, name))
         rate, steps = median_rate(times) or 0.0, np.diff(times)
         near = steps.clip(0, 2 * usual_gap(rate or None))
-        found[topic] = _Usual(len(times), rate, int(steps.sum()), int(near.sum()))
+        # The last message stands for one more step: of three in three seconds, two lie between.
+        last = round(1e9 / rate) if rate else 0
+        found[topic] = _Usual(len(times), rate, int(steps.sum()) + last, int(near.sum()) + last)
     return found
 
 
@@ -255,6 +267,8 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
         return ACTION
     if stream.is_camera:
         return _camera_name(path)
+    if _is_command(stream):
+        return _command_name(stream, recording)
     if path.endswith(":position") and _is_only(recording, ":position"):
         return STATE
     short = _PREFIX.sub("", path)
@@ -271,6 +285,23 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
     return ".".join(["observation", *(parts or ["value"])])
 
 
+def _is_command(stream: Stream) -> bool:
+    parts = re.split(r"[/:.]", stream.name.strip("/"))
+    return stream.kind == "numbers" and any(_COMMAND.fullmatch(part) for part in parts)
+
+
+def _command_name(stream: Stream, recording: Recording) -> str:
+    """Return the name of what is sent to the robot: a policy that was told it would copy it."""
+    path = stream.name.strip("/")
+    streams = recording.streams.values()
+    others = [s for s in streams if _is_command(s) or s.name.strip("/") in ("action", "actions")]
+    of_one = {s.topic for s in others} == {stream.topic}
+    if len(others) == 1 or (of_one and path.endswith(":position")):
+        return ACTION
+    parts = [_clean(part) for part in re.split(r"[/:.]", _PREFIX.sub("", path)) if _clean(part)]
+    return ".".join([ACTION, *parts])
+
+
 def _camera_name(path: str) -> str:
     short = _PREFIX.sub("", path)
     if short in ("image", "img", "rgb"):
@@ -283,7 +314,8 @@ def _camera_name(path: str) -> str:
 
 
 def _is_only(recording: Recording, ending: str) -> bool:
-    return sum(name.endswith(ending) for name in recording.streams) == 1
+    streams = recording.streams.values()
+    return sum(s.name.endswith(ending) and not _is_command(s) for s in streams) == 1
 
 
 def _clean(part: str) -> str:

@@ -62,10 +62,14 @@ def rate_of(tree: ArrayTree, leaves: Mapping[str, Leaf], episode: ArrayEpisode) 
         return said
     for name, path in episode.arrays.items():
         leaf = leaves[path]
-        flat = leaf.kind == "numbers" and (len(leaf.shape) == 1 or leaf.shape[1:] == (1,))
+        flat = (
+            leaf.kind == "numbers"
+            and leaf.dtype != "bool"
+            and (len(leaf.shape) == 1 or leaf.shape[1:] == (1,))
+        )
         fits = leaf.rows >= episode.start + episode.length
         fits = fits and (episode.is_part or leaf.rows == episode.length)
-        if is_time_name(name.rsplit("/", 1)[-1]) and flat and fits:
+        if is_time_name(name) and flat and fits:
             stop = episode.start + min(episode.length, 100_000)
             times = tree.read(path, episode.start, stop).reshape(-1)
             fps = rate_of_times(np.asarray(times), name)

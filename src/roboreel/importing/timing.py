@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import SourceError
-from roboreel.importing.align import Cleaned, Policy, align, clean, sections
+from roboreel.importing.align import MUCH_SLOWER, Cleaned, Policy, align, clean, sections
 from roboreel.importing.boundaries import (
     spans_by_gap,
     spans_by_marks,
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["TimedEpisode", "derived_rate", "stream_policies", "timed_episodes"]
 
 _LATE_NS = 1_000_000_000
-_SLOWEST = 10.5
-"""A stream that is so many times slower than the fastest does not set the rate; with some room for
-jitter."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +62,7 @@ def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] 
             rates[name] = found
     if not rates:
         return None
-    least = max(rates.values()) / _SLOWEST
+    least = max(rates.values()) / MUCH_SLOWER
     slowest = min((n for n in rates if rates[n] >= least), key=lambda name: rates[name])
     rate = tidy_rate(rates[slowest])
     if rate is None:
