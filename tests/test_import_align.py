@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roboreel.errors import SourceError
 from roboreel.importing.align import Policy, align, clean, pick, row_times, runs, sections
 from roboreel.importing.boundaries import (
     spans_by_gap,
@@ -190,3 +191,29 @@ class TestBoundaries:
 @given(st.integers(1, 10**12))
 def test_a_length_of_time_survives_being_written(length):
     assert parse_ns(format_ns(length), "gap") == length
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=2, max_size=30),
+    st.lists(st.integers(0, 40), min_size=2, max_size=30),
+    st.integers(1, 90),
+)
+def test_rows_that_no_value_is_near_need_not_be_made(first, second, gap):
+    cleaned = {"a": clean(array(first) * 100 * MS), "b": clean(array(second) * 100 * MS)}
+    policies = {"a": Policy("nearest", gap * MS), "b": Policy("linear", 2 * gap * MS)}
+    plain = align(cleaned, policies, 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roboreel.importing.align._MOST_ROWS", 0)
+        sparse = align(cleaned, policies, 30)
+    assert [p.times.tolist() for p in sparse.pieces] == [p.times.tolist() for p in plain.pieces]
+    assert sparse.dropped_rows == plain.dropped_rows
+    for one, other in zip(sparse.pieces, plain.pieces, strict=True):
+        assert all((one.picked[n].first == other.picked[n].first).all() for n in "ab")
+
+
+def test_a_clock_that_jumps_by_decades_costs_no_memory():
+    moments = np.concatenate([np.arange(100) * 10, 1_700_000_000_000 + np.arange(200) * 10]) * MS
+    aligned = align({"a": clean(moments)}, {"a": Policy("nearest", 20 * MS)}, 100)
+    assert [len(piece) for piece in aligned.pieces] == [102, 202]
+    with pytest.raises(SourceError, match="did the clock jump"):
+        align({"a": clean(moments)}, {"a": Policy("nearest")}, 100)
