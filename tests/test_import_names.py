@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from roboreel.errors import SourceError
-from roboreel.importing import Changes, open_recording, plan_import
+import roboreel as reel
+from roboreel.errors import DatasetError, SourceError
+from roboreel.importing import Changes, import_dataset, open_recording, plan_import
 from roboreel.importing.align import Policy, align, clean
 from roboreel.importing.changes import changed_map
 
@@ -114,3 +115,31 @@ def test_a_stream_much_slower_than_rows_counts_farther_out():
     assert rows("nearest", 1500) == (400, 2900)
     assert rows("nearest", 600) == (600, 2500)
     assert rows("previous", 1500) == (900, 2900)
+
+
+def test_several_bags_share_the_mapping_of_the_first_and_joints_go_by_name(tmp_path):
+    word = Sent("/task", "std_msgs/msg/String", START_NS, {"data": "wave"})
+    swapped = every(
+        10, "/joint_states", JOINTS, name=["b", "a"], position=[2.0, 1.0], velocity=[0.0] * 2
+    )
+    short = every(100, "/gps", "sensor_msgs/msg/NavSatFix", until_ms=1500)
+    sent = {"a": [*joints()], "b": [*swapped, *short, word]}
+    paths = [
+        write_mcap(tmp_path / f"{n}.mcap", sorted(s, key=lambda one: one.log_ns))
+        for n, s in sent.items()
+    ]
+    made = import_dataset(paths, tmp_path / "d", changes=Changes(task="rest"))
+    dataset = reel.open_dataset(made.path)
+    assert dataset.features["observation.state"].names == ("a", "b")
+    first, second = dataset.episodes
+    assert first["observation.state"][0].tolist() == second["observation.state"][0].tolist()
+    assert (first.tasks, second.tasks) == (("rest",), ("wave",))
+
+
+def test_bags_that_do_not_fit_together_say_where(tmp_path):
+    paths = []
+    for name, names in (("a", ["x", "y"]), ("b", ["x", "z"])):
+        sent = every(10, "/joint_states", JOINTS, name=names, position=[1.0, 2.0])
+        paths.append(write_mcap(tmp_path / f"{name}.mcap", list(sent)))
+    with pytest.raises(DatasetError, match=r"has no element 'y': there are x, z"):
+        import_dataset(paths, tmp_path / "d")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from roboreel.importing.recording import Recording, Stream
 
-__all__ = ["default_map", "unmapped_streams"]
+__all__ = ["default_map", "task_stream", "unmapped_streams"]
 
 ACTION, STATE = "action", "observation.state"
 
@@ -130,7 +130,7 @@ def default_map(recording: Recording) -> ImportMap:
         features[STATE] = FeatureMap(together)
     if layout.action and _all_numbers(recording, layout.action):
         features[ACTION] = FeatureMap(layout.action, shift=1)
-    task, usual = _task_stream(recording), _usual(recording)
+    task, usual = task_stream(recording), _usual(recording)
     for stream in recording.streams.values():
         if stream.name in together or _why_not(recording, stream, layout, task, usual):
             continue
@@ -244,7 +244,7 @@ def _usual(recording: Recording) -> dict[str, _Usual]:
     return found
 
 
-def _task_stream(recording: Recording) -> str | None:
+def task_stream(recording: Recording) -> str | None:
     """Return the stream that tells the task, by its name."""
     texts = [s for s in recording.streams.values() if s.kind == "text"]
     for wanted in TASK_NAMES:
