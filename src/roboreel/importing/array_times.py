@@ -15,6 +15,8 @@ __all__ = ["have_own_times", "is_time_name", "pair_times"]
 _UNIT = r"(?:[_\-.]?(?:s|sec|secs|ms|msec|us|usec|ns|nsec|nanos|seconds))?"
 _WORD = r"(?:time[_\-]?stamps?|times?|ts|stamps?)"
 _ALONE = re.compile(rf"(?:{_WORD}|t){_UNIT}", re.IGNORECASE)
+_BRACKETS = re.compile(r"\s*[\[(](\w+)[\])]$")
+"""A unit behind the name of a column: ``Time [ms]``."""
 _GROUP = re.compile(rf"{_WORD}{_UNIT}", re.IGNORECASE)
 _BEHIND = re.compile(rf"(.+)[_\-.]{_WORD}{_UNIT}", re.IGNORECASE)
 _BEFORE = re.compile(rf"{_WORD}{_UNIT}[_\-.](.+)", re.IGNORECASE)
@@ -27,7 +29,7 @@ def is_time_name(name: str) -> bool:
         >>> is_time_name("robot/timestamp_ns"), is_time_name("timestamps/front"), is_time_name("front")
         (True, True, False)
     """
-    *groups, last = name.split("/")
+    *groups, last = _BRACKETS.sub(r"_\1", name.strip()).split("/")
     return _ALONE.fullmatch(last) is not None or any(_GROUP.fullmatch(one) for one in groups)
 
 

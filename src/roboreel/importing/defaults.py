@@ -49,8 +49,8 @@ class _Layout:
     """Why streams are not mapped, by a pattern of their names."""
     state: tuple[tuple[str, ...], ...] = ()
     """Streams that together are the state: the first of these of which all are there."""
-    action: tuple[str, ...] = ()
-    """Streams of which the next frame's values are the action."""
+    action_is_next_state: bool = False
+    """Whether the action of a frame is the state of the next one."""
     flip: str | None = None
     """How images have to be turned."""
 
@@ -64,7 +64,9 @@ _SIMULATOR = {
 _REWARDS = {"rewards": "next.reward", "dones": "next.done"}
 _RESULTS = {**_REWARDS, "reward": "next.reward", "done": "next.done"}
 _EEF = ("obs/robot0_eef_pos", "obs/robot0_eef_quat", "obs/robot0_gripper_qpos")
-_UMI = ("robot0_eef_pos", "robot0_eef_rot_axis_angle", "robot0_gripper_width")
+_HAND = ("eef_pos", "eef_rot_axis_angle", "gripper_width")
+_UMI = tuple(f"robot0_{name}" for name in _HAND)
+_UMI_TWO = (*_UMI, *(f"robot1_{name}" for name in _HAND))
 _LAYOUTS = {
     "act": _Layout(
         {
@@ -83,7 +85,12 @@ _LAYOUTS = {
         flip="vertical",  # The renderer counts lines from the bottom.
     ),
     "diffusion_policy": _Layout({"state": STATE, "img": "observation.image"}, {}),
-    "umi": _Layout({}, {}, (_UMI,), _UMI),
+    "umi": _Layout(
+        {},
+        {r"robot\d+_demo_end_pose": "how the episode ends, which is not known during it"},
+        (_UMI_TWO, _UMI),
+        action_is_next_state=True,
+    ),
     "rlds": _Layout(
         {
             "reward": "next.reward",
@@ -128,8 +135,8 @@ def default_map(recording: Recording) -> ImportMap:
     together = next((s for s in layout.state if _all_numbers(recording, s)), ())
     if together:
         features[STATE] = FeatureMap(together)
-    if layout.action and _all_numbers(recording, layout.action):
-        features[ACTION] = FeatureMap(layout.action, shift=1)
+    if together and layout.action_is_next_state:
+        features[ACTION] = FeatureMap(together, shift=1)
     task, usual = task_stream(recording), _usual(recording)
     for stream in recording.streams.values():
         if stream.name in together or _why_not(recording, stream, layout, task, usual):

@@ -36,7 +36,7 @@ _SHORT = {
     "nanos": "nanoseconds",
     "nanosecond": "nanoseconds",
 } | {name: name for name in _NAMES}
-_ENDING = re.compile(r"[_\-.]([A-Za-z]+)$")
+_ENDING = re.compile(r"(?:[_\-.]|\s*[\[(])([A-Za-z]+)[\])]?$")
 _CLOCK_S = (978_307_200, 4_102_444_800)
 """The years 2001 to 2100, in seconds since 1970."""
 _USUAL_RATES = (1.0, 1000.0)
