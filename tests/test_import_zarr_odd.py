@@ -45,7 +45,7 @@ def test_an_array_that_zarr_cannot_read_is_left_out_with_the_reason(tmp_path, ve
         assert [episode.length for episode in recording.episodes] == [2, 4]
         assert recording.streams["odd_type"].kind == "other"
         assert "zarr cannot read it" in recording.streams["odd_codec"].note
-        values = recording.read(1, {"action": np.arange(4)})["action"]
+        values = np.asarray(recording.read(1, {"action": np.arange(4)})["action"])
     assert values[:, 0].tolist() == [4, 6, 8, 10]
 
 

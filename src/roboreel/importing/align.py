@@ -358,19 +358,25 @@ def _common_span(
     firsts = {name: int(one.times[0]) for name, one in cleaned.items()}
     ends = {name: int(one.times[-1]) for name, one in cleaned.items()}
     # Elsewhere too, the nearest value lies at most half a step ahead; the previous one never.
-    early = {n: 0 if policies[n].method == "previous" else reach[n] // 2 for n in firsts}
+    tenth = SECOND / fps / 10
+    early = {
+        name: 0 if policies[name].method == "previous" or of <= tenth else of // 2
+        for name, of in reach.items()
+    }
     start = max([min(firsts.values()), *(firsts[name] - early[name] for name in firsts)])
     limited = [ends[n] + reach[n] for n in ends if policies[n].max_gap_ns is not None]
-    stop = min([*limited, max(ends.values())])
+    stop = min([*limited, max(ends.values()) + int(tenth)])
     return (start, stop) if span is None else (max(start, span[0]), min(stop, span[1]))
 
 
 def _reach(times: NDArray[np.int64], policy: Policy, fps: float | Fraction) -> int:
-    """Return how far out the first and last values count: a step, of a stream much slower than rows."""
+    """Return how far behind its end a stream counts: a step, if it is much slower than rows.
+
+    Otherwise a tenth of a row: times in whole milliseconds must not cost the last image.
+    """
     step = int(np.median(np.diff(times))) if len(times) > 1 else 0
-    if step * fps <= MUCH_SLOWER * SECOND:
-        return 0
-    return step if policy.max_gap_ns is None else min(step, policy.max_gap_ns)
+    reach = step if step * fps > MUCH_SLOWER * SECOND else int(SECOND / fps / 10)
+    return reach if policy.max_gap_ns is None else min(reach, policy.max_gap_ns)
 
 
 def _usage(picked: Picked) -> Usage:

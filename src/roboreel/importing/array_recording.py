@@ -11,7 +11,7 @@ from roboreel.errors import SourceError
 from roboreel.importing.array_streams import Column, classify, to_values
 from roboreel.importing.array_tree import MOST_CHUNK_BYTES, Slabs
 from roboreel.importing.recording import Recording, SourceEpisode, Stream
-from roboreel.importing.time_units import to_ns
+from roboreel.importing.time_units import flat_times, to_ns
 from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class ArrayRecording(Recording):
             self._known.clear()
         if (episode, name) not in self._known:
             path = place.arrays[name]
-            values = self._tree.read(path, 0, self._leaves[path].rows).reshape(-1)
+            values = flat_times(self._tree.read(path, 0, self._leaves[path].rows))
             where = f"{path!r} of {str(self.path)!r}"
             self._known[episode, name] = to_ns(values, self._units[name], where)
         return self._known[episode, name].copy()

@@ -65,6 +65,7 @@ def have_own_times(arrays: Mapping[str, Leaf], pairs: Mapping[str, str]) -> bool
 
 def _may_be_times(name: str, leaf: Leaf) -> bool:
     flat = len(leaf.shape) == 1 or leaf.shape[1:] == (1,)
+    flat = flat or (leaf.shape[1:] == (2,) and leaf.dtype.lstrip("u").startswith("int"))
     if leaf.kind != "numbers" or leaf.dtype in ("bool", "uint8", "int8") or not flat:
         return False
     *groups, last = name.split("/")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TimeUnit", "find_units", "to_ns"]
+__all__ = ["TimeUnit", "find_units", "flat_times", "to_ns"]
 
 _NAMES = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _SHORT = {
@@ -90,6 +90,18 @@ def find_units(
         if unit is not None:
             found |= dict.fromkeys(rest, unit)
     return found
+
+
+def flat_times(values: NDArray[Any]) -> NDArray[Any]:
+    """Return times of one column; of two, whole seconds and nanoseconds, their sum in nanoseconds.
+
+    Examples:
+        >>> flat_times(np.array([[1, 5], [2, 0]])).tolist()
+        [1000000005, 2000000000]
+    """
+    if values.ndim == 2 and values.shape[1] == 2:
+        return values[:, 0].astype(np.int64) * 10**9 + values[:, 1].astype(np.int64)
+    return values.reshape(-1)
 
 
 def to_ns(times: NDArray[Any], unit: TimeUnit, where: str) -> NDArray[np.int64]:

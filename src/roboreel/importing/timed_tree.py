@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.importing.array_recording import ArrayRecording, Rate, describe_columns
 from roboreel.importing.array_times import have_own_times, pair_times
-from roboreel.importing.time_units import find_units
+from roboreel.importing.time_units import find_units, flat_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ def _units(
     arrays, said = {}, {}
     for name, path in first.items():
         rows = min(leaves[path].rows, _MOST_LOOKED_AT)
-        arrays[name] = tree.read(path, 0, rows).reshape(-1)
+        arrays[name] = flat_times(tree.read(path, 0, rows))
         attributes = tree.attributes(path)
         said[name] = str(attributes.get("units", attributes.get("unit", "")))
     return find_units(arrays, said)
