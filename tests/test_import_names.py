@@ -143,3 +143,14 @@ def test_bags_that_do_not_fit_together_say_where(tmp_path):
         paths.append(write_mcap(tmp_path / f"{name}.mcap", list(sent)))
     with pytest.raises(DatasetError, match=r"has no element 'y': there are x, z"):
         import_dataset(paths, tmp_path / "d")
+
+
+def test_a_task_that_was_told_once_holds_when_the_clock_jumps_back(tmp_path):
+    word = Sent("/task", "std_msgs/msg/String", START_NS, {"data": "wave"})
+    sent = [word, *joints()]
+    for one in sent[len(sent) // 2 :]:
+        one.log_ns -= 5000 * MS
+        one.values["header"] = header(one.log_ns)
+    made = import_dataset(write_mcap(tmp_path / "a.mcap", sent), tmp_path / "d")
+    dataset = reel.open_dataset(made.path)
+    assert [(len(e), e.tasks) for e in dataset.episodes] == [(149, ("wave",)), (151, ("wave",))]

@@ -130,11 +130,14 @@ def timed_episodes(
     times, notes = _all_times(recording, mapping, episode, list(policies))
     found: list[TimedEpisode] = []
     spans = _spans(recording, mapping, episode, times)
-    for parts in _sections(times, recording):
+    for parts in _sections(
+        times, recording, {n for n, p in policies.items() if p.max_gap_ns is None}
+    ):
         cleaned = {}
         for stream, (start, stop) in parts.items():
             one = clean(times[stream][start:stop])
             cleaned[stream] = Cleaned(one.times, one.position + start, one.disordered, one.doubles)
+        _hold_last(times, cleaned)
         notes += _clean_notes(name, cleaned)
         for span in spans:
             aligned = align(cleaned, policies, fps, span=span, follow=mapping.follow)
@@ -182,10 +185,18 @@ def _all_times(
 
 
 def _sections(
-    times: Mapping[str, NDArray[np.int64]], recording: Recording
+    times: Mapping[str, NDArray[np.int64]], recording: Recording, held: set[str]
 ) -> Iterator[dict[str, tuple[int, int]]]:
-    """Yield spans of all streams between jumps of the clock, which all of them must share."""
+    """Yield spans of all streams between jumps of the clock, which all of them must share.
+
+    A stream that may be held for any time need not have a value after each jump: a task is often
+    told once. Its span is then empty.
+    """
     found = {stream: sections(of) for stream, of in times.items()}
+    most = max(map(len, found.values()), default=0)
+    for stream in held:
+        if len(found[stream]) == 1 and len(found) > len(held):
+            found[stream] += [(len(times[stream]),) * 2] * (most - 1)
     counts = {len(parts) for parts in found.values()}
     if len(counts) > 1:
         jumping = next(stream for stream, parts in found.items() if len(parts) == max(counts))
@@ -197,6 +208,15 @@ def _sections(
         )
     for number in range(max(counts, default=0)):
         yield {stream: parts[number] for stream, parts in found.items()}
+
+
+def _hold_last(times: Mapping[str, NDArray[np.int64]], cleaned: dict[str, Cleaned]) -> None:
+    """Let streams without a value since the clock jumped begin with their last one before."""
+    filled = [int(one.times[0]) for one in cleaned.values() if len(one.times)]
+    for stream, one in cleaned.items():
+        if filled and not len(one.times) and len(times[stream]):
+            last = len(times[stream]) - 1
+            cleaned[stream] = Cleaned(np.array([min(filled)]), np.array([last]))
 
 
 def _spans(
