@@ -381,7 +381,7 @@ class TestSeveralRecordings:
         (tmp_path / "in").mkdir()
         foreign.write_act(tmp_path / "in" / "a.hdf5")
         foreign.write_robomimic(tmp_path / "in" / "b.hdf5")
-        with pytest.raises(SourceError, match=r"other features.*b\.hdf5"):
+        with pytest.raises(SourceError, match=r"does not fit .*: it has 20 frames.*b\.hdf5"):
             import_dataset(tmp_path / "in", tmp_path / "d")
         foreign.write_zarr(tmp_path / "in" / "c.zarr")
         with pytest.raises(SourceError, match="several kinds, HDF5 file, Zarr store"):

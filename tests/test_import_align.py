@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roboreel.errors import SourceError
 from roboreel.importing.align import Policy, align, clean, pick, row_times, runs, sections
 from roboreel.importing.boundaries import (
     spans_by_gap,
@@ -102,9 +103,15 @@ def test_pieces_have_a_value_of_every_stream_near_enough(streams, method, max_ga
             assert picked.valid.all()
             used = array(streams[name])[picked.first] * MS
             assert gap is None or (np.abs(used - piece.times) <= gap).all()
-    starts = [min(times) * MS for times in streams.values()]
+    starts = [min(times) * MS - _ahead(times, method) for times in streams.values()]
     assert all(piece.times[0] >= max(starts) for piece in aligned.pieces)
     assert total + aligned.dropped_rows >= total >= 0
+
+
+def _ahead(times, method):
+    """How long before its first value a stream counts: half a step, if it is much slower than rows."""
+    step = np.median(np.diff(sorted(set(times)))) * MS if len(set(times)) > 1 else 0
+    return step // 2 if step > 10.5 * 50 * MS and method != "previous" else 0
 
 
 def test_a_hole_cuts_an_episode_and_the_rows_in_it_are_counted():
@@ -184,3 +191,29 @@ class TestBoundaries:
 @given(st.integers(1, 10**12))
 def test_a_length_of_time_survives_being_written(length):
     assert parse_ns(format_ns(length), "gap") == length
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=2, max_size=30),
+    st.lists(st.integers(0, 40), min_size=2, max_size=30),
+    st.integers(1, 90),
+)
+def test_rows_that_no_value_is_near_need_not_be_made(first, second, gap):
+    cleaned = {"a": clean(array(first) * 100 * MS), "b": clean(array(second) * 100 * MS)}
+    policies = {"a": Policy("nearest", gap * MS), "b": Policy("linear", 2 * gap * MS)}
+    plain = align(cleaned, policies, 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("roboreel.importing.align._MOST_ROWS", 0)
+        sparse = align(cleaned, policies, 30)
+    assert [p.times.tolist() for p in sparse.pieces] == [p.times.tolist() for p in plain.pieces]
+    assert sparse.dropped_rows == plain.dropped_rows
+    for one, other in zip(sparse.pieces, plain.pieces, strict=True):
+        assert all((one.picked[n].first == other.picked[n].first).all() for n in "ab")
+
+
+def test_a_clock_that_jumps_by_decades_costs_no_memory():
+    moments = np.concatenate([np.arange(100) * 10, 1_700_000_000_000 + np.arange(200) * 10]) * MS
+    aligned = align({"a": clean(moments)}, {"a": Policy("nearest", 20 * MS)}, 100)
+    assert [len(piece) for piece in aligned.pieces] == [102, 202]
+    with pytest.raises(SourceError, match="did the clock jump"):
+        align({"a": clean(moments)}, {"a": Policy("nearest")}, 100)

@@ -21,6 +21,7 @@ from roboreel.importing.job import plan_job
 from roboreel.importing.mapping_file import map_to_toml, read_map
 from roboreel.importing.opening import open_recording
 from roboreel.importing.planning import plan_import
+from roboreel.importing.several import first_map, fitted_map
 from roboreel.importing.sources import find_sources
 from roboreel.importing.writing import write_dataset
 from roboreel.words import counted
@@ -171,9 +172,11 @@ def _show(
 ) -> None:
     """Print what would be made, and write nothing."""
     plans = []
+    shared = first_map(sources[0], changes) if mapping is None and len(sources) > 1 else None
     for source in sources:
         with open_recording(source, distro=changes.distro) as recording:
-            plans.append(plan_import(recording, changed_map(recording, mapping, changes)))
+            given = mapping or fitted_map(recording, shared)
+            plans.append(plan_import(recording, changed_map(recording, given, changes)))
     if as_json:
         described: list[Any] = [{**plan.to_json(), "done": False} for plan in plans]
         print_json(described[0] if len(described) == 1 else described)

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from roboreel.errors import SourceError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
 __all__ = [
+    "MUCH_SLOWER",
     "Alignment",
     "Cleaned",
     "Method",
@@ -34,6 +37,10 @@ Method = Literal["nearest", "previous", "linear"]
 """How a row finds its value: the nearest in time, the last one before it, or a mean of both sides."""
 
 SECOND = 1_000_000_000
+_MOST_ROWS = 20_000_000
+"""So many rows of an even grid are made whether values are near or not: a week at 30 Hz."""
+MUCH_SLOWER = 10.5
+"""A stream that is so many times slower than others is held; ten times, with some room for jitter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +147,9 @@ def align(
 ) -> Alignment:
     """Return which values the rows of an episode take.
 
-    Rows begin when every stream has begun, and end when a stream with a limited gap has ended.
+    Rows begin when every stream has begun, and end when a stream with a limited gap has ended. A
+    stream with less than a value for `MUCH_SLOWER` rows begins half of its step earlier, and ends one
+    step later: a value each second must not cost a second of the others.
 
     Args:
         cleaned: The times of each stream.
@@ -150,29 +159,88 @@ def align(
         follow: A stream whose times are those of the rows, instead of an even grid.
         least_rows: Shorter pieces are dropped.
     """
-    start, stop = _common_span(cleaned, policies, span)
+    start, stop = _common_span(cleaned, policies, fps, span)
     if follow is not None:
         times = cleaned[follow].times
         times = times[(times >= start) & (times <= stop)]
+        left_out = 0
     else:
-        times = row_times(start, stop, fps)
+        times, left_out = _rows_near(cleaned, policies, (start, stop), fps)
     if span is not None:
         times = times[times < span[1]]
     picked = {name: pick(times, cleaned[name], policies[name]) for name in cleaned}
     valid = np.ones(len(times), np.bool_)
     for one in picked.values():
         valid &= one.valid
-    spans = [(a, b) for a, b in runs(valid) if b - a >= least_rows]
+    longest = SECOND / fps + 1 if left_out else None
+    spans = [(a, b) for a, b in _unbroken(times, runs(valid), longest) if b - a >= least_rows]
     pieces = tuple(
         Piece(times[a:b], {name: one.rows(a, b) for name, one in picked.items()}) for a, b in spans
     )
     firsts = {name: int(one.times[0]) for name, one in cleaned.items() if len(one.times)}
     return Alignment(
         pieces,
-        dropped_rows=len(times) - sum(map(len, pieces)),
+        dropped_rows=left_out + len(times) - sum(map(len, pieces)),
         missing={name: int((~one.valid).sum()) for name, one in picked.items()},
         late_ns={name: first - min(firsts.values()) for name, first in firsts.items()},
     )
+
+
+def _rows_near(
+    cleaned: Mapping[str, Cleaned],
+    policies: Mapping[str, Policy],
+    within: tuple[int, int],
+    fps: float | Fraction,
+) -> tuple[NDArray[np.int64], int]:
+    """Return the times of rows, and how many are left out as no value can be near enough.
+
+    A computer without a clock of its own jumps from 1970 to our days once it finds a network: the
+    rows of these years must not be made.
+
+    Raises:
+        SourceError: There are too many rows, and values are held for any time.
+    """
+    start, stop = within
+    count = int((stop - start) * Fraction(fps) / SECOND) + 1 if stop >= start else 0
+    if count <= _MOST_ROWS:
+        return row_times(start, stop, fps), 0
+    limits = {n: p.max_gap_ns for n, p in policies.items() if n in cleaned}
+    reach, name = max(
+        ((int(gap), n) for n, gap in limits.items() if gap is not None), default=(0, "")
+    )
+    if not name:
+        raise SourceError(
+            f"Rows would reach over {(stop - start) / SECOND / 3600:,.0f} hours, and a value may be "
+            "held for any time: did the clock jump? Give --max-gap."
+        )
+    times = cleaned[name].times
+    # One more step on either side, so that no row is lost where the grid is rounded.
+    around = reach + 2 * int(SECOND / fps) + 2
+    breaks = np.flatnonzero(np.diff(times) > 2 * around)
+    lows = np.concatenate([times[:1], times[breaks + 1]]) - around
+    highs = np.concatenate([times[breaks], times[-1:]]) + around
+    rate = Fraction(fps).limit_denominator(10_000)
+    parts = []
+    for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
+        first = max(0, int((low - start) * rate / SECOND))
+        last = min(count, int((high - start) * rate / SECOND) + 2)
+        parts.append(_moments(start, np.arange(first, max(first, last), dtype=np.int64), rate))
+    near = np.unique(np.concatenate(parts))
+    near = near[near <= stop]
+    return near, max(0, count - len(near))
+
+
+def _unbroken(
+    times: NDArray[np.int64], spans: list[tuple[int, int]], longest: float | None
+) -> list[tuple[int, int]]:
+    """Return spans of rows, cut where rows between them were left out."""
+    if longest is None:
+        return spans
+    found = []
+    for start, stop in spans:
+        cuts = (np.flatnonzero(np.diff(times[start:stop]) > longest) + 1 + start).tolist()
+        found += list(pairwise([start, *cuts, stop]))
+    return found
 
 
 def clean(times: NDArray[np.int64]) -> Cleaned:
@@ -246,10 +314,13 @@ def row_times(start: int, stop: int, fps: float | Fraction) -> NDArray[np.int64]
     if stop < start:
         return np.empty(0, np.int64)
     count = int((stop - start) * rate / SECOND + Fraction(1, 2)) + 1
-    whole, rest = divmod(SECOND * rate.denominator, rate.numerator)
-    numbers = np.arange(count, dtype=np.int64)
-    times = start + numbers * whole + (numbers * rest + rate.numerator // 2) // rate.numerator
+    times = _moments(start, np.arange(count, dtype=np.int64), rate)
     return times[times <= stop]
+
+
+def _moments(start: int, numbers: NDArray[np.int64], rate: Fraction) -> NDArray[np.int64]:
+    whole, rest = divmod(SECOND * rate.denominator, rate.numerator)
+    return start + numbers * whole + (numbers * rest + rate.numerator // 2) // rate.numerator
 
 
 def runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -277,16 +348,35 @@ def sections(times: NDArray[np.int64], jump_ns: int = SECOND) -> list[tuple[int,
 def _common_span(
     cleaned: Mapping[str, Cleaned],
     policies: Mapping[str, Policy],
+    fps: float | Fraction,
     span: tuple[int, int] | None,
 ) -> tuple[int, int]:
     """Return the first and the last moment of which every stream may have a value."""
     if any(not len(one.times) for one in cleaned.values()) or not cleaned:
         return 0, -1
-    start = max(int(one.times[0]) for one in cleaned.values())
+    reach = {name: _reach(one.times, policies[name], fps) for name, one in cleaned.items()}
+    firsts = {name: int(one.times[0]) for name, one in cleaned.items()}
     ends = {name: int(one.times[-1]) for name, one in cleaned.items()}
-    limited = [end for name, end in ends.items() if policies[name].max_gap_ns is not None]
-    stop = min(limited) if limited else max(ends.values())
+    # Elsewhere too, the nearest value lies at most half a step ahead; the previous one never.
+    tenth = SECOND / fps / 10
+    early = {
+        name: 0 if policies[name].method == "previous" or of <= tenth else of // 2
+        for name, of in reach.items()
+    }
+    start = max([min(firsts.values()), *(firsts[name] - early[name] for name in firsts)])
+    limited = [ends[n] + reach[n] for n in ends if policies[n].max_gap_ns is not None]
+    stop = min([*limited, max(ends.values()) + int(tenth)])
     return (start, stop) if span is None else (max(start, span[0]), min(stop, span[1]))
+
+
+def _reach(times: NDArray[np.int64], policy: Policy, fps: float | Fraction) -> int:
+    """Return how far behind its end a stream counts: a step, if it is much slower than rows.
+
+    Otherwise a tenth of a row: times in whole milliseconds must not cost the last image.
+    """
+    step = int(np.median(np.diff(times))) if len(times) > 1 else 0
+    reach = step if step * fps > MUCH_SLOWER * SECOND else int(SECOND / fps / 10)
+    return reach if policy.max_gap_ns is None else min(reach, policy.max_gap_ns)
 
 
 def _usage(picked: Picked) -> Usage:

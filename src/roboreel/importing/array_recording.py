@@ -11,6 +11,7 @@ from roboreel.errors import SourceError
 from roboreel.importing.array_streams import Column, classify, to_values
 from roboreel.importing.array_tree import MOST_CHUNK_BYTES, Slabs
 from roboreel.importing.recording import Recording, SourceEpisode, Stream
+from roboreel.importing.time_units import flat_times, to_ns
 from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.importing.array_tree import ArrayTree, Leaf
-    from roboreel.importing.recording import Values
+    from roboreel.importing.recording import Clock, Values
+    from roboreel.importing.time_units import TimeUnit
 
 __all__ = ["ArrayEpisode", "ArrayRecording", "Rate", "describe_columns"]
 
@@ -32,6 +34,7 @@ class ArrayEpisode:
 
     name: str
     length: int
+    """How many steps it has; not used where streams have times of their own."""
     arrays: Mapping[str, str]
     """The path of the array of each stream."""
     start: int = 0
@@ -40,6 +43,8 @@ class ArrayEpisode:
     """Whether the arrays hold other episodes too."""
     task: str | None = None
     metadata: Mapping[str, bool | int | float | str] = field(default_factory=dict, hash=False)
+    times: Mapping[str, str] | None = field(default=None, hash=False)
+    """The stream that holds the times of another one, by name; None in a recording of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Rate:
 
 
 class ArrayRecording(Recording):
-    """A recording of steps in a file of arrays.
+    """A recording in a file of arrays: of steps, or of streams with times of their own.
 
     Args:
         tree: The file, which now belongs to the recording.
@@ -61,6 +66,7 @@ class ArrayRecording(Recording):
         columns: What the arrays hold, by stream.
         rate: Steps per second, if that is known.
         used: Arrays beside the episodes that were made use of. Others are listed as streams.
+        units: In which unit times are, by their stream, where streams have their own.
     """
 
     def __init__(
@@ -73,19 +79,51 @@ class ArrayRecording(Recording):
         rate: Rate,
         *,
         used: Sequence[str] = (),
+        units: Mapping[str, TimeUnit] | None = None,
     ) -> None:
-        listed = [SourceEpisode(e.name, e.length, e.task, e.metadata) for e in episodes]
+        timed = units is not None
+        listed = [
+            SourceEpisode(e.name, None if timed else e.length, e.task, e.metadata) for e in episodes
+        ]
         streams = {name: column.stream for name, column in columns.items()}
         self._outside = _outside(leaves, episodes, {*used})
         streams |= self._outside
-        super().__init__(tree.path, layout, streams, listed, fps=rate.fps, fps_reason=rate.reason)
+        fps, reason = rate.fps, rate.reason
+        super().__init__(
+            tree.path, layout, streams, listed, timed=timed, fps=fps, fps_reason=reason
+        )
         self._tree, self._places, self._columns = tree, tuple(episodes), columns
-        self._slabs = Slabs(tree, leaves)
+        self._leaves, self._slabs, self._units = leaves, Slabs(tree, leaves), units or {}
+        self._known: dict[tuple[int, str], NDArray[np.int64]] = {}
 
     def count(self, episode: int, stream: str) -> int:
-        """Return how many steps an episode has."""
+        """Return how many steps an episode has, or values of a stream that has times."""
         self.stream(stream)
-        return 0 if stream in self._outside else self._places[episode].length
+        place = self._places[episode]
+        if stream in self._outside:
+            return 0
+        if not self.timed:
+            return place.length
+        has_times = stream in (place.times or {})
+        return self._leaves[place.arrays[stream]].rows if has_times else 0
+
+    def times(self, episode: int, stream: str, clock: Clock = "log") -> NDArray[np.int64]:
+        """Return when each value was, by the array of its times."""
+        self.stream(stream)
+        if not self.timed or clock != "log":
+            return super().times(episode, stream, clock)
+        place = self._places[episode]
+        name = (place.times or {}).get(stream)
+        if name is None:
+            return np.empty(0, np.int64)
+        if not any(number == episode for number, _ in self._known):
+            self._known.clear()
+        if (episode, name) not in self._known:
+            path = place.arrays[name]
+            values = flat_times(self._tree.read(path, 0, self._leaves[path].rows))
+            where = f"{path!r} of {str(self.path)!r}"
+            self._known[episode, name] = to_ns(values, self._units[name], where)
+        return self._known[episode, name].copy()
 
     def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return rows of several arrays."""
@@ -151,6 +189,8 @@ class _Sample:
     def __call__(self) -> NDArray[Any]:
         if self._rows is None:
             start, length = self._episode.start, self._episode.length
+            if self._episode.times is not None:
+                length = self._leaf.rows
             steps = sorted({0, length // 2, max(0, length - 1)}) if length else []
             parts = [self._tree.read(self._leaf.path, start + s, start + s + 1) for s in steps]
             self._rows = np.concatenate(parts) if parts else self._tree.read(self._leaf.path, 0, 0)
@@ -187,10 +227,15 @@ def _difference(name: str, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayE
         if not leaf.shape:
             return "It is one value, not one for each step."
         stop = episode.start + episode.length
-        if leaf.rows < stop or (leaf.rows != stop and not episode.is_part):
+        if episode.times is not None:
+            if name in episode.times.values():
+                return "It is the times of other streams."
+            if name not in episode.times:
+                return f"It has {leaf.rows} values, and no array of so many times belongs to it."
+        elif leaf.rows < stop or (leaf.rows != stop and not episode.is_part):
             return (
-                f"It has {leaf.rows} values, and episode {episode.name!r} ends at {stop}: steps have "
-                "one rate, so bring it to that rate first."
+                f"It has {leaf.rows} values, and episode {episode.name!r} ends at {stop}: without "
+                "times of their own, streams have one value for each step."
             )
         padded = leaf.dtype == "uint8" and len(leaf.shape) == 2
         if (leaf.kind, leaf.dtype) != (expected.kind, expected.dtype) or (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roboreel.importing.array_tree import Leaf
     from roboreel.importing.recording import Values
 
-__all__ = ["Column", "classify", "encoded_bytes", "to_values"]
+__all__ = ["Column", "classify", "encoded_bytes", "pixel_stream", "to_values"]
 
 _CHANNELS = (1, 3, 4)
 _LEAST_SIDE = 8
@@ -135,14 +135,30 @@ def _pictures(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Colu
     )
 
 
+def pixel_stream(name: str, dtype: str, shape: tuple[int, ...]) -> Stream | None:
+    """Return the stream of arrays that are depth, or colours of 8 bits with channels last.
+
+    None if they are neither, or if only their values could tell.
+
+    Args:
+        name: Of the stream. What is called depth is depth.
+        dtype: Of the elements.
+        shape: Of one value.
+    """
+    depth = _depth(name, dtype, shape)
+    if depth is not None:
+        return depth
+    if dtype == "uint8" and len(shape) == 3 and shape[2] in (1, 3) and min(shape[:2]) >= 16:
+        return Stream(name, "images", dtype, shape, source_type=dtype)
+    return None
+
+
 def _images(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Column | None:
     """Return the stream of an array of pixels; None if it is not one."""
     shape, dtype = leaf.shape[1:], leaf.dtype
-    is_depth = "depth" in name.lower()
-    if dtype == "uint16" and _sides(shape) and (is_depth or len(shape) == 2):
-        return _depth(name, leaf, "uint16", "mm")
-    if is_depth and dtype.startswith("float") and _sides(shape):
-        return _depth(name, leaf, "float32", "m")
+    depth = _depth(name, dtype, shape)
+    if depth is not None:
+        return Column(depth)
     if dtype == "uint8" and len(shape) == 2 and min(shape) >= 16:
         return Column(Stream(name, "images", dtype, (*shape, 1), source_type=dtype))
     if len(shape) != 3 or (dtype != "uint8" and not dtype.startswith("float")):
@@ -165,11 +181,16 @@ def _images(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Column
     return Column(stream, channels_first=first, scale=scale)
 
 
-def _depth(name: str, leaf: Leaf, dtype: str, unit: str) -> Column:
-    size = (*leaf.shape[1:3], 1)
-    note = f"{leaf.dtype} depth is taken for {'millimetres' if unit == 'mm' else 'metres'}."
-    stream = Stream(name, "images", dtype, size, depth_unit=unit, source_type=leaf.dtype, note=note)
-    return Column(stream)
+def _depth(name: str, dtype: str, shape: tuple[int, ...]) -> Stream | None:
+    """Return the stream of an array of depth; None if it is not one."""
+    called = "depth" in name.lower()
+    whole = dtype == "uint16" and (called or len(shape) == 2)
+    if not _sides(shape) or not (whole or (called and dtype.startswith("float"))):
+        return None
+    stored, unit, word = ("uint16", "mm", "millimetres") if whole else ("float32", "m", "metres")
+    note = f"{dtype} depth is taken for {word}."
+    size = (*shape[:2], 1)
+    return Stream(name, "images", stored, size, depth_unit=unit, source_type=dtype, note=note)
 
 
 def _to_images(column: Column, rows: NDArray[Any], where: str) -> NDArray[Any]:

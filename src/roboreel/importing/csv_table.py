@@ -20,20 +20,25 @@ if TYPE_CHECKING:
 __all__ = ["group_columns", "read_table"]
 
 _MOST_BYTES = 1024**3
+_SEPARATORS = (",", ";", "\t")
 _NUMBERED = re.compile(r"^(.*?)[_.\[]?(\d+)\]?$")
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any] | list[str]]:
     """Return the columns of a CSV file: numbers where every cell is one, otherwise texts.
 
-    Whole numbers become int64, others float64.
+    Whole numbers become int64, others float64. Cells are separated by what the first line has most
+    of: commas, semicolons or tabs; numbers between semicolons may have a decimal comma.
 
     Raises:
         CorruptFileError: It is not a table with a line of names, or is too large.
     """
     data = read_file(path, "table", most_bytes=_MOST_BYTES)
     try:
-        rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
+        text = data.decode("utf-8-sig")
+        head = text.partition("\n")[0]
+        mark = max(_SEPARATORS, key=head.count)
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=mark)
         names = [name.strip() for name in next(rows, [])]
         cells = [row for row in rows if row]
     except (csv.Error, UnicodeDecodeError) as error:
@@ -48,7 +53,10 @@ def read_table(path: Path) -> dict[str, NDArray[Any] | list[str]]:
                 f"Line {number} has {len(row)} cells, and there are {len(names)} columns: {str(path)!r}."
             )
     columns = list(zip(*cells, strict=True)) if cells else [()] * len(names)
-    return {name: _column(list(column)) for name, column in zip(names, columns, strict=True)}
+    decimal = "," if mark == ";" else "."
+    return {
+        name: _column(list(column), decimal) for name, column in zip(names, columns, strict=True)
+    }
 
 
 def group_columns(names: list[str]) -> dict[str, list[str]]:
@@ -75,9 +83,9 @@ def group_columns(names: list[str]) -> dict[str, list[str]]:
     return split
 
 
-def _column(cells: list[str]) -> NDArray[Any] | list[str]:
+def _column(cells: list[str], decimal: str) -> NDArray[Any] | list[str]:
     try:
-        values = np.array([float(cell) for cell in cells], np.float64)
+        values = np.array([float(cell.replace(decimal, ".")) for cell in cells], np.float64)
     except ValueError:
         return cells
     whole = all(re.fullmatch(r"\s*[+-]?\d{1,18}\s*", cell) for cell in cells)

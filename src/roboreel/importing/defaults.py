@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import SourceError
+from roboreel.importing.array_times import is_time_name
 from roboreel.importing.clocks import chosen_times, usual_gap
 from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
 from roboreel.importing.rates import median_rate
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from roboreel.importing.recording import Recording, Stream
 
-__all__ = ["default_map", "unmapped_streams"]
+__all__ = ["default_map", "task_stream", "unmapped_streams"]
 
 ACTION, STATE = "action", "observation.state"
 
@@ -33,7 +34,7 @@ class _Usual:
     rate: float
     """Messages a second, usually."""
     span: int
-    """Nanoseconds from the first to the last."""
+    """Nanoseconds from the first to the end of the last."""
     covered: int
     """Nanoseconds of these that are near a message."""
 
@@ -48,8 +49,8 @@ class _Layout:
     """Why streams are not mapped, by a pattern of their names."""
     state: tuple[tuple[str, ...], ...] = ()
     """Streams that together are the state: the first of these of which all are there."""
-    action: tuple[str, ...] = ()
-    """Streams of which the next frame's values are the action."""
+    action_is_next_state: bool = False
+    """Whether the action of a frame is the state of the next one."""
     flip: str | None = None
     """How images have to be turned."""
 
@@ -58,11 +59,14 @@ _SIMULATOR = {
     r"next_obs/.*": "the observation of the next frame",
     r"states": "the state of the simulator",
     r"action_dict/.*": "the parts of the action",
+    r"(datagen_info/.*|src_demo_(inds|labels))": "how MimicGen made the demonstration",
 }
 _REWARDS = {"rewards": "next.reward", "dones": "next.done"}
 _RESULTS = {**_REWARDS, "reward": "next.reward", "done": "next.done"}
 _EEF = ("obs/robot0_eef_pos", "obs/robot0_eef_quat", "obs/robot0_gripper_qpos")
-_UMI = ("robot0_eef_pos", "robot0_eef_rot_axis_angle", "robot0_gripper_width")
+_HAND = ("eef_pos", "eef_rot_axis_angle", "gripper_width")
+_UMI = tuple(f"robot0_{name}" for name in _HAND)
+_UMI_TWO = (*_UMI, *(f"robot1_{name}" for name in _HAND))
 _LAYOUTS = {
     "act": _Layout(
         {
@@ -81,7 +85,12 @@ _LAYOUTS = {
         flip="vertical",  # The renderer counts lines from the bottom.
     ),
     "diffusion_policy": _Layout({"state": STATE, "img": "observation.image"}, {}),
-    "umi": _Layout({}, {}, (_UMI,), _UMI),
+    "umi": _Layout(
+        {},
+        {r"robot\d+_demo_end_pose": "how the episode ends, which is not known during it"},
+        (_UMI_TWO, _UMI),
+        action_is_next_state=True,
+    ),
     "rlds": _Layout(
         {
             "reward": "next.reward",
@@ -107,8 +116,14 @@ _MESSAGES = {
 }
 """Why messages are not mapped, by a pattern of their type."""
 _LEAST_COVERED = 0.8
+_LEAST_COVERED_BY_CAMERA = 0.3
+"""A camera is worth more than the seconds before its driver was ready."""
 _LEAST_BYTES = 64
-_TIMES = re.compile(r"(.*/)?(timestamps?|times?|t|frame_index|episode_index|index|task_index)")
+_COUNTERS = re.compile(r"(.*/)?(frame_index|episode_index|index|task_index)")
+_COMMAND = re.compile(
+    r"(.+_)?(cmds?|commands?|leader|master)(_(?!state|board).+)?|commanded_.+", re.IGNORECASE
+)
+"""What is sent to the robot: parts of the names of streams."""
 _PREFIX = re.compile(r"^(observations?|obs|data)[/.]")
 _SUFFIX = re.compile(r"[_/](image|rgb|color|img|compressed|image_raw|compressed_video|video)$")
 
@@ -120,9 +135,9 @@ def default_map(recording: Recording) -> ImportMap:
     together = next((s for s in layout.state if _all_numbers(recording, s)), ())
     if together:
         features[STATE] = FeatureMap(together)
-    if layout.action and _all_numbers(recording, layout.action):
-        features[ACTION] = FeatureMap(layout.action, shift=1)
-    task, usual = _task_stream(recording), _usual(recording)
+    if together and layout.action_is_next_state:
+        features[ACTION] = FeatureMap(together, shift=1)
+    task, usual = task_stream(recording), _usual(recording)
     for stream in recording.streams.values():
         if stream.name in together or _why_not(recording, stream, layout, task, usual):
             continue
@@ -178,7 +193,7 @@ def _why_not(
     for pattern, reason in layout.left_out.items():
         if re.fullmatch(pattern, stream.name):
             return reason
-    if _TIMES.fullmatch(stream.name):
+    if _COUNTERS.fullmatch(stream.name) or _is_time(stream):
         return "times and counters are made anew"
     for pattern, reason in _MESSAGES.items():
         if recording.timed and re.fullmatch(pattern, stream.source_type):
@@ -188,6 +203,11 @@ def _why_not(
     if recording.timed:
         return _too_rare(stream, usual)
     return ""
+
+
+def _is_time(stream: Stream) -> bool:
+    is_number = stream.kind == "numbers" and stream.dtype != "bool" and math.prod(stream.shape) == 1
+    return is_number and is_time_name(stream.name)
 
 
 def _are_bytes(stream: Stream) -> bool:
@@ -202,12 +222,14 @@ def _too_rare(stream: Stream, usual: Mapping[str, _Usual]) -> str:
         return f"{one.messages} messages" if stream.kind != "text" else "a text"
     if one.rate < 1:
         return f"{one.rate:.2g} messages a second"
-    if one.span < _LEAST_COVERED * max(other.span for other in usual.values()):
-        return "it covers a part of the time only"
+    least = _LEAST_COVERED_BY_CAMERA if stream.is_camera else _LEAST_COVERED
+    longest = max(other.span for other in usual.values())
+    if one.span < least * longest:
+        return f"it covers {one.span / longest:.0%} of the time only"
     # Messages on events, such as those of a gamepad: frames would be dropped between them. A pause
     # of the whole recording is another thing.
     most = max(other.covered for other in usual.values() if other.rate >= 1)
-    if one.covered < _LEAST_COVERED * most:
+    if one.covered < least * most:
         return f"it has long gaps: messages are near for {one.covered / most:.0%} of the time"
     return ""
 
@@ -223,11 +245,13 @@ def _usual(recording: Recording) -> dict[str, _Usual]:
         times = np.sort(chosen_times(recording, 0, name))
         rate, steps = median_rate(times) or 0.0, np.diff(times)
         near = steps.clip(0, 2 * usual_gap(rate or None))
-        found[topic] = _Usual(len(times), rate, int(steps.sum()), int(near.sum()))
+        # The last message stands for one more step: of three in three seconds, two lie between.
+        last = round(1e9 / rate) if rate else 0
+        found[topic] = _Usual(len(times), rate, int(steps.sum()) + last, int(near.sum()) + last)
     return found
 
 
-def _task_stream(recording: Recording) -> str | None:
+def task_stream(recording: Recording) -> str | None:
     """Return the stream that tells the task, by its name."""
     texts = [s for s in recording.streams.values() if s.kind == "text"]
     for wanted in TASK_NAMES:
@@ -250,6 +274,8 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
         return ACTION
     if stream.is_camera:
         return _camera_name(path)
+    if _is_command(stream):
+        return _command_name(stream, recording)
     if path.endswith(":position") and _is_only(recording, ":position"):
         return STATE
     short = _PREFIX.sub("", path)
@@ -266,6 +292,23 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
     return ".".join(["observation", *(parts or ["value"])])
 
 
+def _is_command(stream: Stream) -> bool:
+    parts = re.split(r"[/:.]", stream.name.strip("/"))
+    return stream.kind == "numbers" and any(_COMMAND.fullmatch(part) for part in parts)
+
+
+def _command_name(stream: Stream, recording: Recording) -> str:
+    """Return the name of what is sent to the robot: a policy that was told it would copy it."""
+    path = stream.name.strip("/")
+    streams = recording.streams.values()
+    others = [s for s in streams if _is_command(s) or s.name.strip("/") in ("action", "actions")]
+    of_one = {s.topic for s in others} == {stream.topic}
+    if len(others) == 1 or (of_one and path.endswith(":position")):
+        return ACTION
+    parts = [_clean(part) for part in re.split(r"[/:.]", _PREFIX.sub("", path)) if _clean(part)]
+    return ".".join([ACTION, *parts])
+
+
 def _camera_name(path: str) -> str:
     short = _PREFIX.sub("", path)
     if short in ("image", "img", "rgb"):
@@ -278,7 +321,8 @@ def _camera_name(path: str) -> str:
 
 
 def _is_only(recording: Recording, ending: str) -> bool:
-    return sum(name.endswith(ending) for name in recording.streams) == 1
+    streams = recording.streams.values()
+    return sum(s.name.endswith(ending) and not _is_command(s) for s in streams) == 1
 
 
 def _clean(part: str) -> str:

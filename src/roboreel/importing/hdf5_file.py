@@ -14,6 +14,7 @@ from roboreel.importing.array_recording import (
 )
 from roboreel.importing.hdf5_tree import HDF5Tree
 from roboreel.importing.plain_tree import open_plain, rate_of, task_of
+from roboreel.importing.timed_tree import open_timed
 from roboreel.importing.tree_layouts import find_act, find_robomimic
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ def _open_act(tree: HDF5Tree, leaves: Mapping[str, Leaf]) -> Recording:
     episode = ArrayEpisode(
         tree.path.stem, length, arrays, task=task_of(tree, leaves, ""), metadata=metadata
     )
+    timed = open_timed(tree, leaves, "act", [episode])
+    if timed is not None:
+        return timed
     columns = describe_columns(tree, leaves, [episode])
     rate = rate_of(tree, leaves, episode)
     rate = rate if rate.fps else _ACT_RATE

@@ -22,6 +22,7 @@ from roboreel.importing.provenance import (
     read_provenance,
     write_provenance,
 )
+from roboreel.importing.several import first_map, fitted_map
 from roboreel.importing.writing import add_episodes, new_recorder
 from roboreel.jobs import Operation, Plan
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from roboreel.importing.plan import ImportPlan
     from roboreel.jobs import Part, Task
     from roboreel.record.recorder import Recorder
+    from roboreel.schema import Feature
 
 __all__ = ["OPERATION", "plan_job"]
 
@@ -44,6 +46,7 @@ def plan_job(
     sources: Sequence[Path], out: Path, mapping: ImportMap | None, changes: Changes
 ) -> Plan:
     """Return the tasks that import recordings; small ones share a task."""
+    shared = first_map(sources[0], changes) if mapping is None else None
     sizes = [_size(path) for path in sources]
     groups: list[list[int]] = []
     for number, size in enumerate(sizes):
@@ -56,6 +59,7 @@ def plan_job(
         {
             "out": str(out),
             "mapping": None if mapping is None else map_to_json(mapping),
+            "shared": None if shared is None else map_to_json(shared),
             "changes": changes.to_json(),
         },
         {"sources": np.array([json.dumps([str(sources[i]) for i in group]) for group in groups])},
@@ -67,6 +71,8 @@ def _run(task: Task, folder: Path) -> Mapping[str, Any]:
     """Import some recordings, one after the other, into one dataset."""
     raw = task.options["mapping"]
     mapping = None if raw is None else map_from_json(raw)
+    raw = task.options.get("shared")
+    shared = None if raw is None else map_from_json(raw)
     changes = Changes(**task.options["changes"])
     described: list[dict[str, Any]] = []
     recorder: Recorder | None = None
@@ -74,13 +80,14 @@ def _run(task: Task, folder: Path) -> Mapping[str, Any]:
     try:
         for path in json.loads(task.inputs["sources"]):
             with open_recording(path, distro=changes.distro) as recording:
-                plan = plan_import(recording, changed_map(recording, mapping, changes))
+                given = mapping or fitted_map(recording, shared)
+                plan = plan_import(recording, changed_map(recording, given, changes))
                 recorder = recorder or new_recorder(plan, folder / _DATASET)
                 first = first or plan
-                if not _is_alike(first, plan):
+                if _difference(first, plan):
                     raise SourceError(
-                        f"It has other features or another rate than the recordings before it: "
-                        f"give a mapping that fits all: {str(path)!r}."
+                        f"It does not fit the recordings before it: {_difference(first, plan)}. Give "
+                        f"a mapping that fits all: {str(path)!r}."
                     )
                 add_episodes(recorder, recording, plan)
                 described.append(describe_source(plan, import_key(plan), complete=True))
@@ -126,10 +133,24 @@ def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
 OPERATION = Operation(_run, _commit)
 
 
-def _is_alike(one: ImportPlan, other: ImportPlan) -> bool:
-    """Return whether two recordings become episodes of one dataset."""
-    features = [{n: planned.feature for n, planned in p.features.items()} for p in (one, other)]
-    return one.fps == other.fps and features[0] == features[1]
+def _difference(one: ImportPlan, other: ImportPlan) -> str:
+    """Return why two recordings cannot become episodes of one dataset; nothing if they can."""
+    if one.fps != other.fps:
+        return f"it has {other.fps:g} frames a second instead of {one.fps:g}"
+    for name in [*one.features, *other.features]:
+        if name not in other.features:
+            return f"it has no {name!r}"
+        if name not in one.features:
+            return f"they have no {name!r}"
+        ours, theirs = one.features[name].feature, other.features[name].feature
+        if ours != theirs:
+            return f"{name!r} is {_said(theirs)} instead of {_said(ours)}"
+    return ""
+
+
+def _said(feature: Feature) -> str:
+    names = f" ({', '.join(feature.names)})" if feature.names else ""
+    return f"{feature.dtype} {'x'.join(map(str, feature.shape))}{names}"
 
 
 def _size(path: Path) -> int:

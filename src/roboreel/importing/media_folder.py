@@ -9,6 +9,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError, SourceError
 from roboreel.image import image_size
+from roboreel.importing.array_times import is_time_name
 from roboreel.importing.csv_table import group_columns, read_table
 from roboreel.importing.rates import rate_of_times
 from roboreel.importing.recording import Recording, SourceEpisode, Stream
@@ -28,7 +29,6 @@ __all__ = ["MediaFolder", "open_source"]
 
 _PICTURES = (".jpg", ".jpeg", ".png")
 _VIDEOS = (".mp4", ".mkv", ".mov", ".webm", ".avi")
-_TIMES = ("timestamp", "timestamps", "time", "t")
 _MOST_PICTURE_BYTES = 256 * 1024**2
 
 
@@ -224,8 +224,8 @@ def _video_stream(name: str, file: Path) -> Stream:
 
 def _rate(episode: _Episode) -> float | None:
     for name, cells in episode.table.items():
-        if name.lower() in _TIMES and isinstance(cells, np.ndarray) and len(cells) > 1:
-            return rate_of_times(cells)
+        if is_time_name(name) and isinstance(cells, np.ndarray) and len(cells) > 1:
+            return rate_of_times(cells, name)
     return None
 
 

@@ -13,7 +13,9 @@ from roboreel.importing.array_recording import (
     Rate,
     describe_columns,
 )
+from roboreel.importing.array_times import is_time_name
 from roboreel.importing.rates import rate_of_times
+from roboreel.importing.timed_tree import open_timed, said_rate
 from roboreel.importing.tree_layouts import TASK_NAMES, episode_groups, usual_rows
 
 if TYPE_CHECKING:
@@ -23,9 +25,6 @@ if TYPE_CHECKING:
     from roboreel.importing.recording import Recording
 
 __all__ = ["open_plain", "rate_of", "task_of"]
-
-_TIME_NAMES = ("timestamp", "timestamps", "time", "times", "t")
-_RATE_NAMES = ("fps", "frequency", "freq", "hz", "control_freq", "control_frequency", "rate")
 
 
 def open_plain(tree: ArrayTree, leaves: Mapping[str, Leaf], layout: str) -> Recording:
@@ -48,6 +47,9 @@ def open_plain(tree: ArrayTree, leaves: Mapping[str, Leaf], layout: str) -> Reco
         task = task_of(tree, leaves, parent)
         kept = {name: p for name, p in arrays.items() if not _tells_task(leaves[p])}
         episodes.append(ArrayEpisode(name, length, kept or arrays, task=task, metadata=metadata))
+    timed = open_timed(tree, leaves, layout, episodes)
+    if timed is not None:
+        return timed
     columns = describe_columns(tree, leaves, episodes)
     rate = rate_of(tree, leaves, episodes[0])
     return ArrayRecording(tree, leaves, layout, episodes, columns, rate)
@@ -55,20 +57,22 @@ def open_plain(tree: ArrayTree, leaves: Mapping[str, Leaf], layout: str) -> Reco
 
 def rate_of(tree: ArrayTree, leaves: Mapping[str, Leaf], episode: ArrayEpisode) -> Rate:
     """Return the rate that an attribute or the timestamps of an episode tell; none if neither does."""
-    for parent in dict.fromkeys([_parent(episode.arrays), ""]):
-        for name, value in tree.attributes(parent).items():
-            number = not isinstance(value, bool | str) and 0 < value < 1e6
-            if name.lower() in _RATE_NAMES and number:
-                return Rate(float(value), f"its attribute {name!r}")
+    said = said_rate(tree, _parent(episode.arrays))
+    if said.fps is not None:
+        return said
     for name, path in episode.arrays.items():
         leaf = leaves[path]
-        flat = leaf.kind == "numbers" and (len(leaf.shape) == 1 or leaf.shape[1:] == (1,))
+        flat = (
+            leaf.kind == "numbers"
+            and leaf.dtype != "bool"
+            and (len(leaf.shape) == 1 or leaf.shape[1:] == (1,))
+        )
         fits = leaf.rows >= episode.start + episode.length
         fits = fits and (episode.is_part or leaf.rows == episode.length)
-        if name.rsplit("/", 1)[-1].lower() in _TIME_NAMES and flat and fits:
+        if is_time_name(name) and flat and fits:
             stop = episode.start + min(episode.length, 100_000)
             times = tree.read(path, episode.start, stop).reshape(-1)
-            fps = rate_of_times(np.asarray(times))
+            fps = rate_of_times(np.asarray(times), name)
             if fps is not None:
                 return Rate(fps, f"the times in {name!r}")
     return Rate()

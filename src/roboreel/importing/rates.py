@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.importing.time_units import find_units
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["median_rate", "rate_of_times", "tidy_rate"]
-
-_UNITS = (1.0, 1e3, 1e6, 1e9)
-"""Ticks of a second in which whole numbers count time."""
 
 
 def tidy_rate(fps: float) -> float | None:
@@ -33,11 +32,12 @@ def median_rate(times: NDArray[np.int64]) -> float | None:
     return 1e9 / float(np.median(steps)) if len(steps) else None
 
 
-def rate_of_times(times: NDArray[Any]) -> float | None:
+def rate_of_times(times: NDArray[Any], name: str = "") -> float | None:
     """Return the rate of times in a unit that is not known; None if they do not tell.
 
-    Floating point counts seconds. Whole numbers count seconds, milli-, micro- or nanoseconds,
-    whichever gives a rate between 1 and 1000.
+    Args:
+        times: In the unit that `find_units` finds.
+        name: Of their array or column, which may tell the unit.
 
     Examples:
         >>> rate_of_times(np.arange(10) * 20)
@@ -49,6 +49,5 @@ def rate_of_times(times: NDArray[Any]) -> float | None:
     usual = float(np.median(steps)) if len(steps) else 0.0
     if not np.isfinite(usual) or usual <= 0 or (steps == 1).all():
         return None  # Steps of exactly 1 count frames, not time.
-    units = _UNITS[:1] if times.dtype.kind == "f" else _UNITS
-    rates = [unit / usual for unit in units if 1 <= unit / usual <= 1000]
-    return tidy_rate(rates[0]) if rates else None
+    unit = find_units({name: times}).get(name)
+    return None if unit is None else tidy_rate(unit.ticks / usual)

@@ -11,6 +11,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureError, SourceError
 from roboreel.image import image_size
+from roboreel.importing.array_streams import pixel_stream
 from roboreel.importing.recording import Recording, SourceEpisode, Stream
 from roboreel.importing.tf_example import list_records, parse_example, read_record, skim_example
 from roboreel.importing.tfds_features import read_features
@@ -213,6 +214,9 @@ def _stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
         or not 0 < _size(feature.shape) < _MOST_VALUE
     ):
         return _other(name, feature, "Its values have no fixed shape that is known.")
+    image = pixel_stream(name, feature.dtype, feature.shape)
+    if image is not None:
+        return image
     try:
         Feature(feature.dtype, feature.shape)
         return Stream(
@@ -287,13 +291,11 @@ def _values(
             )
         return pictures
     if feature.encoding:
-        return (
-            np.stack([_unpacked(stored[i], feature) for i in positions.tolist()])
-            if len(positions)
-            else np.empty((0, *stream.shape), stream.dtype)
-        )
+        parts = [_unpacked(stored[i], feature) for i in positions.tolist()]
+        packed = np.stack(parts) if parts else np.empty((0, *stream.shape), stream.dtype)
+        return packed.reshape(len(positions), *stream.shape).astype(stream.dtype)
     rows = np.asarray(stored).reshape(length, *feature.shape)[positions]
-    return rows.astype(stream.dtype)
+    return rows.reshape(len(positions), *stream.shape).astype(stream.dtype)
 
 
 def _unpacked(data: bytes, feature: TFDSFeature) -> NDArray[Any]:

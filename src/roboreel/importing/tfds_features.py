@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError, SourceError
@@ -86,6 +86,8 @@ def _features(raw: Any, key: str, *, is_step: bool, depth: int) -> Iterator[TFDS
             yield from _features(inner, below, is_step=is_step, depth=depth + 1)
     elif "sequence" in raw and not is_step and key == "steps":
         yield from _features(raw["sequence"]["feature"], key, is_step=True, depth=depth + 1)
+    elif "sequence" in raw and is_step:
+        yield _sequence(raw["sequence"], key, depth)
     elif "text" in raw:
         yield TFDSFeature(key, "text", is_step=is_step)
     elif "image" in raw:
@@ -98,6 +100,15 @@ def _features(raw: Any, key: str, *, is_step: bool, depth: int) -> Iterator[TFDS
         yield _tensor(raw["tensor"], key, is_step)
     else:
         yield TFDSFeature(key, "other", is_step=is_step)
+
+
+def _sequence(sequence: Any, key: str, depth: int) -> TFDSFeature:  # noqa: ANN401  # JSON
+    """Return a sequence inside of steps: with a fixed length, it is one more axis of numbers."""
+    inner = list(_features(sequence["feature"], key, is_step=True, depth=depth + 1))
+    length = int(sequence.get("length") or -1)
+    if len(inner) != 1 or inner[0].kind != "numbers" or inner[0].encoding or length < 1:
+        return TFDSFeature(key, "other", is_step=True)
+    return replace(inner[0], shape=(length, *inner[0].shape))
 
 
 def _tensor(tensor: Any, key: str, is_step: bool) -> TFDSFeature:  # noqa: ANN401  # JSON

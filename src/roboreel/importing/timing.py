@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import SourceError
-from roboreel.importing.align import Cleaned, Policy, align, clean, sections
+from roboreel.importing.align import MUCH_SLOWER, Cleaned, Policy, align, clean, sections
 from roboreel.importing.boundaries import (
     spans_by_gap,
     spans_by_marks,
@@ -44,11 +44,17 @@ class TimedEpisode:
 
 
 def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] | None:
-    """Return the rate of the slowest camera, or of the slowest stream, if it is a tidy number."""
-    names = list(dict.fromkeys(n for one in mapping.features.values() for n in one.streams))
-    cameras = [name for name in names if recording.streams[name].is_camera]
+    """Return the rate of a recording, and where it comes from; None if no stream has one.
+
+    It is that of the slowest camera. Without cameras it is that of the slowest stream of the state
+    and the action, and without these of the slowest of all. A stream that is more than ten times
+    slower than the fastest of them does not count: its values are held.
+
+    Raises:
+        SourceError: The rate is not near a whole number.
+    """
     rates = {}
-    for name in [mapping.follow] if mapping.follow else cameras or names:
+    for name in [mapping.follow] if mapping.follow else _leading(recording, mapping):
         known = name in recording.streams
         times = chosen_times(recording, 0, name, mapping.clock) if known else None
         found = None if times is None else median_rate(times)
@@ -56,9 +62,27 @@ def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] 
             rates[name] = found
     if not rates:
         return None
-    slowest = min(rates, key=lambda name: rates[name])
+    least = max(rates.values()) / MUCH_SLOWER
+    slowest = min((n for n in rates if rates[n] >= least), key=lambda name: rates[name])
     rate = tidy_rate(rates[slowest])
-    return None if rate is None else (rate, f"the rate of {slowest}")
+    if rate is None:
+        raise SourceError(
+            f"{slowest!r} has {rates[slowest]:.4g} values a second, which is not near a whole number: "
+            f"give --fps (fps=…): {str(recording.path)!r}."
+        )
+    slower = [
+        f"{name} has {of:.3g} a second and is held" for name, of in rates.items() if of < least
+    ]
+    return rate, "; ".join([f"the rate of {slowest}", *slower])
+
+
+def _leading(recording: Recording, mapping: ImportMap) -> list[str]:
+    """Return the streams of which one sets the rate."""
+    by_feature = {name: one.streams for name, one in mapping.features.items()}
+    names = list(dict.fromkeys(n for streams in by_feature.values() for n in streams))
+    cameras = [name for name in names if recording.streams[name].is_camera]
+    main = [n for name in ("observation.state", "action") for n in by_feature.get(name, ())]
+    return cameras or list(dict.fromkeys(main)) or names
 
 
 def stream_policies(recording: Recording, mapping: ImportMap) -> dict[str, Policy]:
@@ -106,11 +130,14 @@ def timed_episodes(
     times, notes = _all_times(recording, mapping, episode, list(policies))
     found: list[TimedEpisode] = []
     spans = _spans(recording, mapping, episode, times)
-    for parts in _sections(times, recording):
+    for parts in _sections(
+        times, recording, {n for n, p in policies.items() if p.max_gap_ns is None}
+    ):
         cleaned = {}
         for stream, (start, stop) in parts.items():
             one = clean(times[stream][start:stop])
             cleaned[stream] = Cleaned(one.times, one.position + start, one.disordered, one.doubles)
+        _hold_last(times, cleaned)
         notes += _clean_notes(name, cleaned)
         for span in spans:
             aligned = align(cleaned, policies, fps, span=span, follow=mapping.follow)
@@ -121,8 +148,19 @@ def timed_episodes(
     if len(found) == 1:
         found = [TimedEpisode(name, found[0].piece)]
     if not found:
-        notes.append(f"{name}: no row has a value of every stream.")
+        notes.append(f"{name}: no row has a value of every stream. {_apart(times)}".rstrip())
     return found, notes
+
+
+def _apart(times: Mapping[str, NDArray[np.int64]]) -> str:
+    """Return which streams have no time in common, as those of two clocks; nothing if all have."""
+    empty = [stream for stream, of in times.items() if not len(of)]
+    if empty or not times:
+        return f"{', '.join(map(repr, empty))} has no values." if empty else ""
+    first = min(times, key=lambda stream: int(times[stream].max()))
+    last = max(times, key=lambda stream: int(times[stream].min()))
+    apart = int(times[last].min()) - int(times[first].max())
+    return f"{first!r} ends {format_ns(apart)} before {last!r} starts." if apart > 0 else ""
 
 
 def _all_times(
@@ -147,10 +185,18 @@ def _all_times(
 
 
 def _sections(
-    times: Mapping[str, NDArray[np.int64]], recording: Recording
+    times: Mapping[str, NDArray[np.int64]], recording: Recording, held: set[str]
 ) -> Iterator[dict[str, tuple[int, int]]]:
-    """Yield spans of all streams between jumps of the clock, which all of them must share."""
+    """Yield spans of all streams between jumps of the clock, which all of them must share.
+
+    A stream that may be held for any time need not have a value after each jump: a task is often
+    told once. Its span is then empty.
+    """
     found = {stream: sections(of) for stream, of in times.items()}
+    most = max(map(len, found.values()), default=0)
+    for stream in held:
+        if len(found[stream]) == 1 and len(found) > len(held):
+            found[stream] += [(len(times[stream]),) * 2] * (most - 1)
     counts = {len(parts) for parts in found.values()}
     if len(counts) > 1:
         jumping = next(stream for stream, parts in found.items() if len(parts) == max(counts))
@@ -162,6 +208,15 @@ def _sections(
         )
     for number in range(max(counts, default=0)):
         yield {stream: parts[number] for stream, parts in found.items()}
+
+
+def _hold_last(times: Mapping[str, NDArray[np.int64]], cleaned: dict[str, Cleaned]) -> None:
+    """Let streams without a value since the clock jumped begin with their last one before."""
+    filled = [int(one.times[0]) for one in cleaned.values() if len(one.times)]
+    for stream, one in cleaned.items():
+        if filled and not len(one.times) and len(times[stream]):
+            last = len(times[stream]) - 1
+            cleaned[stream] = Cleaned(np.array([min(filled)]), np.array([last]))
 
 
 def _spans(

@@ -30,6 +30,7 @@ TASK_NAMES = (
     "language",
     "language_raw",
     "prompt",
+    "current_task",
 )
 """Names under which files keep the task in words, the most telling first."""
 

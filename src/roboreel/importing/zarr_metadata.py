@@ -3,53 +3,78 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
-from roboreel.errors import SourceError
+from roboreel.errors import CorruptFileError, SourceError
+from roboreel.spans.reading import read_file
 
-if TYPE_CHECKING:
-    from pathlib import Path
+__all__ = ["check_folder", "check_zip"]
 
-__all__ = ["METADATA_FILES", "check_metadata", "check_zip"]
-
-METADATA_FILES = (".zarray", ".zgroup", ".zmetadata", "zarr.json")
+_METADATA_FILES = (".zarray", ".zgroup", ".zmetadata", "zarr.json")
 _MOST_BYTES = 256 * 1024**2
 _PICKLES = ("pickle", "numcodecs.pickle")
 
 
-def check_metadata(data: bytes, where: str) -> None:
-    """Raise if arrays are stored as pickles: reading one runs whatever program it holds.
+def check_folder(path: Path) -> tuple[list[str], list[str]]:
+    """Return the arrays of a store in a folder, and links to folders, by their paths in it.
+
+    Raises:
+        CorruptFileError: Something is neither a file nor a folder: zarr would wait for a pipe.
+        SourceError: An array is stored as pickles.
+    """
+    arrays, links = [], []
+    for folder, below, names in os.walk(path):
+        inside = Path(folder).relative_to(path).as_posix().removeprefix(".")
+        links += [f"{inside}/{n}".lstrip("/") for n in below if Path(folder, n).is_symlink()]
+        for name in names:
+            file = f"{folder}/{name}"
+            if not os.path.isfile(file):  # noqa: PTH113  # one for each chunk
+                raise CorruptFileError(f"It is not a regular file: {file!r}.")
+            if name in _METADATA_FILES and _is_array(
+                name, read_file(Path(file), "Zarr metadata"), file
+            ):
+                arrays.append(inside)
+    return sorted(arrays), sorted(links)
+
+
+def _is_array(name: str, data: bytes, where: str) -> bool:
+    """Return whether metadata is that of an array.
 
     Args:
-        data: The contents of a file of metadata. Whether it is any, zarr says.
+        name: Of the file.
+        data: Its contents. Whether it is any metadata, zarr says.
         where: The file.
 
     Raises:
-        SourceError: They are.
+        SourceError: The array is stored as pickles: reading one runs whatever program it holds.
     """
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
-        return
+        return name == ".zarray"
     if _has_pickle(found):
         raise SourceError(
             f"An array is stored as pickles, which could run any program: write it with another "
             f"codec: {where!r}."
         )
+    is_node = name == "zarr.json" and isinstance(found, dict)
+    return name == ".zarray" or (is_node and found.get("node_type") == "array")
 
 
-def check_zip(path: Path) -> str:
-    """Check the metadata in a zip file; return the folder inside it that is the store.
+def check_zip(path: Path) -> tuple[str, list[str]]:
+    """Return the folder inside a zip file that is the store, and the arrays, by their paths in it.
 
     Raises:
         SourceError: Arrays are stored as pickles, or the metadata is too large to be looked at.
     """
-    tops = []
+    tops, arrays = [], []
     with ZipFile(path) as file:
         for info in file.infolist():
             folder, _, name = info.filename.rpartition("/")
-            if name not in METADATA_FILES:
+            if name not in _METADATA_FILES:
                 continue
             tops.append(folder)
             where = f"{path}/{info.filename}"
@@ -58,8 +83,11 @@ def check_zip(path: Path) -> str:
                     f"The metadata has {info.file_size:,} bytes, and at most {_MOST_BYTES:,} are "
                     f"read: {where!r}."
                 )
-            check_metadata(file.read(info), where)
-    return min(tops, key=lambda folder: (folder.count("/") + bool(folder), folder), default="")
+            if _is_array(name, file.read(info), where):
+                arrays.append(folder)
+    top = min(tops, key=lambda folder: (folder.count("/") + bool(folder), folder), default="")
+    inside = [folder for folder in arrays if not top or f"{folder}/".startswith(f"{top}/")]
+    return top, sorted(folder.removeprefix(top).lstrip("/") for folder in inside)
 
 
 def _has_pickle(found: Any) -> bool:  # noqa: ANN401  # JSON

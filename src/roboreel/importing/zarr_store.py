@@ -74,7 +74,7 @@ def _remarks(
     extra = max((leaves[path].rows for path in paths), default=0) - end
     if extra > 0:
         yield f"{extra} rows after the end of the last episode are left out."
-    for path in paths:
+    for path in (path for path in paths if leaves[path].kind != "other"):
         missing, count = tree.missing_chunks(path)
         if missing:
             yield (

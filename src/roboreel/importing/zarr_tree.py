@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import json
 import warnings
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError, SourceError
 from roboreel.importing.array_tree import ArrayTree, Leaf
-from roboreel.importing.zarr_metadata import METADATA_FILES, check_metadata, check_zip
-from roboreel.spans.reading import read_file
+from roboreel.importing.zarr_metadata import check_folder, check_zip
 
 try:
     import imagecodecs.numcodecs
@@ -26,7 +24,8 @@ except ModuleNotFoundError as error:
     ) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -41,33 +40,17 @@ _MOST_COUNTED = 200_000
 """Chunks of an array that are looked for one by one."""
 
 
-def _check_regular(path: Path) -> None:
-    """Raise if a folder has what must not be opened: zarr would wait for a pipe, and run a pickle.
-
-    Raises:
-        CorruptFileError: Something is neither a file nor a folder.
-        SourceError: An array is stored as pickles.
-    """
-    for folder, _, names in os.walk(path):
-        for name in names:
-            file = f"{folder}/{name}"
-            if not os.path.isfile(file):  # noqa: PTH113  # one for each chunk
-                raise CorruptFileError(f"It is not a regular file: {file!r}.")
-            if name in METADATA_FILES:
-                check_metadata(read_file(Path(file), "Zarr metadata"), file)
-
-
 class ZarrTree(ArrayTree):
     """A Zarr store, open to be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._store: Any = None
-        _check_regular(path)
+        inside = ""
+        self._arrays, self._links = ([], []) if path.is_file() else check_folder(path)
         try:
-            inside = ""
             if path.is_file():
-                inside = check_zip(path)
+                inside, self._arrays = check_zip(path)
                 self._store = zarr.storage.ZipStore(str(path), mode="r")
             store = str(path) if self._store is None else self._store
             self._top: Any = zarr.open(store, path=inside, mode="r")
@@ -80,17 +63,27 @@ class ZarrTree(ArrayTree):
             ) from error
 
     def leaves(self) -> dict[str, Leaf]:
-        """Return all arrays."""
+        """Return all arrays. One that zarr does not understand is ``other``, with what zarr says."""
+        if not hasattr(self._top, "groups"):
+            return {"array": self._open_leaf("array")}
+        found = {path: self._open_leaf(path) for path in self._arrays}
+        linked = "It is a link to another folder, which is not followed."
+        return found | {path: Leaf(path, (), "other", note=linked) for path in self._links}
+
+    def _open_leaf(self, path: str) -> Leaf:
+        if path.count("/") > _MOST_DEPTH:
+            raise SourceError(
+                f"Groups are nested more than {_MOST_DEPTH} deep: {str(self.path)!r}."
+            )
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about files in the folder that are not Zarr's
-                if not hasattr(self._top, "groups"):
-                    return {"array": _leaf("array", self._top)}
-                # zarr 3 lists them in any order, another one each time.
-                found = sorted(_walk(self._top, "", 0), key=lambda entry: entry[0])
-                return {path: _leaf(path, array) for path, array in found}
+                warnings.simplefilter("ignore")  # about types that have no specification
+                return _leaf(path, self._item(path))
         except Exception as error:
-            raise self._damaged("The table of contents", error) from error
+            # Types and codecs of others are valid; what is no metadata at all is damage.
+            if isinstance(error, json.JSONDecodeError | UnicodeDecodeError | OSError):
+                raise self._damaged(f"The metadata of {path!r}", error) from error
+            return Leaf(path, (), "other", note=f"zarr cannot read it: {_said(error)}.")
 
     def attributes(self, path: str) -> Mapping[str, bool | int | float | str]:
         """Return the small attributes of a group or array."""
@@ -147,15 +140,6 @@ class ZarrTree(ArrayTree):
 
     def _damaged(self, what: str, error: Exception) -> CorruptFileError:
         return CorruptFileError(f"{what} cannot be read: {_said(error)}: {str(self.path)!r}.")
-
-
-def _walk(group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
-    if depth > _MOST_DEPTH:
-        raise ValueError(f"groups are nested more than {_MOST_DEPTH} deep")
-    for name, array in group.arrays():
-        yield f"{prefix}{name}", array
-    for name, below in group.groups():
-        yield from _walk(below, f"{prefix}{name}/", depth + 1)
 
 
 def _leaf(path: str, array: Any) -> Leaf:  # noqa: ANN401  # zarr is untyped to us
