@@ -91,6 +91,8 @@ def main() -> None:
     import ray
 
     reader, root, cameras = sys.argv[1:]
+    # Workers at the priority of the benchmark, or other work on the machine starves them.
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # so Ray spells it
     hook = {"worker_process_setup_hook": _declare_missing_operator}
     if reader == "lerobot":
         _declare_missing_operator()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +70,21 @@ def test_jobs_at_in_and_beside_a_folder_are_listed(tmp_path, monkeypatch):
 def test_a_folder_that_is_not_there_is_an_error():
     assert roboreel_("job", "list", "nowhere").code == 2
     assert roboreel_("job", "list", ".", "--home", ".").code == 2
+
+
+def test_what_may_not_be_looked_at_is_passed_over(tmp_path, home, monkeypatch):
+    good = create_job(home / "good", squares(3)).path
+    create_job(tmp_path / "away" / "job", squares(3))
+    (home / "locked").mkdir()
+    exists = Path.exists
+
+    def refused(path, **options):
+        if "locked" in path.parts or "away" in path.parts:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return exists(path, **options)
+
+    monkeypatch.setattr(Path, "exists", refused)
+    assert listed() == [str(good)]
 
 
 def test_a_job_of_another_version_is_named(tmp_path, capsys):

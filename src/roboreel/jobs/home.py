@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from roboreel.errors import JobError
@@ -55,8 +56,16 @@ def list_jobs(
     else:
         near = near.expanduser().absolute()
         paths = {near} | _inside(near) | _inside(near / BESIDE) | _inside(near.parent / BESIDE)
-    opened = (_opened(path, on_unreadable) for path in sorted(filter(is_job, paths)))
+    opened = (_opened(path, on_unreadable) for path in sorted(filter(_is_seen, paths)))
     return [job for job in opened if job is not None]
+
+
+def _is_seen(path: Path) -> bool:
+    """Whether there is a job that may be looked at: folders of other users are passed over."""
+    try:
+        return is_job(path)
+    except OSError:
+        return False
 
 
 def _opened(path: Path, on_unreadable: Callable[[JobError], object]) -> Job | None:
@@ -75,6 +84,7 @@ def _elsewhere() -> set[Path]:
     """Return the noted jobs. A job that is gone is forgotten, but not one whose disk may be."""
     noted = noted_places()
     for path in noted:
-        if path.parent.exists() and not path.exists():
-            forget_place(path)
+        with suppress(OSError):  # a disk that does not answer
+            if path.parent.exists() and not path.exists():
+                forget_place(path)
     return set(noted)
