@@ -4,12 +4,14 @@ import json
 import os
 import shutil
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
 from roboreel.dataset.saved_views import list_views
 from roboreel.errors import StaleDatasetError, UnsafePathError, ViewError
-from tests.factory import write_dataset
+from tests.factory import write_dataset, write_dataset_v2
 
 LENGTHS = [3, 1, 5, 2, 4]
 
@@ -97,6 +99,94 @@ def test_a_relabelled_dataset_is_noticed(root):
         reel.open_dataset(root, view="good")
 
 
+def record(root, speeds):
+    """Record an episode of four frames for each speed."""
+    features = {"action": reel.Feature("float32", (2,)), "mode": reel.Feature("int64", (1,))}
+    with reel.create_dataset(root, fps=10, features=features) as recorder:
+        for speed in speeds:
+            for i in range(4):
+                recorder.add_frame({"action": np.float32([i * speed, 1]), "mode": 2}, task="go")
+            recorder.save_episode()
+
+
+def write_with_stats(root, speeds):
+    """Write an episode of v2.1 for each speed, and the statistics of its actions."""
+    write_dataset_v2(root, [4] * len(speeds))
+    entries = [
+        {
+            "episode_index": i,
+            "stats": {"action": {key: [v] for key in ("min", "max", "mean", "std")}},
+        }
+        for i, v in enumerate(speeds)
+    ]
+    lines = "".join(json.dumps(entry) + "\n" for entry in entries)
+    (root / "meta" / "episodes_stats.jsonl").write_text(lines)
+
+
+def test_an_episode_recorded_anew_is_noticed_at_an_equal_length(tmp_path):
+    root = tmp_path / "arm"
+    write_with_stats(root, [1, 2, 3])
+    reel.save_view(reel.open_dataset(root).select([0, 1]), "good")
+    write_with_stats(root, [1, 2, 5])  # An episode that the view does not have.
+    assert numbers(root) == [0, 1]
+    write_with_stats(root, [1, 5, 3])
+    with pytest.raises(StaleDatasetError, match=r"recorded anew since .* differ in 'action'"):
+        reel.open_dataset(root, view="good")
+
+
+def test_an_episode_that_was_deleted_and_recorded_again_is_noticed(tmp_path):
+    root = tmp_path / "arm"
+    record(root, [1, 2])
+    reel.save_view(reel.open_dataset(root).select([0, 1]), "good")
+    reel.edit_dataset(root).delete([0]).apply()
+    with reel.resume_dataset(root) as recorder:
+        for i in range(4):
+            recorder.add_frame({"action": np.float32([i, 1]), "mode": 2}, task="go")
+        recorder.save_episode()
+    with pytest.raises(StaleDatasetError, match="recorded anew"):
+        reel.open_dataset(root, view="good")
+
+
+def test_values_that_stay_are_known_by_whatever_else_changes(tmp_path):
+    root = tmp_path / "arm"
+    record(root, [1])
+    reel.save_view(reel.open_dataset(root), "good")
+    reel.edit_dataset(root).rename("mode", "gripper").apply()
+    assert numbers(root) == [0]
+    with reel.resume_dataset(root) as recorder:
+        recorder.add_frame({"action": np.ones(2, np.float32), "gripper": 2}, task="go")
+        recorder.save_episode()
+    assert numbers(root) == [0]
+    for path in root.rglob("*"):
+        os.utime(path, (1, 1))
+    shutil.copytree(root, tmp_path / "copy")
+    assert numbers(tmp_path / "copy") == [0]
+
+
+@pytest.mark.parametrize("version", ["v2.0", "v2.1"])
+def test_without_statistics_the_sizes_of_data_files_tell(tmp_path, version):
+    root = tmp_path / "arm"
+    write_dataset_v2(root, LENGTHS, version=version)
+    reel.save_view(reel.open_dataset(root).select([1, 2]), "good")
+    write_dataset_v2(root, [*LENGTHS, 2], version=version)
+    assert numbers(root) == [1, 2]
+    path = root / "data/chunk-000/episode_000002.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table, path, compression="none")
+    with pytest.raises(StaleDatasetError, match="differ in 'sizes of data files'"):
+        reel.open_dataset(root, view="good")
+
+
+def test_a_view_saved_without_digests_of_values_is_opened(tmp_path):
+    root = tmp_path / "arm"
+    write_with_stats(root, [1, 2])
+    path = reel.save_view(reel.open_dataset(root).select([1]), "good")
+    content = json.loads(path.read_text())
+    assert content["saved_from"].pop("values").keys() == {"action"}
+    path.write_text(json.dumps(content))
+    assert numbers(root) == [1]
+
+
 def test_a_view_that_does_not_exist_names_those_that_do(root):
     with pytest.raises(ViewError, match="no saved view 'good': there are none"):
         reel.open_dataset(root, view="good")
@@ -132,6 +222,8 @@ def test_no_view_is_written_through_a_link(root, tmp_path):
         {"episodes": [[0, 1 << 70]]},
         {"episodes": "all"},
         {"saved_from": None},
+        {"saved_from": "all"},
+        {"saved_from": {"num_episodes": 5, "digest": "", "values": 3}},
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(root, change):

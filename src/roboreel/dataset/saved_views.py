@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import MetadataError, StaleDatasetError, UnsafePathError, ViewError
+from roboreel.format.episode_values import value_digests
 from roboreel.format.json_files import read_json, write_json
 from roboreel.format.paths import INFO_PATH
 from roboreel.version import __version__
@@ -36,10 +37,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 def save_view(view: Dataset, name: str) -> Path:
     """Save which episodes a view has, for ``open_dataset(path, view=name)``; return the file.
 
-    The file is small JSON: numbers of episodes, and a digest of the dataset's episode table. It is
-    written to ``.roboreel/views`` in the dataset's folder, or to the user's own folder if the
-    dataset cannot be written or is a snapshot in the Hub's cache. A view of the same name is
-    replaced.
+    The file is small JSON: numbers of episodes, and digests of the dataset's episode table and of
+    the least and greatest values of the view's episodes, as the metadata has them. It is written to
+    ``.roboreel/views`` in the dataset's folder, or to the user's own folder if the dataset cannot be
+    written or is a snapshot in the Hub's cache. A view of the same name is replaced.
 
     Args:
         view: The episodes to save.
@@ -72,7 +73,7 @@ def read_view(dataset: Dataset, name: str) -> NDArray[np.int64]:
 
     Raises:
         ViewError: There is no such view, or its file cannot be understood.
-        StaleDatasetError: Its episodes, or those before them, have changed since.
+        StaleDatasetError: Episodes have changed since, or have been recorded anew.
     """
     paths = [folder / f"{_checked(name)}.json" for folder in _folders(dataset.path)]
     path = next((path for path in paths if path.exists()), None)
@@ -82,7 +83,7 @@ def read_view(dataset: Dataset, name: str) -> NDArray[np.int64]:
             f"There is no saved view {name!r}: there are {known}. Save one with "
             f"roboreel.save_view(view, {name!r}): {str(dataset.path)!r}."
         )
-    count, digest, spans = _parse(path)
+    count, digest, spans, values = _parse(path)
     table = dataset.manifest.episodes
     positions = _positions(table, spans)
     if count > len(table) or _digest(table, count) != digest or positions is None:
@@ -90,6 +91,14 @@ def read_view(dataset: Dataset, name: str) -> NDArray[np.int64]:
             f"The view {name!r} was saved when there were {count} episodes, and some of them have "
             f"been removed, renumbered, cut or relabelled since; now there are {len(table)}. Choose "
             f"again, and replace it with roboreel.save_view(view, {name!r}): {str(path)!r}."
+        )
+    now = value_digests(dataset.manifest, positions)
+    changed = [feature for feature, known in values.items() if now.get(feature, known) != known]
+    if changed:
+        raise StaleDatasetError(
+            f"Episodes of the view {name!r} have been replaced or recorded anew since it was saved: "
+            f"they differ in {', '.join(map(repr, changed))}. Choose again, and replace it with "
+            f"roboreel.save_view(view, {name!r}): {str(path)!r}."
         )
     return positions
 
@@ -135,12 +144,16 @@ def _to_json(view: Dataset) -> dict[str, Any]:
         "layout": _LAYOUT_VERSION,
         "roboreel": __version__,
         "episodes": [[int(run[0]), int(run[-1]) + 1] for run in runs],
-        "saved_from": {"num_episodes": len(table), "digest": _digest(table, len(table))},
+        "saved_from": {
+            "num_episodes": len(table),
+            "digest": _digest(table, len(table)),
+            "values": value_digests(view.manifest, view.selection.positions),
+        },
     }
 
 
-def _parse(path: Path) -> tuple[int, str, NDArray[np.int64]]:
-    """Return how many episodes there were, their digest, and spans of numbers ``(S, 2)``."""
+def _parse(path: Path) -> tuple[int, str, NDArray[np.int64], dict[str, str]]:
+    """Return how many episodes there were, a digest, spans ``(S, 2)``, and digests of values."""
     try:
         raw = read_json(path)
         if raw["layout"] != _LAYOUT_VERSION:
@@ -150,8 +163,9 @@ def _parse(path: Path) -> tuple[int, str, NDArray[np.int64]]:
         if spans.shape != (len(spans), 2) or (np.diff(flat) < 0).any() or (flat < 0).any():
             raise ValueError("the episodes are not ascending spans")
         source = raw["saved_from"]
-        return int(source["num_episodes"]), str(source["digest"]), spans
-    except (MetadataError, ValueError, KeyError, TypeError, OverflowError) as error:
+        values = dict(source.get("values") or {})  # Absent where an earlier roboreel wrote it.
+        return int(source["num_episodes"]), str(source["digest"]), spans, values
+    except (AttributeError, MetadataError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise ViewError(f"Not a saved view ({error!r}): {str(path)!r}.") from error
 
 
