@@ -304,3 +304,23 @@ class TestSeveral:
         epochs = [[int(i) for batch in loader for i in batch["index"]] for _ in range(2)]
         assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(18))
         assert epochs[0] != epochs[1]
+
+
+def test_episodes_have_the_methods_of_a_table_of_datasets(tmp_path):
+    pytest.importorskip("datasets")
+    write_dataset(tmp_path, [3, 1, 5])
+    episodes = LeRobotDataset("me/arm", tmp_path).meta.episodes
+    assert episodes.num_rows == 3
+    assert episodes.select([2])[0] == episodes[2]
+    assert episodes.filter(lambda episode: episode["length"] > 2)["episode_index"][:] == [0, 2]
+    assert episodes.to_pandas()["dataset_to_index"].tolist() == [3, 4, 9]
+    assert set(episodes.features) == set(episodes.column_names)
+    assert pickle.loads(pickle.dumps(episodes))[1] == episodes[1]
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = episodes.no_such
+
+
+def test_the_version_of_the_metadata_can_be_compared(tmp_path):
+    version = pytest.importorskip("packaging.version")
+    write_dataset(tmp_path, [3])
+    assert LeRobotDataset("me/arm", tmp_path).meta._version >= version.parse("v3.0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError
@@ -22,6 +23,8 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
     """The episodes as a table: ``episodes[3]["length"]`` or ``episodes["length"][3]``.
 
     As in LeRobot, several episodes, ``episodes[:3]`` or ``episodes[[0, 2]]``, are a dict of lists.
+    Methods and attributes of a `datasets.Dataset`, such as ``filter``, ``select``, ``to_pandas`` and
+    ``num_rows``, are those of a copy that is made at their first use, and needs ``datasets``.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -53,6 +56,21 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
     def column_names(self) -> list[str]:
         """Names of the columns."""
         return ["tasks", *self._columns, *self._further]
+
+    @cached_property
+    def _rows(self) -> Any:  # noqa: ANN401  # a datasets.Dataset
+        import datasets
+
+        return datasets.Dataset.from_dict({name: self._column(name) for name in self.column_names})
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        # Names with an underscore are looked up by pickle, copy and notebooks.
+        if name.startswith("_") or find_spec("datasets") is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._rows, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_rows"}
 
     def __len__(self) -> int:
         return len(self._manifest.episodes)

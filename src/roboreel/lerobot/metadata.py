@@ -129,6 +129,13 @@ class LeRobotDatasetMetadata(MetadataChanges):
                 path, video_encoder, entry.get("info") or {}, preserve_keys or ()
             )
 
+    @property
+    def _version(self) -> Any:  # noqa: ANN401  # a packaging.version.Version
+        """The version in info.json: converters and loaders compare it."""
+        from packaging.version import parse
+
+        return parse(self.info["codebase_version"])
+
     def ensure_readable(self) -> None:
         """Do nothing: metadata is read when it is asked for."""
 
