@@ -336,13 +336,15 @@ def _list_reader(array: pa.Array, of: FeatureType) -> ValueReader:
 
 
 def _array_reader(array: pa.FixedSizeListArray, shape: tuple[int, ...]) -> ValueReader:
-    inner, start = array, array.offset
+    inner, start, each, valid = array, array.offset, 1, _valid(array)
     while isinstance(inner, pa.FixedSizeListArray):
         size, inner = inner.type.list_size, inner.values
-        start = start * size + inner.offset
-    if array.null_count == 0:
-        _refuse_inner_nulls(inner)
-    return _number_reader(inner, start, len(array), shape, _valid(array))
+        start, each = start * size + inner.offset, each * size
+        if inner.null_count:
+            first = start - inner.offset
+            there = _valid(inner)[first : first + len(array) * each]
+            _refuse_inner_nulls(there, each, valid)
+    return _number_reader(inner, start, len(array), shape, valid)
 
 
 def _number_reader(
@@ -365,10 +367,14 @@ def _number_reader(
     return NumberReader(values.reshape(length, *shape), valid)
 
 
-def _refuse_inner_nulls(inner: pa.Array) -> None:
-    if inner.null_count:
+def _refuse_inner_nulls(
+    there: NDArray[np.bool_], each: int, valid: NDArray[np.bool_] | None
+) -> None:
+    """Raise if values are missing in rows that are there; a null row has nulls inside, too."""
+    inside = there if valid is None else there[np.repeat(valid, each)[: len(there)]]
+    if not inside.all():
         raise MissingValueError(
-            f"There are {inner.null_count} nulls inside arrays of a fixed shape. Fill them, or "
+            f"There are {int((~inside).sum())} nulls inside arrays of a fixed shape. Fill them, or "
             "declare a Sequence of any length."
         )
 
