@@ -75,10 +75,12 @@ def arrow_type(feature: FeatureType) -> pa.DataType:
 def fits(feature: FeatureType, stored: FeatureType) -> bool:
     """Return whether columns that were found as ``stored`` can be read as a feature.
 
-    Beyond columns of the same Arrow type, these are: arrays stored as their bytes, labels of any
-    integer type, and images stored as a struct of ``bytes`` and ``path``.
+    Beyond columns of the same Arrow type, these are: arrays stored as their bytes or as lists of
+    lists, labels of any integer type, and images stored as a struct of ``bytes`` and ``path``.
     """
     match feature, stored:
+        case Array(shape, dtype), Sequence():
+            return _numbers_at(stored, len(shape)) == dtype
         case Array(), Value("bytes"):
             return True
         case Array(shape, dtype), Array(inner, other):
@@ -94,6 +96,19 @@ def fits(feature: FeatureType, stored: FeatureType) -> bool:
             return fits(of, inner)
         case _:
             return bool(arrow_type(feature) == arrow_type(stored))
+
+
+def _numbers_at(stored: FeatureType, depth: int) -> str | None:
+    """Return the dtype of lists of numbers of some depth; None if they are something else."""
+    match stored:
+        case Value(dtype) if depth == 0 and dtype in NUMBERS:
+            return dtype
+        case Array(shape, dtype) if depth == len(shape):
+            return dtype
+        case Sequence(of) if depth:
+            return _numbers_at(of, depth - 1)
+        case _:
+            return None
 
 
 def declare(
@@ -170,6 +185,10 @@ def _described_features(schema: pa.Schema) -> dict[str, FeatureType]:
 
 
 def _feature_of_type(stored: pa.DataType, name: str) -> FeatureType:
+    if isinstance(stored, pa.FixedShapeTensorType) and stored.permutation is None:
+        of = _feature_of_type(stored.value_type, name)
+        if isinstance(of, Value) and of.dtype in NUMBERS:
+            return Array(tuple(stored.shape), of.dtype)
     if isinstance(stored, pa.BaseExtensionType):
         stored = stored.storage_type
     types = pa.types
@@ -238,6 +257,8 @@ def as_declared(array: pa.Array, feature: FeatureType) -> pa.Array:
     match feature:
         case Image() if pa.types.is_struct(array.type):
             return as_declared(_functions().struct_field(array, "bytes"), feature)
+        case Array(shape) if any(check(array.type) for check in _IS_LIST[:2]):
+            return _array_of_lists(array, wanted, shape)
         case Array() if not pa.types.is_fixed_size_list(array.type):
             return _array_of_bytes(array.cast(pa.large_binary()), wanted)
         case Array():
@@ -309,6 +330,27 @@ def _array_of_bytes(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(
         wanted, len(fixed), [validity], offset=fixed.offset, children=[numbers]
     )
+
+
+def _array_of_lists(array: pa.Array, wanted: pa.DataType, shape: tuple[int, ...]) -> pa.Array:
+    """Return lists of lists, all of the sizes of a shape, as lists of all their numbers."""
+    validity = array.is_valid()
+    inner = array.drop_null()
+    for size in shape:
+        lengths = _functions().list_value_length(inner)
+        wrong = _functions().not_equal(lengths, size).fill_null(True)
+        if _functions().any(wrong).as_py():
+            found = lengths.filter(wrong)[0].as_py()
+            raise CorruptFileError(
+                f"An array of the shape {shape} is stored as lists, and one has {found} values, not "
+                f"{size}."
+            )
+        inner = inner.flatten()
+    fixed = pa.FixedSizeListArray.from_arrays(inner.cast(wanted.value_type), type=wanted)
+    if not array.null_count:
+        return fixed
+    places = np.cumsum(np.asarray(validity)) - 1
+    return fixed.take(pa.array(places, pa.int64(), mask=~np.asarray(validity)))
 
 
 def _flat_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:

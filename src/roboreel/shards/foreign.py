@@ -13,6 +13,7 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
+from roboreel.shards.hf_folders import of_one_split, saved_files
 from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def find_foreign(root: Path) -> ForeignFiles | None:
     """Return the Arrow files of a path; None if there are none.
 
     The path is one file (IPC file, IPC stream or Feather), a folder with the ``_metadata.json`` of
-    stable-datasets, or a folder of ``.arrow``, ``.feather`` or ``.ipc`` files, which are read in
-    the order of their names.
+    stable-datasets, one that Hugging Face datasets saved or has as a cache, or a folder of
+    ``.arrow``, ``.feather`` or ``.ipc`` files, which are read in the order of their names.
 
     Raises:
-        MetadataError: ``_metadata.json`` does not describe a cache.
+        MetadataError: ``_metadata.json`` does not describe a cache, or there are several splits.
         MissingFileError: A file that it names is missing.
         UnsupportedVersionError: It has another version.
         UnsafePathError: It names a file elsewhere.
@@ -61,7 +62,12 @@ def find_foreign(root: Path) -> ForeignFiles | None:
         return ForeignFiles((root,))
     if (root / _METADATA).is_file():
         return _listed(root)
+    names = saved_files(root)
+    if names is not None:
+        _check_names(root, names, "state.json")
+        return ForeignFiles(tuple(root / name for name in names))
     paths = sorted(path for path in root.glob("*") if path.suffix in _SUFFIXES)
+    paths = of_one_split(root, paths)
     return ForeignFiles(tuple(paths)) if paths else None
 
 
@@ -79,14 +85,18 @@ def _listed(root: Path) -> ForeignFiles:
         )
     if len(counts) != len(names):
         raise MetadataError(f"{len(counts)} row counts for {len(names)} files: {str(meta)!r}")
+    _check_names(root, names, _METADATA)
+    return ForeignFiles(tuple(root / name for name in names), counts)
+
+
+def _check_names(root: Path, names: Items[str], listed_in: str) -> None:
     for name in names:
         if name in ("", ".", "..") or "/" in name or "\\" in name:
             raise UnsafePathError(
-                f"{name!r} is not the name of a file in the folder: {str(meta)!r}"
+                f"{name!r} is not the name of a file in the folder: {str(root / listed_in)!r}"
             )
         if not (root / name).is_file():
-            raise MissingFileError(f"{name} is missing, which {_METADATA} names: {str(root)!r}")
-    return ForeignFiles(tuple(root / name for name in names), counts)
+            raise MissingFileError(f"{name} is missing, which {listed_in} names: {str(root)!r}")
 
 
 def _read_metadata(meta: Path) -> tuple[object, object, list[str], tuple[int, ...]]:

@@ -29,8 +29,9 @@ def open_shards(
     """Return the store in a folder; each shard is mapped on first use.
 
     The folder is one that `write_shards` made, or one that another tool filled: a cache of
-    stable-datasets with its ``_metadata.json``, or ``.arrow``, ``.feather`` and ``.ipc`` files
-    (IPC files or streams, read in the order of their names). One such file is a store, too.
+    stable-datasets with its ``_metadata.json``, a split that Hugging Face datasets saved with
+    ``save_to_disk`` or has in its cache, or ``.arrow``, ``.feather`` and ``.ipc`` files (IPC files or
+    streams, read in the order of their names). One such file is a store, too.
 
     Args:
         path: The folder, or one file.
@@ -42,7 +43,7 @@ def open_shards(
         MissingFileError: There is no store, or some of its files are missing.
         CorruptFileError: A file is not what was written.
         FeatureNotFoundError: A declared feature has no column.
-        MetadataError: A column cannot be read as what is declared.
+        MetadataError: A column cannot be read as what is declared, or the folder has several splits.
     """
     keep_freed_memory()
     root = Path(path)
@@ -57,7 +58,7 @@ def open_shards(
         return Store([Columns.whole(*GenerationOrigin.newest(root, max_open))])
     files = find_foreign(root)
     if files is None:
-        raise MissingFileError(f"There are no shards. Write some with write_shards: {str(root)!r}")
+        raise MissingFileError(_nothing_at(root))
     if not files.paths and features is None:
         raise MissingFileError(
             "The cache has no rows and no files, so its columns are unknown. Give features=…: "
@@ -65,3 +66,14 @@ def open_shards(
         )
     origin = ForeignOrigin(root, files, max_open, features)
     return Store([Columns.whole(origin, origin.open())])
+
+
+def _nothing_at(root: Path) -> str:
+    if not root.is_dir():
+        return f"There is no such file or folder: {str(root)!r}."
+    if any(root.glob("*.parquet")):
+        return (
+            "The folder holds Parquet files, which cannot be mapped. Write shards of their rows with "
+            f"write_shards, or read one into memory with Store.from_table: {str(root)!r}."
+        )
+    return f"There are no shards. Write some with write_shards: {str(root)!r}"
