@@ -308,3 +308,12 @@ def test_a_share_is_given_whole_or_not_at_all(monkeypatch):
     assert check_share(None, 1) == (0, 1)
     with pytest.raises(ValueError, match="give both"):
         check_share(0, None)
+
+
+@pytest.mark.parametrize(("batch_size", "world_size"), [(19, 1), (10, 2)])
+def test_an_epoch_without_any_batch_is_announced(dataset, batch_size, world_size):
+    loader = loading.Loader(dataset, batch_size, rank=0, world_size=world_size)
+    with pytest.warns(RuntimeWarning, match=f"18 samples do not fill one of {batch_size}"):
+        assert list(loader) == []
+    assert len(list(loading.Loader(dataset, 19, drop_last=False))) == 1
+    assert list(loading.Loader(dataset.select([]), 19)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -95,6 +96,14 @@ class Epochs:
         """Yield the batches that are left of this epoch; of the next one, if none is left."""
         self._stop()
         split = self.split
+        if split.drop_last and split.num_samples and not split.num_batches():
+            warnings.warn(
+                f"There is no batch in an epoch: {split.num_samples} samples do not fill one of "
+                f"{split.batch_size} on each of {split.world_size} ranks. Give a smaller batch_size, "
+                "or drop_last=False.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         epoch, self._consumed = self._position()
         self._epoch = epoch
         self._running = running = self._start(split)
