@@ -100,6 +100,10 @@ class TestVideos:
         with pytest.raises(EncodingError, match=r"does not start at a keyframe.*encoding="):
             episode.to_video(tmp_path / "b.mp4", encoding="copy")
         assert not (tmp_path / "b.mp4").exists()
+        with pytest.raises(EncodingError, match=r"'h264': give a roboreel\.Encoding"):
+            episode.to_video(tmp_path / "b.mp4", encoding="h264")
+        with pytest.raises(EncodingError, match="This is a folder"):
+            episode.to_video(tmp_path)
         # Older encoders of AV1, the default, take no images that are so narrow.
         encodings = [None] if encode._NARROWEST_AV1 == 1 else []
         for encoding in (*encodings, reel.Encoding("h264")):

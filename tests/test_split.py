@@ -90,6 +90,8 @@ def test_equal_values_have_equal_texts():
         ({"train": 0.9, "val": 0.2}, "add up to 1.1"),
         ({"train": 1.5, "val": -0.5}, "are no shares"),
         ({"train": float("nan"), "val": 1}, "are no shares"),
+        ({"train": "most"}, "'most'} are no shares"),
+        ([0.9, 0.1], r"\[0.9, 0.1\] are no shares"),
     ],
 )
 def test_shares_that_are_none_are_refused(shares, said):

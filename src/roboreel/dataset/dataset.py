@@ -284,7 +284,8 @@ class Dataset(Fetchable):
     def to_arrow(self, features: Sequence[str] | None = None) -> Any:  # noqa: ANN401  # untyped
         """Return numbers and texts as a `pyarrow.Table`, a row for each sample, in memory.
 
-        A feature of several values is a list of fixed size. ``"task"`` is a column of texts.
+        A feature of several values is a list of fixed size, one of several axes lists of lists.
+        ``"task"`` is a column of texts.
 
         Args:
             features: Names of columns. Default: all features but cameras, and ``"task"``.

@@ -35,6 +35,13 @@ def write_episode_video(
             "A video is not written into the folder of its dataset, which it would change. Give a "
             f"path elsewhere, not {str(out)!r}."
         )
+    if isinstance(encoding, str) and encoding != "copy":
+        raise EncodingError(
+            f"encoding is {encoding!r}: give a roboreel.Encoding, such as Encoding(codec='h264'), or "
+            "'copy'."
+        )
+    if out.is_dir():
+        raise EncodingError(f"This is a folder: give the path of a video file, not {str(out)!r}.")
     if encoding is None or encoding == "copy":
         try:
             write_atomically(out, _copied(episode, name), sync=False)

@@ -28,10 +28,13 @@ def check_shares(shares: Mapping[str, float]) -> NDArray[np.float64]:
     Raises:
         ValueError: A share is not a positive number, or they do not add up to 1.
     """
-    values = np.asarray([float(share) for share in shares.values()], dtype=np.float64)
+    try:
+        values = np.asarray([float(share) for share in shares.values()], dtype=np.float64)
+    except (AttributeError, TypeError, ValueError):
+        values = np.empty(0)
     if not len(values) or not np.isfinite(values).all() or (values <= 0).any():
         raise ValueError(
-            f"{dict(shares)!r} are no shares: give a positive number for each part, such as "
+            f"{shares!r} are no shares: give a positive number for each part, such as "
             "{'train': 0.9, 'val': 0.1}."
         )
     if abs(math.fsum(values) - 1) > _MOST_ERROR:

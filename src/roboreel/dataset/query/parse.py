@@ -118,11 +118,13 @@ class _Parser:
         return _maybe_not(node, negate=negate)
 
     def _values(self) -> tuple[Constant, ...]:
-        self._expect("(")
+        closing = "]" if self._take("[") else ")"  # As lists are written in Python.
+        if closing == ")":
+            self._expect("(")
         values = [self._constant()]
         while self._take(","):
             values.append(self._constant())
-        self._expect(")")
+        self._expect(closing)
         return tuple(values)
 
     def _constant(self) -> Constant:

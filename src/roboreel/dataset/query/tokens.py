@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     |(?P<name>[^\W\d][\w.]*)
     |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
     |(?P<quoted>`(?:[^`]|``)+`)
-    |(?P<sign><=|>=|!=|==|[=<>(),])
+    |(?P<sign><=|>=|!=|==|[=<>(),\[\]])
     """,
     re.VERBOSE,
 )
@@ -58,6 +58,8 @@ def tokens_of(text: str) -> list[Token]:
     Raises:
         QueryError: A character starts no token, a quote is not closed, or the text is too long.
     """
+    if not isinstance(text, str):
+        raise QueryError(f"A condition is a text, such as 'length > 60': not {text!r}.")
     if len(text) > MOST_CHARACTERS:
         raise QueryError(
             f"The condition has {len(text):,} characters: at most {MOST_CHARACTERS:,} are read. "
