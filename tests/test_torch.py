@@ -185,6 +185,7 @@ class TestLoader:
                 same = values.equal(read[name]) if isinstance(values, torch.Tensor) else None
                 assert same if same is not None else values == read[name]
 
+    @pytest.mark.filterwarnings("ignore:There is no batch in an epoch")
     @settings(max_examples=25, deadline=None)
     @given(data=st.data())
     def test_stopping_and_resuming_gives_the_same_samples_with_any_world_size(self, samples, data):
