@@ -101,7 +101,7 @@ class TestVideos:
             episode.to_video(tmp_path / "b.mp4", encoding="copy")
         assert not (tmp_path / "b.mp4").exists()
         with pytest.raises(EncodingError, match=r"'h264': give a roboreel\.Encoding"):
-            episode.to_video(tmp_path / "b.mp4", encoding="h264")
+            episode.to_video(tmp_path / "b.mp4", encoding="h264")  # type: ignore[arg-type]
         with pytest.raises(EncodingError, match="This is a folder"):
             episode.to_video(tmp_path)
         # Older encoders of AV1, the default, take no images that are so narrow.

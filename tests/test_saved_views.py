@@ -105,7 +105,9 @@ def record(root, speeds):
     with reel.create_dataset(root, fps=10, features=features) as recorder:
         for speed in speeds:
             for i in range(4):
-                recorder.add_frame({"action": np.float32([i * speed, 1]), "mode": 2}, task="go")
+                recorder.add_frame(
+                    {"action": np.array([i * speed, 1], np.float32), "mode": 2}, task="go"
+                )
             recorder.save_episode()
 
 
@@ -141,7 +143,7 @@ def test_an_episode_that_was_deleted_and_recorded_again_is_noticed(tmp_path):
     reel.edit_dataset(root).delete([0]).apply()
     with reel.resume_dataset(root) as recorder:
         for i in range(4):
-            recorder.add_frame({"action": np.float32([i, 1]), "mode": 2}, task="go")
+            recorder.add_frame({"action": np.array([i, 1], np.float32), "mode": 2}, task="go")
         recorder.save_episode()
     with pytest.raises(StaleDatasetError, match="recorded anew"):
         reel.open_dataset(root, view="good")

@@ -340,10 +340,10 @@ def _array_reader(array: pa.FixedSizeListArray, shape: tuple[int, ...]) -> Value
     while isinstance(inner, pa.FixedSizeListArray):
         size, inner = inner.type.list_size, inner.values
         start, each = start * size + inner.offset, each * size
-        if inner.null_count:
+        there = _valid(inner)
+        if there is not None:
             first = start - inner.offset
-            there = _valid(inner)[first : first + len(array) * each]
-            _refuse_inner_nulls(there, each, valid)
+            _refuse_inner_nulls(there[first : first + len(array) * each], each, valid)
     return _number_reader(inner, start, len(array), shape, valid)
 
 
