@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import is_dataclass
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,8 @@ def grouped_as(
 
 def parameters_of(taking: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a function, or the fields of a group, with their types."""
-    hints = get_type_hints(taking, include_extras=True)
+    # Not typing.get_type_hints: Python 3.10 hides what is Annotated behind a default of None.
+    hints = inspect.get_annotations(taking, eval_str=True)
     taken = inspect.signature(taking).parameters.values()
     return [one.replace(annotation=hints[one.name]) for one in taken]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import DatasetError, EditError
+from roboreel.errors import DatasetError, EditError, QueryError
 from roboreel.video.encoding import Encoding
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def _replayed(edit: Edit, operation: object, place: int) -> Edit:
         raise EditError(f"Operation {place} of the recipe, {name!r}: {error}.") from None
     try:
         made: Edit = method(**given)
-    except DatasetError:
-        raise
     except (AttributeError, TypeError, ValueError) as error:  # a value of another type
+        if isinstance(error, DatasetError) and not isinstance(error, QueryError):
+            raise
         said = str(error).rstrip(".")
         raise EditError(f"Operation {place} of the recipe, {name!r}: {said}.") from error
     return made

@@ -201,7 +201,8 @@ def _rows_near(
         SourceError: There are too many rows, and values are held for any time.
     """
     start, stop = within
-    count = int((stop - start) * Fraction(fps) / SECOND) + 1 if stop >= start else 0
+    rate = Fraction(fps).limit_denominator(10_000)
+    count = _num_rows(start, stop, rate)
     if count <= _MOST_ROWS:
         return row_times(start, stop, fps), 0
     limits = {n: p.max_gap_ns for n, p in policies.items() if n in cleaned}
@@ -219,15 +220,13 @@ def _rows_near(
     breaks = np.flatnonzero(np.diff(times) > 2 * around)
     lows = np.concatenate([times[:1], times[breaks + 1]]) - around
     highs = np.concatenate([times[breaks], times[-1:]]) + around
-    rate = Fraction(fps).limit_denominator(10_000)
     parts = []
     for low, high in zip(lows.tolist(), highs.tolist(), strict=True):
         first = max(0, int((low - start) * rate / SECOND))
         last = min(count, int((high - start) * rate / SECOND) + 2)
         parts.append(_moments(start, np.arange(first, max(first, last), dtype=np.int64), rate))
     near = np.unique(np.concatenate(parts))
-    near = near[near <= stop]
-    return near, max(0, count - len(near))
+    return near, count - len(near)
 
 
 def _unbroken(
@@ -311,11 +310,16 @@ def row_times(start: int, stop: int, fps: float | Fraction) -> NDArray[np.int64]
         [0, 33333333, 66666667, 100000000]
     """
     rate = Fraction(fps).limit_denominator(10_000)
+    return _moments(start, np.arange(_num_rows(start, stop, rate), dtype=np.int64), rate)
+
+
+def _num_rows(start: int, stop: int, rate: Fraction) -> int:
+    """Return how many rows of an even grid there are up to and including a moment."""
     if stop < start:
-        return np.empty(0, np.int64)
+        return 0
     count = int((stop - start) * rate / SECOND + Fraction(1, 2)) + 1
-    times = _moments(start, np.arange(count, dtype=np.int64), rate)
-    return times[times <= stop]
+    last = _moments(start, np.array([count - 1], np.int64), rate)[0]
+    return count if last <= stop else count - 1  # A time is rounded, up or down.
 
 
 def _moments(start: int, numbers: NDArray[np.int64], rate: Fraction) -> NDArray[np.int64]:
