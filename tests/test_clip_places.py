@@ -136,3 +136,14 @@ def test_the_rate_of_a_video_leaves_pauses_out():
     ticks[10:] += 100 * FRAME
     assert video_fps(table_of(ticks)) == pytest.approx(30)
     assert video_fps(table_of([0])) is None
+
+
+def test_the_rate_of_a_video_leaves_out_images_that_no_clip_shows():
+    ticks = FRAME * np.arange(20)
+    assert video_fps(table_of(np.sort(np.append(ticks, ticks[10] - 1)))) == pytest.approx(30, 1e-3)
+
+
+def test_a_video_whose_steps_are_all_unusual_has_the_rate_of_all():
+    assert video_fps(
+        table_of(np.cumsum(FRAME * np.array([0.2, *[1.8, 0.2] * 10])))
+    ) == pytest.approx(30, 0.01)

@@ -32,7 +32,9 @@ def test_sizes_and_names_become_tuples():
     assert hash(feature) == hash(Feature("float32", (2,), names=("a", "b")))
 
 
-@pytest.mark.parametrize("dtype", ["float33", "float99", "object", "", "M8[s]", None, 3, [], "U4"])
+@pytest.mark.parametrize(
+    "dtype", ["float33", "float99", "object", "", "M8[s]", None, 3, [], "U4", "f4\ud800"]
+)
 def test_an_unknown_dtype_is_refused(dtype):
     with pytest.raises(FeatureError, match=r"No dtype .*: give the name of a NumPy dtype such as"):
         Feature(dtype, (1,))

@@ -191,10 +191,15 @@ def mended_places(placed: PlacedClips) -> NDArray[np.int64] | None:
 
 
 def video_fps(table: PacketTable) -> float | None:
-    """Return the rate of a video's images, without the pauses in it; None for a single image."""
+    """Return the rate of a video's images; None for a single image.
+
+    Neither pauses count, nor images that no clip shows and that therefore have hardly any time.
+    """
     steps = np.diff(table.ticks)
     steps = steps[steps > 0]
     if not len(steps):
         return None
-    usual = steps[steps < 1.5 * np.median(steps)]
-    return float(1 / (usual.mean() * float(table.time_base)))
+    middle = np.median(steps)
+    usual = steps[(steps > middle / 2) & (steps < 1.5 * middle)]
+    step = (usual if len(usual) else steps).mean()
+    return float(1 / (step * float(table.time_base)))

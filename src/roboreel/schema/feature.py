@@ -138,7 +138,7 @@ def _check_dtype(dtype: object) -> str:
         return dtype
     try:
         known = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
-    except (TypeError, SyntaxError):  # NumPy parses lists such as "3f4, i8" as Python.
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses "3f4, i8" as Python.
         known = None
     if known is None or known.kind not in "biufc":
         raise FeatureError(
