@@ -43,7 +43,8 @@ def cases(settings: Settings) -> list[Case]:
         Case(plain, CONTENDER_ALONE, _OURS, "decode_alone", {"root": str(generated)}),
         *_contest(settings, "generated, AV1 g=2, to 224x224", generated, 6, small),
         *_contest(settings, "generated, AV1 g=30, local", apart, 6, {}, _LOCAL),
-        *_contest(settings, "numbers alone", numbers, 24),
+        # Enough of them that the pass before has met every episode.
+        *_contest(settings, "numbers alone", numbers, 240),
         *_firsts(settings, generated),
     ]
     if REAL.is_dir() and not settings.quick:
