@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["commit_edit", "file_of"]
 
 _NOTE = "published.json"
+_WHOLE_BYTES, _END_BYTES = 2**20, 2**16
 
 
 def commit_edit(
@@ -141,6 +144,16 @@ def _is_published(note: Path, root: Path) -> bool:
     return all((root / f).is_file() and _mark(root / f) == mark for f, mark in files.items())
 
 
-def _mark(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
+def _mark(path: Path) -> list[int | str]:
+    """Return what tells a file from others of its name: its size, and a digest, of large ones of both ends.
+
+    Not its time: a file server may set that after a file was closed.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        data = file.read(_END_BYTES if size > _WHOLE_BYTES else size)
+        if size > _WHOLE_BYTES:
+            file.seek(-_END_BYTES, os.SEEK_END)
+            data += file.read()
+    return [size, hashlib.sha256(data).hexdigest()]
