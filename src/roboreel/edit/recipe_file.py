@@ -65,14 +65,17 @@ def _replayed(edit: Edit, operation: object, place: int) -> Edit:
         inspect.signature(method).bind(**given)
     except TypeError as error:
         raise EditError(f"Operation {place} of the recipe, {name!r}: {error}.") from None
+    wrong: Exception
     try:
-        made: Edit = method(**given)
+        return method(**given)  # type: ignore[no-any-return]  # an Edit
+    except QueryError as error:
+        wrong = error
+    except DatasetError:
+        raise
     except (AttributeError, TypeError, ValueError) as error:  # a value of another type
-        if isinstance(error, DatasetError) and not isinstance(error, QueryError):
-            raise
-        said = str(error).rstrip(".")
-        raise EditError(f"Operation {place} of the recipe, {name!r}: {said}.") from error
-    return made
+        wrong = error
+    said = str(wrong).rstrip(".")
+    raise EditError(f"Operation {place} of the recipe, {name!r}: {said}.") from wrong
 
 
 def _with_encoding(given: dict[str, Any]) -> dict[str, Any]:
