@@ -15,6 +15,7 @@ from roboreel.cli.console import print_json, print_line
 from roboreel.cli.groups import grouped
 from roboreel.edit.converting import plan_conversion, plan_split
 from roboreel.edit.merging import plan_merge
+from roboreel.words import counted
 
 __all__ = ["convert", "merge", "split"]
 
@@ -115,8 +116,7 @@ def split(
         print_json({name: {**plan.to_json(), "done": done} for name, plan in plans.items()})
     elif done:
         for name, plan in plans.items():
-            noun = "episode" if plan.num_episodes == 1 else "episodes"
-            print_line(f"{name}: {plan.num_episodes:,} {noun} in {plan.out}")
+            print_line(f"{name}: {counted(plan.num_episodes, 'episode')} in {plan.out}")
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:

@@ -84,9 +84,9 @@ def _run(task: Task, folder: Path) -> Mapping[str, Any]:
                 plan = plan_import(recording, changed_map(recording, given, changes))
                 recorder = recorder or new_recorder(plan, folder / _DATASET)
                 first = first or plan
-                if _difference(first, plan):
+                if difference := _difference(first, plan):
                     raise SourceError(
-                        f"It does not fit the recordings before it: {_difference(first, plan)}. Give "
+                        f"It does not fit the recordings before it: {difference}. Give "
                         f"a mapping that fits all: {str(path)!r}."
                     )
                 add_episodes(recorder, recording, plan)
