@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from roboreel.errors import DatasetChangedError, MirrorError, MissingFileError
 from roboreel.mirror import holes
 from roboreel.mirror.block_map import State
 from roboreel.mirror.connection import Connection
+from roboreel.mirror.fetching import Fetcher
 from roboreel.mirror.geometry import (
     BLOCK_BYTES,
     SEGMENT_BLOCKS,
@@ -25,7 +27,7 @@ from roboreel.mirror.geometry import (
     requests_for,
     runs_of,
 )
-from roboreel.mirror.holes import DiskAbility
+from roboreel.mirror.holes import DiskAbility, SparseFile
 from roboreel.mirror.home import MirrorHome
 from roboreel.mirror.listing import list_mirrors, prune_mirrors
 from roboreel.mirror.opening import _make
@@ -363,6 +365,27 @@ print(len(done), max(most))
             thread.join()
         assert not wrong
 
+    def test_what_others_fetch_again_after_an_eviction_is_left_to_them(
+        self, far, tmp_path, monkeypatch
+    ):
+        mirror = mirror_folder(far, tmp_path / "home")
+        folder, give_up = mirror.folder, Fetcher._give_up
+        again = []
+
+        def late(fetcher, jobs, claimed):
+            if not again:  # Between the last byte and the end of the first fetch.
+                with mirror.home.locked():
+                    assert folder.evict(0) == 2 * BLOCK_BYTES
+                again.append(folder.claims.take(np.arange(2)))
+                assert mirror.home.reserve(folder, again[0])
+            give_up(fetcher, jobs, claimed)
+
+        monkeypatch.setattr(Fetcher, "_give_up", late)
+        mirror._fetcher._bring_free({entry_of(mirror, "a.bin").number: np.arange(2)})
+        assert again[0].tolist() == [0, 1]
+        assert folder.blocks.state[:2].tolist() == [State.WANTED] * 2
+        assert not len(folder.claims.take(np.arange(2)))
+
     def test_a_read_larger_than_the_limit_says_what_to_do(self, far, tmp_path):
         mirror = mirror_folder(far, tmp_path / "home", limit_bytes=SEGMENT_BYTES)
         with pytest.raises(MirrorError, match="larger mirror_limit="):
@@ -388,6 +411,24 @@ print(len(done), max(most))
             start = segment * SEGMENT_BYTES
             file.read(start, start + SEGMENT_BYTES - 1)
         assert mirror.folder.blocks.state[0] == State.PRESENT
+
+
+def test_a_new_file_is_filled_by_one_of_two_who_open_it_at_once(tmp_path, monkeypatch):
+    stat, opened = os.fstat, []
+
+    def slow(handle):
+        status = stat(handle)
+        if not opened:  # Another one opens the file and writes to it meanwhile.
+            opened.append(handle)
+            other = SparseFile(tmp_path / "0", 100)
+            other.write(0, memoryview(b"fetched"))
+            other.close()
+        return status
+
+    monkeypatch.setattr(holes, "os", SimpleNamespace(**{**vars(os), "fstat": slow}))
+    file = SparseFile(tmp_path / "0", 100)
+    assert file.read(0, 8) == b"fetched\xa5"
+    file.close()
 
 
 class TestCrashes:

@@ -46,9 +46,17 @@ from roboreel.__main__ import main
 main()
 """
 
+# The tests may run under nohup, which ignores some.
+DEFAULTS = """
+import signal
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
+"""
+
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", DEFAULTS + code]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("start", STARTS, ids=["module", "script"])

@@ -38,6 +38,8 @@ _CONNECTIONS = 48
 """Requests at once."""
 _POLL_S = 0.002
 _MOST_POLL_S = 0.02
+# Of its own: the generator that programs seed is left alone.
+_JITTER = random.Random()
 _ROOM_WAIT_S = 20.0
 """How long to wait for room that others hold."""
 
@@ -69,7 +71,8 @@ class Fetcher:
         base, state = entry.segment * SEGMENT_BLOCKS, self._folder.blocks.state
         lacking: NDArray[np.int64] = blocks[state[base + blocks] != State.PRESENT]
         if len(lacking) and (state[base + lacking] == State.DOUBTED).any():
-            self._folder.settle_doubts(entry, lacking)
+            with self._home.locked():  # What is found sound must not be evicted meanwhile.
+                self._folder.settle_doubts(entry, lacking)
             lacking = lacking[state[base + lacking] != State.PRESENT]
         return lacking
 
@@ -131,7 +134,7 @@ class Fetcher:
                             f"{str(home.path)!r}."
                         ) from None
                     check_stop()
-                    time.sleep(_MOST_POLL_S * random.random())
+                    time.sleep(_MOST_POLL_S * _JITTER.random())
                     continue
                 if not pin.is_taken:
                     self._home.pin(pin)
@@ -176,8 +179,21 @@ class Fetcher:
         claimed: dict[int, set[int]],
         pin: Pin | None,
     ) -> None:
+        jobs: list[Job[None]] = []
+        try:
+            self._reserve(self._numbers(claimed), pin)
+            jobs = [
+                self._pool.submit(self._request, entry, span, claimed[entry.number])
+                for entry, span in requests
+            ]
+            _wait(jobs)
+        finally:
+            self._give_up(jobs, claimed)
+
+    def _numbers(self, claimed: Mapping[int, set[int]]) -> NDArray[np.int64]:
+        """Return blocks of files by their numbers among those of all files."""
         table = self._folder.table
-        every = np.array(
+        return np.array(
             sorted(
                 table[number].segment * SEGMENT_BLOCKS + block
                 for number, blocks in claimed.items()
@@ -185,37 +201,27 @@ class Fetcher:
             ),
             np.int64,
         )
-        jobs: list[Job[None]] = []
-        try:
-            self._reserve(every, pin)
-            jobs = [
-                self._pool.submit(self._request, entry, span, claimed[entry.number])
-                for entry, span in requests
-            ]
-            _wait(jobs)
-        finally:
-            self._give_up(jobs, every)
 
-    def _give_up(self, jobs: list[Job[None]], every: NDArray[np.int64]) -> None:
+    def _give_up(self, jobs: list[Job[None]], claimed: Mapping[int, set[int]]) -> None:
         """Free what was not fetched, once no thread writes to it any more."""
         for job in jobs:
             job.cancel()
         if all(job.is_done for job in jobs):
-            self._free(every)
+            self._free(claimed)
         else:  # Interrupted or failed: the threads that still fetch are not waited for here.
-            self._pool.submit(self._free_later, jobs, every)
+            self._pool.submit(self._free_later, jobs, claimed)
 
-    def _free_later(self, jobs: list[Job[None]], every: NDArray[np.int64]) -> None:
+    def _free_later(self, jobs: list[Job[None]], claimed: Mapping[int, set[int]]) -> None:
         for job in jobs:
             job.wait()
-        self._free(every)
+        self._free(claimed)
 
-    def _free(self, every: NDArray[np.int64]) -> None:
-        state = self._folder.blocks.state
-        left = every[state[every] == State.WANTED]
-        if len(left):
-            self._home.give_back(self._folder, left)
-        self._folder.claims.release(every.tolist())
+    def _free(self, claimed: Mapping[int, set[int]]) -> None:
+        left = self._numbers(claimed)
+        wanted = left[self._folder.blocks.state[left] == State.WANTED]
+        if len(wanted):
+            self._home.give_back(self._folder, wanted)
+        self._folder.claims.release(left.tolist())
 
     def _reserve(self, blocks: NDArray[np.int64], pin: Pin | None) -> None:
         """Reserve room, and hold it if there is a pin.
@@ -241,8 +247,7 @@ class Fetcher:
             raise RemoteError(
                 f"{len(data):,} bytes came for bytes {start:,} to {stop:,} of {entry.file.name!r}."
             )
-        blocks = np.array([b for b in range(*span) if b in claimed], np.int64)
-        self._keep(entry, blocks, start, data)
+        self._keep(entry, range(*span), start, data, claimed)
 
     def _request_whole(self, entry: FileEntry, claimed: set[int]) -> None:
         """Fetch all of a file from a server that sends nothing less."""
@@ -252,8 +257,7 @@ class Fetcher:
             rest += bytes(part)
             whole = len(rest) if at + len(rest) == size else len(rest) // BLOCK_BYTES * BLOCK_BYTES
             first, last = at // BLOCK_BYTES, -(-(at + whole) // BLOCK_BYTES)
-            blocks = np.array([b for b in range(first, last) if b in claimed], np.int64)
-            self._keep(entry, blocks, at, memoryview(rest)[:whole])
+            self._keep(entry, range(first, last), at, memoryview(rest)[:whole], claimed)
             at, rest = at + whole, rest[whole:]
         self._counts.add_request(at)
         if at != size:
@@ -270,9 +274,13 @@ class Fetcher:
             )
 
     def _keep(
-        self, entry: FileEntry, blocks: NDArray[np.int64], start: int, data: memoryview
+        self, entry: FileEntry, fetched: range, start: int, data: memoryview, claimed: set[int]
     ) -> None:
-        """Write blocks that are part of what was fetched, and only then say that they are there."""
+        """Write the claimed blocks of what was fetched, and only then say that they are there.
+
+        They are claimed no longer: whoever claims them next, if they are evicted, fetches them anew.
+        """
+        blocks = np.array([block for block in fetched if block in claimed], np.int64)
         if not len(blocks):
             return
         base, maps = entry.segment * SEGMENT_BLOCKS, self._folder.blocks
@@ -289,6 +297,7 @@ class Fetcher:
         # Used, or what is fetched ahead would be the first to go.
         segments = entry.segment + blocks // SEGMENT_BLOCKS
         self._folder.note_used(int(segments[0]), int(segments[-1]) + 1)
+        claimed.difference_update(blocks.tolist())
         maps.state[base + blocks] = State.PRESENT
         self._folder.claims.release((base + blocks).tolist())
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import MirrorError
-from roboreel.mirror.locks import open_file
+from roboreel.mirror.locks import alone, open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ class SparseFile:
         try:
             self._handle = open_file(path)
             if poison and os.fstat(self._handle).st_size < size_bytes:
-                _fill(self._handle, 0, size_bytes)
+                _fill_new(self._handle, size_bytes)
         except OSError as error:
             raise MirrorError(_cannot("opened", error, path)) from error
 
@@ -120,7 +120,7 @@ class SparseFile:
         """Remove all bytes."""
         os.ftruncate(self._handle, 0)
         if poison:
-            _fill(self._handle, 0, self._size_bytes)
+            _fill_new(self._handle, self._size_bytes)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -147,6 +147,13 @@ def _write_at(handle: int, data: memoryview, start: int) -> int:
     with _seeking:
         os.lseek(handle, start, os.SEEK_SET)
         return os.write(handle, data)
+
+
+def _fill_new(handle: int, size_bytes: int) -> None:
+    """Fill a file, unless another thread or process has done so: by now it may hold bytes."""
+    with alone(handle):
+        if os.fstat(handle).st_size < size_bytes:
+            _fill(handle, 0, size_bytes)
 
 
 def _fill(handle: int, start: int, stop: int) -> None:

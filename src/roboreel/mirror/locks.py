@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
@@ -16,12 +18,15 @@ if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["SHARES", "FolderLock", "RangeLocks", "UseLock", "lengthen", "open_file"]
+__all__ = ["SHARES", "FolderLock", "RangeLocks", "UseLock", "alone", "lengthen", "open_file"]
 
 SHARES = sys.platform != "win32"
 """Whether processes share mirrors; tests set it to False, to do as Windows does."""
+_only_process = threading.Lock()
+"""Where mirrors are not shared, threads alone are kept apart."""
 _FLAGS = (
     os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 )  # Each system lacks one of the two.
@@ -36,14 +41,23 @@ def lengthen(handle: int, size_bytes: int) -> None:
     """Make a file at least so long; others may do the same, and none makes it shorter."""
     if os.fstat(handle).st_size >= size_bytes:
         return
-    if SHARES:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
+    with alone(handle):
         if os.fstat(handle).st_size < size_bytes:
             os.ftruncate(handle, size_bytes)
+
+
+@contextmanager
+def alone(handle: int) -> Iterator[None]:
+    """Keep all others who ask for the same from a file, by handles of their own."""
+    if not SHARES:
+        with _only_process:
+            yield
+        return
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        yield
     finally:
-        if SHARES:
-            fcntl.flock(handle, fcntl.LOCK_UN)
+        fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 class FolderLock:

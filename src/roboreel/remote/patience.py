@@ -37,6 +37,8 @@ _ASKING_S = 10.0
 _BUSY = (429, 503)
 _STATUS = re.compile(r"status code: (\d{3})")
 _RETRIES = re.compile(r"after (\d+) retries")
+# Of its own: the generator that programs seed is left alone.
+_JITTER = random.Random()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,7 +94,7 @@ class Patience:
                 patience_s = _patience_s(error) if self._waits else 0.0
                 asked_s = self._asked_s(place) if patience_s == BUSY_S else None
                 # A little later than asked, and not all threads at once.
-                pause_s = (wait_s if asked_s is None else asked_s) * random.uniform(1.0, 1.1)
+                pause_s = (wait_s if asked_s is None else asked_s) * _JITTER.uniform(1.0, 1.1)
                 if time.monotonic() + pause_s > begun + patience_s:
                     raise GaveUpError(error, tries, asked_s) from error
                 wait_s = min(2 * wait_s, _MOST_WAIT_S)
