@@ -14,6 +14,7 @@ import numpy as np
 from roboreel.errors import EncodingError
 from roboreel.video.depth import quantise_depth
 from roboreel.video.encoding import ENCODERS, Encoding, frame_rate
+from roboreel.video.instructions import repeatable
 from roboreel.video.priorities import kept_priorities
 from roboreel.video.salvage import count_images
 
@@ -31,6 +32,9 @@ os.environ.setdefault("SVT_LOG", "1")
 
 # SVT-AV1 3.0 in PyAV 15 ends the process on narrower images, and 3.1 in PyAV 16 never returns.
 _NARROWEST_AV1 = 32 if int(av.__version__.split(".")[0]) < 17 else 1
+# x265 counts decoding times from the time of its second or third image: without one, from whatever
+# is in memory.
+_SHORTEST_REORDERED = 3
 # An empty moov box, then a fragment per keyframe, each flushed at once.
 _FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 
@@ -163,9 +167,8 @@ class VideoWriter:
 
     def _open_stream(self) -> Any:  # noqa: ANN401  # PyAV is untyped to us
         encoding, (height, width) = self.encoding, self.size
-        stream = self._container.add_stream(
-            encoding.encoder, rate=self.fps, options=encoding.encoder_options()
-        )
+        options = repeatable(encoding.encoder, encoding.encoder_options())
+        stream = self._container.add_stream(encoding.encoder, rate=self.fps, options=options)
         stream.height, stream.width, stream.pix_fmt = height, width, encoding.pix_fmt
         stream.codec_context.thread_count = encoding.threads
         if encoding.codec == "hevc":
@@ -219,6 +222,8 @@ class VideoWriter:
                 # later image, since it reads the time from a buffer that is already in use again.
                 packet.pts = packet.dts = self._packets
                 packet.time_base = 1 / self.fps
+            elif frame is None and self._images < _SHORTEST_REORDERED:
+                packet.dts = packet.pts  # One or two images are never reordered.
             self._container.mux(packet)
             self._packets += 1
 
