@@ -61,7 +61,7 @@ def rewrite_index(path: Path, target: Path) -> IndexChange:
 
     Raises:
         MissingFileError: There is no such file.
-        CorruptFileError: The file is damaged: see `recovery_of`.
+        CorruptFileError: The file is damaged.
         UnsupportedVideoError: The file is fragmented, or of a kind whose offsets we do not know.
     """
     table = read_packet_table(path)

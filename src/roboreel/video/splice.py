@@ -15,9 +15,15 @@ from roboreel.errors import CorruptFileError, EncodingError
 from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
 from roboreel.video.mp4 import read_packet_table
-from roboreel.video.mp4_index import IndexRows, ftyp_box, index_box, mdat_header, read_track_header
 from roboreel.video.nal import restarts
 from roboreel.video.remux import decoding_ticks
+from roboreel.video.splice_index import (
+    IndexRows,
+    ftyp_box,
+    index_box,
+    mdat_header,
+    read_track_header,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
