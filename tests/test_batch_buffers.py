@@ -3,10 +3,13 @@
 import gc
 import os
 import threading
+import time
+from typing import Any
 
 import numpy as np
 import pytest
 
+from roboreel.memory import batch_buffers
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.memory.budget import Budget
 
@@ -112,3 +115,86 @@ def test_a_forked_child_does_not_write_into_its_parents_batches():
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert (kept == 5).all()
+
+
+def test_beside_a_full_budget_half_of_what_was_in_use_waits_until_nothing_is():
+    buffers = BatchBuffers(Budget(1000))
+    group = [buffers.empty(LARGE, np.uint8) for _ in range(8)]
+    kept = group.pop()
+    group.clear()
+    assert buffers._spare_bytes == 4 * kept.nbytes
+    del kept
+    assert buffers._spare_bytes == 0
+
+
+def test_memory_beside_a_full_budget_goes_when_no_batches_are_expected():
+    buffers = BatchBuffers(Budget(1000))
+    group = [buffers.empty(LARGE, np.uint8) for _ in range(8)]
+    kept = group.pop()
+    group.clear()
+    buffers.trim()
+    assert buffers._spare_bytes <= kept.nbytes // 2
+
+
+def test_what_was_in_use_long_ago_is_forgotten():
+    buffers = BatchBuffers(Budget(1000))
+    kept = buffers.empty(LARGE, np.uint8)
+    images = [buffers.empty((480, 640, 3), np.uint8) for _ in range(40)]
+    del images
+    assert buffers._spare_bytes > 10 * 480 * 640
+    for _ in range(2 * batch_buffers._PERIOD):
+        buffers.empty((2**18,), np.uint8)  # Of another size.
+    assert buffers._spare_bytes <= kept.nbytes
+
+
+def test_an_interrupt_while_memory_is_let_go_does_not_break_what_follows():
+    class Struck(list[Any]):
+        def pop(self, place=-1, /):
+            buffers._spare = list(self)[1:]
+            raise KeyboardInterrupt
+
+    buffers = BatchBuffers(Budget(1000))
+    group = [buffers.empty(LARGE, np.uint8) for _ in range(8)]
+    kept = group.pop()
+    group.clear()
+    buffers._spare = Struck(buffers._spare)
+    with pytest.raises(KeyboardInterrupt):
+        buffers.trim()
+    buffers.trim()
+    assert buffers._spare_bytes <= kept.nbytes // 2
+
+
+def test_a_batch_that_ends_while_the_budget_evicts_waits_for_nobody(monkeypatch):
+    """The collector may find a batch while this thread has one lock and another thread the other."""
+    budget = Budget()
+    buffers = BatchBuffers(budget)
+    shape = (2**18,)
+    budget.put("row", [buffers.empty(shape, np.uint8)], 2**18, owner="x")
+    ring: list[object] = [buffers.empty(shape, np.uint8)]
+    ring.append(ring)
+    inside, go = threading.Event(), threading.Event()
+
+    def collecting(values):  # Python may collect where this is called.
+        inside.set()
+        go.wait()
+        ring.clear()
+        return enumerate(values)
+
+    monkeypatch.setattr(batch_buffers, "enumerate", collecting, raising=False)
+
+    def evict():
+        inside.wait()
+        with budget._lock:
+            go.set()
+            time.sleep(0.3)
+            budget.drop("row")
+
+    threads = [
+        threading.Thread(target=evict, daemon=True),
+        threading.Thread(target=buffers.empty, args=(shape, np.uint8), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,22 @@ def test_a_forked_child_keeps_plain_memory_and_drops_the_rest():
     assert budget.get("decoder") == 2
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_what_is_lent_to_threads_of_the_parent_is_not_counted_in_a_forked_child():
+    budget = Budget(100)
+    budget.put("array", 1, 10, owner="x")
+    with budget.lent(80, owner="y"):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if budget.held_by_owner() == {"x": 10} else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with budget.lent(80, owner="y"):
+        budget._after_fork()
+    assert budget.held_by_owner() == {"x": 10}
+    assert budget.held_bytes == 10
+
+
 @pytest.mark.parametrize(
     ("text", "size_bytes"),
     [("512MB", 512_000_000), ("2 GiB", 2 * 1024**3), ("1.5k", 1500), (7, 7), ("0", 0)],
@@ -97,3 +114,16 @@ def test_sizes_are_read_as_people_write_them(text, size_bytes):
 def test_what_is_not_a_size_says_so(text):
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
+
+
+def test_of_several_keys_the_last_one_that_is_held_is_taken():
+    budget = Budget(100)
+    for name in "abc":
+        budget.put(name, f"value of {name}", 10, owner="test")
+    budget.drop("c")
+    keys: list[Any] = list("abc")
+    assert budget.take_last(keys) == "value of b"
+    assert keys == ["a"]
+    assert budget.take_last(keys) == "value of a"
+    assert budget.take_last(keys) is None
+    assert budget.held_bytes == 0

@@ -279,6 +279,24 @@ def test_memory_is_used_again_when_the_batch_is_gone_and_not_before(line):
     assert len(line.receiver._blocks) <= 6
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_memory_that_a_forked_child_sees_is_not_used_again(line):
+    kept = line.pass_on(line.read(3))
+    ready, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(ready, 1)
+        os._exit(int((kept != 3).any()))
+    del kept
+    for number in range(10, 14):
+        line.pass_on(line.read(number))
+    os.write(go, b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(ready)
+    os.close(go)
+
+
 def test_of_very_many_batches_that_are_kept_some_are_copied(line):
     kept = [line.pass_on(line.read(number)) for number in range(20)]
     assert [array[0] for array in kept] == list(range(20))

@@ -1,4 +1,4 @@
-"""Objects that must be reset in a forked child."""
+"""Objects that must be told of a fork, or reset in the child."""
 
 from __future__ import annotations
 
@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["after_fork"]
+__all__ = ["after_fork", "before_fork"]
 
 T = TypeVar("T")
 
 _registered: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+_told: weakref.WeakKeyDictionary[Any, Callable[[Any], None]] = weakref.WeakKeyDictionary()
+
+
+def before_fork(owner: T, prepare: Callable[[T], None]) -> None:
+    """Call ``prepare(owner)`` before every fork, as long as the owner lives.
+
+    Memory that is shared with another process stays shared with the child.
+    """
+    _told[owner] = prepare
 
 
 def after_fork(owner: T, reset: Callable[[T], None]) -> None:
@@ -23,6 +32,11 @@ def after_fork(owner: T, reset: Callable[[T], None]) -> None:
     position with the parent: both must be replaced.
     """
     _registered[owner] = reset
+
+
+def _tell_all() -> None:
+    for owner, prepare in list(_told.items()):
+        prepare(owner)
 
 
 def _reset_all() -> None:
@@ -38,4 +52,4 @@ def _reset_all() -> None:
 
 
 if hasattr(os, "register_at_fork"):  # Windows cannot fork.
-    os.register_at_fork(after_in_child=_reset_all)
+    os.register_at_fork(before=_tell_all, after_in_child=_reset_all)

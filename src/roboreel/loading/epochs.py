@@ -16,6 +16,7 @@ from roboreel.loading.fetch_ahead import FetchAhead
 from roboreel.loading.prefetch import Prefetcher
 from roboreel.loading.skipping import Skipped
 from roboreel.loading.source import ReadsBatches
+from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.memory.budget import process_budget
 from roboreel.order.order import LocalOrder, Sequential, Weighted
 
@@ -107,7 +108,8 @@ class Epochs:
         epoch, self._consumed = self._position()
         self._epoch = epoch
         self._running = running = self._start(split)
-        over = False
+        # Looked up now: when the interpreter exits, modules may be gone already.
+        over, buffers = False, process_budget().share(BatchBuffers)
         try:
             for step, loaded in _one_by_one(running):
                 if self._running is not running:
@@ -121,6 +123,7 @@ class Epochs:
                 yield handed.pop()  # Whoever takes it is the only one who keeps it.
         finally:
             running.close()
+            buffers.trim()
         if self._running is running:
             self._running = None
             self._epoch, self._consumed = epoch + 1, 0

@@ -61,7 +61,7 @@ class Budget:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
-        self._held_bytes = 0
+        self._held_bytes = self._num_forks = 0
         self._held_by: defaultdict[str, int] = defaultdict(int)
         self._lock = threading.RLock()
         self._room = Room()
@@ -161,6 +161,20 @@ class Budget:
             self._count(entry.owner, -entry.size_bytes)
             return entry.value
 
+    def take_last(self, keys: list[Hashable]) -> Any | None:  # noqa: ANN401  # as `take`
+        """Remove keys from the end of a list until one has a value that is held; return that value.
+
+        Several threads may share the list. None if no value is left.
+        """
+        while keys:
+            try:
+                value = self.take(keys.pop())
+            except IndexError:  # Another thread was faster.
+                return None
+            if value is not None:  # Otherwise it was dropped.
+                return value
+        return None
+
     @contextmanager
     def lent(self, size_bytes: int, *, owner: str) -> Iterator[None]:
         """Count memory that is in use while the block runs; what is held makes room for it.
@@ -169,6 +183,7 @@ class Budget:
             size_bytes: The memory that the block takes.
             owner: What it is to a user: ``"decoders"``, …
         """
+        num_forks = self._num_forks
         with self._lock:
             self._count(owner, size_bytes)
             self._shrink()
@@ -176,7 +191,8 @@ class Budget:
             yield
         finally:
             with self._lock:
-                self._count(owner, -size_bytes)
+                if num_forks == self._num_forks:
+                    self._count(owner, -size_bytes)
 
     @contextmanager
     def in_hand(self, size_bytes: int, *, owner: str) -> Iterator[None]:
@@ -219,6 +235,12 @@ class Budget:
         self._room = Room()
         for key in [key for key, entry in self._entries.items() if not entry.survives_fork]:
             self.drop(key)
+        # Most threads that memory was lent to do not exist in the child.
+        self._num_forks += 1
+        self._held_bytes = 0
+        self._held_by.clear()
+        for entry in self._entries.values():
+            self._count(entry.owner, entry.size_bytes)
 
 
 _process_budget = Budget()

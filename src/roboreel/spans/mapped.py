@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
-__all__ = ["MappedFile", "check_mapped"]
+__all__ = ["MappedFile", "changed_file", "check_mapped"]
 
 _MOST_ADVISED_BYTES = 64 * 1024**2
 _CAN_ADVISE = hasattr(mmap, "MADV_RANDOM") and hasattr(mmap, "MADV_WILLNEED")  # not on Windows
@@ -33,6 +33,13 @@ def check_mapped(path: Path, mapped_bytes: int, size_bytes: int) -> None:
         )
 
 
+def changed_file(path: Path) -> CorruptFileError:
+    """Return the error for a file that is no longer the one that was read first."""
+    return CorruptFileError(
+        f"The file has changed since it was read first. Open the dataset again: {str(path)!r}."
+    )
+
+
 class MappedFile:
     """One file, mapped; the map and its one handle go when the last reference goes.
 
@@ -45,6 +52,8 @@ class MappedFile:
     """
 
     __slots__ = ("_map", "_view", "identity", "path", "size_bytes")
+    is_local = True
+    """Whether all bytes are at hand."""
 
     def __new__(cls, path: Path) -> Self:
         """Return a mapped file, or one whose bytes come from a source."""
@@ -74,6 +83,12 @@ class MappedFile:
             with suppress(OSError):
                 self._map.madvise(mmap.MADV_RANDOM)
         self._view = memoryview(self._map)
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """What changes when the file is replaced, as `version_of` returns it."""
+        _, size_bytes, modified_ns = self.identity
+        return size_bytes, modified_ns
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the file.
@@ -134,6 +149,7 @@ class _SourceFile(MappedFile):
     """A file whose bytes come from a source. Views are copies: a map could lose its bytes."""
 
     __slots__ = ("_bytes",)
+    is_local = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -144,6 +160,10 @@ class _SourceFile(MappedFile):
         self.identity = self._bytes.identity
         if self.size_bytes == 0:
             raise CorruptFileError(f"The file is empty: {str(path)!r}.")
+
+    @property
+    def version(self) -> None:
+        """None: the source knows when the file has changed."""
 
     def read(self, offset: int, length: int) -> bytes:
         """Return bytes of the file."""

@@ -23,6 +23,8 @@ __all__ = ["MOST_METADATA_BYTES", "SpanReader", "check_small", "open_stream", "r
 MOST_METADATA_BYTES = 256 * 1024**2
 """The largest file of metadata that is read whole: lines for a million episodes take 100 MB."""
 
+_HAS_PREAD = hasattr(os, "pread")
+
 
 class SpanReader:
     """An open file that is read by spans; a context manager, for one thread at a time.
@@ -175,7 +177,7 @@ def check_small(
 
 
 def _read_at(handle: int, start: int, count: int) -> bytes:
-    if hasattr(os, "pread"):
+    if _HAS_PREAD:
         return os.pread(handle, count, start)
     os.lseek(handle, start, os.SEEK_SET)  # Windows. The handle belongs to one thread.
     return os.read(handle, count)

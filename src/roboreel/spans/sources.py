@@ -34,6 +34,7 @@ __all__ = [
     "stat_below",
     "state_of",
     "stoppable",
+    "version_of",
 ]
 
 
@@ -176,6 +177,19 @@ def state_of(path: Path) -> tuple[int, int]:
     size = None if source is None else source.size_of(path)  # This may ask for the file.
     status = path.stat()
     return status.st_size if size is None else size, status.st_mtime_ns
+
+
+def version_of(path: Path) -> tuple[int, int] | None:
+    """Return what changes when a file is replaced, as `state_of` does.
+
+    Returns:
+        None for a file of a source, which knows when one has changed: there, the time is that of
+        the last bytes that came.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    return state_of(path) if source_of(path) is None else None
 
 
 def stat_below(root: Path, file: str) -> os.stat_result:

@@ -29,7 +29,8 @@ def arrow_file(path: Path) -> Any:  # noqa: ANN401  # pyarrow is untyped
     """
     if source_of(path) is not None:
         return pa.PythonFile(SpanStream(path), mode="r")
-    return pa.OSFile(whole_file(path))
+    # Arrow's own allocator keeps what it frees, for every thread that has used it.
+    return pa.OSFile(whole_file(path), memory_pool=pa.system_memory_pool())
 
 
 def whole_file(path: Path, noun: str = "file") -> str | SpanStream:

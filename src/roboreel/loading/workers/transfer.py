@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.forking import before_fork
 from roboreel.loading.workers import segments
 
 if TYPE_CHECKING:
@@ -168,6 +169,8 @@ class Receiver:
         self._most_blocks = most_blocks
         self._on_shortage = on_shortage
         self._blocks: dict[int, mmap.mmap] = {}
+        self._leases: list[weakref.finalize[Any, Any]] = []
+        before_fork(self, Receiver._keep_all)
 
     def receive(self) -> Any:  # noqa: ANN401  # what was sent
         """Return what the worker sent; its arrays are those in shared memory."""
@@ -196,5 +199,13 @@ class Receiver:
         # One object per use: arrays and tensors keep it alive, and its end returns the block.
         memory = self._blocks[number]
         lease = (ctypes.c_char * len(memory)).from_buffer(memory)
-        weakref.finalize(lease, self._returned.append, number).atexit = False
+        end = weakref.finalize(lease, self._returned.append, number)
+        end.atexit = False
+        self._leases = [*(other for other in self._leases if other.alive), end]
         return memoryview(lease).cast("B")
+
+    def _keep_all(self) -> None:
+        """Never return the blocks that are in use: a forked child will see them too."""
+        for end in self._leases:
+            end.detach()
+        self._leases = []
