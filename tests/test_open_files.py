@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.memory.budget import Budget
+from roboreel.storage import open_files
 from roboreel.storage.open_files import OpenFiles
 
 
@@ -28,3 +29,14 @@ def test_a_footer_goes_with_its_last_reference(tmp_path):
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
+
+
+def test_freed_memory_is_returned_by_shares_of_the_budget(monkeypatch):
+    returned = []
+    monkeypatch.setattr(open_files, "return_freed_memory", lambda: returned.append("all"))
+    for limit_bytes, times in ((64 * 2**20, 5), (256 * 2**20, 1)):
+        files = OpenFiles(Budget(limit_bytes))
+        for _ in range(16):
+            files.note_freed(2**20)
+        assert len(returned) == times
+        returned.clear()

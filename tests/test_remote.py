@@ -12,6 +12,7 @@ from email.utils import formatdate
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
@@ -21,7 +22,9 @@ from roboreel.errors import (
     NotADatasetError,
     RemoteError,
 )
+from roboreel.frames.frame_reader import FrameReader
 from roboreel.loading import Loader
+from roboreel.memory.budget import Budget
 from roboreel.mirror import holes
 from roboreel.mirror.addresses import parse_address
 from roboreel.mirror.file_table import RemoteFile
@@ -105,6 +108,20 @@ def fetched(dataset):
     mirror = mirror_of(dataset.path)
     assert mirror is not None
     return mirror.fetched()
+
+
+def test_numbers_beyond_the_budget_do_not_fetch_whole_files(tmp_path):
+    root = tmp_path / "near" / "arm"
+    write_dataset(root, [20_000], episodes_per_file=1)
+    (path,) = (root / "data").rglob("*.parquet")
+    pq.write_table(pq.read_table(path), path, row_group_size=500)
+    with FileServer(root.parent) as server:
+        far = reel.open_dataset(f"{server.url}/arm", mirror=tmp_path / "mirror")
+        before = fetched(far).fetched_bytes
+        values = FrameReader(far.manifest, Budget(1000)).columns.gather("action", np.arange(5))
+        assert fetched(far).fetched_bytes - before < path.stat().st_size // 2
+    near = reel.open_dataset(root)
+    assert np.array_equal(values, near.read(range(5), ["action"])["action"])
 
 
 @needs_shared

@@ -14,7 +14,7 @@ from roboreel.forking import after_fork
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.memory.budget import process_budget
 from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.mapped import MappedFile
+from roboreel.spans.mapped import MappedFile, changed_file
 from roboreel.storage.open_files import OpenFiles
 from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
@@ -57,6 +57,8 @@ class FrameFiles:
         self._arrow_files = OpenFiles(budget or process_budget())
         self._maps: KeptOpen[int, MappedFile] = KeptOpen(limit=_MAX_MAPS, survives_fork=True)
         self._bounds: dict[int, NDArray[np.int64]] = {}
+        self._versions: dict[int, object] = {}
+        """What changes when a file is replaced, of those that were opened."""
         self.num_files = len(files)
         self.num_rows = episodes.num_rows
         """Rows of all files together."""
@@ -157,9 +159,13 @@ class FrameFiles:
         """Return the memory of closed files to the system, if it is much."""
         self._arrow_files.tidy()
 
+    def note_freed(self, size_bytes: int) -> None:
+        """Count memory that was freed; much of it is returned to the system."""
+        self._arrow_files.note_freed(size_bytes)
+
     def map(self, file: int) -> MappedFile:
         """Return a file, mapped."""
-        return self._maps.get(file, lambda: MappedFile(self.path(file)))
+        return self._maps.get(file, lambda: self._map_file(file))
 
     def path(self, file: int) -> Path:
         """Return where a file lies."""
@@ -184,7 +190,19 @@ class FrameFiles:
     def _open_file(self, file: int) -> RowGroups:
         path = self.path(file)
         with parquet_errors(path, episodes=self._describe_episodes(file)):
-            return RowGroups(path, self._arrow_files)
+            opened = RowGroups(path, self._arrow_files)
+        self._check_version(file, opened.version)
+        return opened
+
+    def _map_file(self, file: int) -> MappedFile:
+        mapped = MappedFile(self.path(file))
+        self._check_version(file, mapped.version)
+        return mapped
+
+    def _check_version(self, file: int, version: object) -> None:
+        """Raise if a file was replaced after its row groups were counted."""
+        if self._versions.setdefault(file, version) != version:
+            raise changed_file(self.path(file))
 
     def _describe_episodes(self, file: int) -> str:
         numbers = self._episodes.number[self._positions(file)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.distinct import numbered
-from roboreel.errors import CorruptFileError
 from roboreel.frames.page_table import PageTable
+from roboreel.spans.mapped import changed_file
 from roboreel.storage.open_files import OPEN_FILES
 from roboreel.storage.small_groups.blocks import Blocks, room_for, unpack_each
 from roboreel.storage.small_groups.number_pages import UNFAMILIAR, UNKNOWN
@@ -19,7 +20,7 @@ from roboreel.storage.small_groups.number_rows import decode_rows, find_values
 from roboreel.storage.small_groups.runs import ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
@@ -36,12 +37,16 @@ _OWNER = "row groups"
 _SHARE, _LEAST_BYTES, _MOST_BYTES = 64, 2**17, 2**19
 # Row groups that take more than this share of the budget are read in parts, by others.
 _LARGEST_SHARE, _LEAST_LARGEST_BYTES = 16, 2**16
+# So are those with more values than bytes in this share: a few bytes can stand for any number of
+# them, and each takes some 64 bytes while it is decoded.
+_VALUES_SHARE, _LEAST_MOST_VALUES = 256, 2**16
 # Whole row groups are held as long as this share of the budget stays free.
 _FREE_SHARE = 4
 # Pages are there packed, joined and unpacked, and positions as 64 bits.
 _COPIES = 6
 _MOST_RECENT = 64
-_HELD_AT_ONCE = 8
+# Row groups are decoded whole so many values at a time.
+_VALUES_AT_ONCE = 2**16
 _MANY_READS = 256
 
 
@@ -95,6 +100,8 @@ class PageNumbers:
         self._budget = budget
         self._recent: OrderedDict[tuple[str, int], None] = OrderedDict()
         self._num_reads = self._num_first_reads = 0
+        self._scratch_keys: list[Hashable] = []
+        self._num_scratches = itertools.count()
 
     @property
     def rereads_much(self) -> bool:
@@ -122,7 +129,7 @@ class PageNumbers:
         form = table.form
         if form is None or not known.any():
             return None
-        spans = self._familiar(table, _spans_of(entry, row, known))
+        spans = self._familiar(table, form.items, _spans_of(entry, row, known))
         if not len(spans.entry):  # A declared shape may be anything, until a page has it.
             self._count(name, table)
             return None
@@ -131,6 +138,7 @@ class PageNumbers:
         spans = self._copy_held(table, spans, values, done)
         for some in self._portions(table, spans):
             self._read(table, form, some, values, done)
+        self._files.note_freed(values.nbytes)  # A batch before this one.
         self._count(name, table)
         if len(values) < len(rows):
             place = np.cumsum(is_new) - 1
@@ -150,11 +158,14 @@ class PageNumbers:
             table.counted_bytes = table.size_bytes
             self._budget.put(key, table, table.size_bytes, owner="page tables")
 
-    def _familiar(self, table: PageTable, spans: _Spans) -> _Spans:
+    def _familiar(self, table: PageTable, items: int, spans: _Spans) -> _Spans:
         pages = table.pages[spans.entry]
         size = pages["unpacked_bytes"] + pages["dictionary_bytes"]
-        largest = max(self._budget.limit_bytes // _LARGEST_SHARE, _LEAST_LARGEST_BYTES)
-        return spans.of((pages["values_at"] != UNFAMILIAR) & (size <= largest))
+        limit = self._budget.limit_bytes
+        largest = max(limit // _LARGEST_SHARE, _LEAST_LARGEST_BYTES)
+        most_rows = max(limit // _VALUES_SHARE, _LEAST_MOST_VALUES) // items
+        small = (size <= largest) & (pages["num_rows"] <= most_rows)
+        return spans.of((pages["values_at"] != UNFAMILIAR) & small)
 
     def _copy_held(
         self, table: PageTable, spans: _Spans, values: NDArray[Any], done: NDArray[np.bool_]
@@ -218,12 +229,13 @@ class PageNumbers:
 
         It is used again and again: new memory costs as much as what is unpacked into it.
         """
-        key = (self._files.token, "scratch")
-        scratch: NDArray[np.uint8] | None = self._budget.take(key)
+        scratch: NDArray[np.uint8] | None = self._budget.take_last(self._scratch_keys)
         if scratch is None or len(scratch) < size_bytes:
             scratch = np.empty(size_bytes, np.uint8)
         yield scratch
+        key = (self._files.token, "scratch", next(self._num_scratches))
         self._budget.put(key, scratch, scratch.nbytes, owner=_OWNER)
+        self._scratch_keys.append(key)
 
     def _unpack(
         self,
@@ -265,19 +277,19 @@ class PageNumbers:
         for file, mapped in maps.items():
             mapped.check_size()
             if mapped.identity != table.identities[file]:
-                raise CorruptFileError(
-                    f"The file has changed since it was read first. Open the dataset again: "
-                    f"{str(mapped.path)!r}."
-                )
+                raise changed_file(mapped.path)
         return [maps[file] for file in listed]
 
     def _hold(self, table: PageTable, form: Form, unpacked: _Unpacked) -> None:
         """Hold row groups whole if there is room, or if they were asked for not long ago."""
         sound = np.flatnonzero(unpacked.values_at >= 0)
         chosen = sound[self._are_worth_it(table, form, unpacked.entries[sound])]
+        if not len(chosen):
+            return
+        counts = table.pages["num_rows"][unpacked.entries[chosen]] * form.items
         # A few at a time: positions take many times the memory of the values.
-        for first in range(0, len(chosen), _HELD_AT_ONCE):
-            place = chosen[first : first + _HELD_AT_ONCE]
+        portion = np.cumsum(counts) // _VALUES_AT_ONCE
+        for place in np.split(chosen, np.flatnonzero(np.diff(portion)) + 1):
             num_rows = table.pages["num_rows"][unpacked.entries[place]]
             values = unpacked.decode(form, place, (0 * num_rows, num_rows))
             if values is None:
@@ -286,6 +298,7 @@ class PageNumbers:
             for entry, part in zip(unpacked.entries[place].tolist(), parts, strict=True):
                 key = (self._files.token, table.token, entry)
                 self._budget.put(key, part.copy(), part.nbytes, owner=_OWNER)
+            self._files.note_freed(values.nbytes)  # As much made room for them.
 
     def _are_worth_it(
         self, table: PageTable, form: Form, entries: NDArray[np.int64]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from roboreel.frames.frame_files import FrameFiles
     from roboreel.schema import Feature
-    from roboreel.storage.small_groups.number_pages import Form
+    from roboreel.spans.mapped import MappedFile
+    from roboreel.storage.small_groups.number_pages import Form, NumberPages
 
 __all__ = ["PageTable"]
 
@@ -92,10 +93,8 @@ class PageTable:
             return
         num_rows = np.diff(self._files.group_bounds(file))
         mapped = self._files.map(file)
-        try:
-            found = describe_numbers(mapped, self._name, self._feature, num_rows)
-        except (CorruptFileError, IndexError, KeyError, UnicodeDecodeError):
-            found = None  # pyarrow says what is wrong with it.
+        mapped.check_size()
+        found = self._look_at(mapped, num_rows)
         with self._lock:
             if found is None or (self.form is not None and found.form != self.form):
                 self._row_base[file] = _UNFAMILIAR
@@ -103,7 +102,17 @@ class PageTable:
             self.form = found.form
             self.identities[file] = mapped.identity
             base = int(self.row_start[-1])
-            self.pages = np.concatenate([self.pages, found.pages])
-            self.file = np.append(self.file, np.full(len(num_rows), file))
-            self.row_start = np.append(self.row_start, base + np.cumsum(num_rows))
+            pages = np.concatenate([self.pages, found.pages])
+            files = np.append(self.file, np.full(len(num_rows), file))
+            row_start = np.append(self.row_start, base + np.cumsum(num_rows))
+            # All or none, should Ctrl-C come now.
+            self.pages, self.file, self.row_start = pages, files, row_start
             self._row_base[file] = base  # Last: from now on others use the entries.
+
+    def _look_at(self, mapped: MappedFile, num_rows: NDArray[np.int64]) -> NumberPages | None:
+        if not mapped.is_local:
+            return None  # All bytes would be fetched, to see where the pages are.
+        try:
+            return describe_numbers(mapped, self._name, self._feature, num_rows)
+        except (CorruptFileError, IndexError, KeyError, UnicodeDecodeError):
+            return None  # pyarrow says what is wrong with it.

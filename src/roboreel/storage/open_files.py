@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from roboreel.forking import after_fork
 from roboreel.memory.heap import return_freed_memory
+from roboreel.spans.sources import version_of
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.parquet_errors import parquet_errors
@@ -30,9 +31,10 @@ OPEN_FILES = "open files"
 _FILE_BYTES, _CHUNK_BYTES = 50_000, 1900
 # And so many times the length of the footer, before it is known what is in it.
 _FOOTER_TIMES = 16
-# Descriptions are many small allocations, which the C library keeps when they are freed.
-_MOST_FREED_BYTES = 2**22
-# Reads free memory too, in each thread's part of the heap. To return it takes about 1 ms.
+# Descriptions are many small allocations, which the C library keeps when they are freed, as it keeps
+# row groups and batches. To return them takes about 1 ms.
+_FREED_SHARE, _LEAST_FREED_BYTES = 32, 2**21
+# Reads free memory too, in each thread's part of the heap.
 _CALLS = 16
 
 
@@ -42,12 +44,14 @@ class ArrowFile:
     Args:
         path: The file, for errors.
         source: Its bytes.
+        version: What changes when it is replaced.
 
     Raises:
         CorruptFileError: It is not a readable Parquet file.
     """
 
-    def __init__(self, path: Path, source: Any) -> None:  # noqa: ANN401  # pyarrow is untyped
+    def __init__(self, path: Path, source: Any, version: object = None) -> None:  # noqa: ANN401
+        self.version = version
         with parquet_errors(path):
             self.file = pq.ParquetFile(source)
             self.metadata: Any = self.file.metadata
@@ -83,12 +87,13 @@ class OpenFiles:
         opened: ArrowFile | None = self._budget.get(key)
         if opened is None:
             with parquet_errors(path):
+                version = version_of(path)
                 source = arrow_file(path)
                 needed = _bytes_to_open(source)
             with self._budget.in_hand(needed, owner=OPEN_FILES):
-                opened = ArrowFile(path, source)
+                opened = ArrowFile(path, source, version)
             self._budget.put(key, opened, opened.size_bytes, owner=OPEN_FILES, survives_fork=False)
-            weakref.finalize(opened, self._note_freed, opened.size_bytes).atexit = False
+            weakref.finalize(opened, self._note_closed, opened.size_bytes).atexit = False
             self.tidy()
         self._last = (key, opened)
         return opened
@@ -96,12 +101,25 @@ class OpenFiles:
     def tidy(self) -> None:
         """Return memory of closed files and of past reads to the system, if it may be much."""
         self._num_calls += 1
-        if self._freed_bytes > _MOST_FREED_BYTES or self._num_calls % _CALLS == 0:
-            self._freed_bytes = 0
-            return_freed_memory()
-            pa.default_memory_pool().release_unused()
+        if self._num_calls % _CALLS == 0 or self._is_much():
+            self._return_freed()
 
-    def _note_freed(self, size_bytes: int) -> None:
+    def note_freed(self, size_bytes: int) -> None:
+        """Count memory that was freed, and return it to the system if it is much."""
+        self._freed_bytes += size_bytes
+        if self._is_much():
+            self._return_freed()
+
+    def _is_much(self) -> bool:
+        share = self._budget.limit_bytes // _FREED_SHARE
+        return self._freed_bytes > max(share, _LEAST_FREED_BYTES)
+
+    def _return_freed(self) -> None:
+        self._freed_bytes = 0
+        return_freed_memory()
+        pa.default_memory_pool().release_unused()
+
+    def _note_closed(self, size_bytes: int) -> None:
         self._freed_bytes += size_bytes
 
     def drop(self, key: Hashable) -> None:

@@ -39,7 +39,7 @@ def parquet_errors(path: Path, *, episodes: str = "") -> Iterator[None]:
                 f"The data file of {episodes} is missing: {str(path)!r}."
             ) from error
         raise  # Ours already, though it may be an OSError too.
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         missing = f"The data file of {episodes} is missing:" if episodes else "There is no file"
         raise MissingFileError(f"{missing} {str(path)!r}.") from error
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import process_budget
+from roboreel.spans.mapped import changed_file
 from roboreel.storage.arrow_types import plain_numbers
 from roboreel.storage.dense import dense_numbers, plain_array
 from roboreel.storage.open_files import OpenFiles
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
     from roboreel.storage.bounded import BoundedFile
+    from roboreel.storage.open_files import ArrowFile
 
 __all__ = ["RowGroups"]
 
@@ -49,6 +51,8 @@ class RowGroups:
         self._key = (f"open file {next(_tokens)}",)
         weakref.finalize(self, self._files.drop, self._key).atexit = False
         self._lock = threading.Lock()  # pyarrow's reader serves one thread at a time.
+        self.version = self._files.get(self._key, path).version
+        """What changes when the file is replaced."""
         with parquet_errors(path):
             metadata = self.metadata
             groups = range(metadata.num_row_groups)
@@ -62,11 +66,18 @@ class RowGroups:
     @property
     def metadata(self) -> Any:  # noqa: ANN401  # pyarrow is untyped
         """The footer as pyarrow parsed it."""
-        return self._files.get(self._key, self.path).metadata
+        return self._opened.metadata
 
     @property
     def _bounded(self) -> BoundedFile:
-        return self._files.get(self._key, self.path).bounded
+        return self._opened.bounded
+
+    @property
+    def _opened(self) -> ArrowFile:
+        opened = self._files.get(self._key, self.path)
+        if opened.version != self.version:  # It had left the budget, and was opened again.
+            raise changed_file(self.path)
+        return opened
 
     def read(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> dict[str, Any]:
         """Return several columns of some row groups as Arrow arrays, in one go.

@@ -18,7 +18,7 @@ from roboreel.errors import (
 from roboreel.memory.budget import Budget, process_budget
 from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
 from roboreel.memory.heap import keep_freed_memory
-from roboreel.spans.mapped import MappedFile
+from roboreel.spans.mapped import MappedFile, changed_file
 from roboreel.storage.extents.chunks import find_chunks, read_metadata
 from roboreel.storage.extents.index import ChunkIndex, Rung, index_chunk
 from roboreel.storage.extents.page_reader import read_blocks
@@ -202,10 +202,7 @@ class ByteColumn:
         if file is None:
             file = MappedFile(self.path)
             if file.identity != self._identity:
-                raise CorruptFileError(
-                    "The file has changed since it was opened. Open the dataset again: "
-                    f"{str(self.path)!r}."
-                )
+                raise changed_file(self.path)
             self._file = file
         return file
 

@@ -78,6 +78,19 @@ class Cursor:
         """Return the eight bytes at each position."""
         return self._words[np.minimum(self.at, len(self._words) - 1)]
 
+    def byte_at(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Return the byte at other places."""
+        return self._data[np.clip(places, 0, self._last)]
+
+    def word_at(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return the eight bytes at other places."""
+        return self._words[np.clip(places, 0, len(self._words) - 1)]
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes there are."""
+        return self._last + 1
+
     def expect(self, header: int, where: NDArray[np.bool_] | None = None) -> None:
         """Step over a header."""
         found = self.headers() == header

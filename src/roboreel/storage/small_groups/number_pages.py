@@ -92,7 +92,7 @@ def describe_numbers(
         return None
     items = math.prod(feature.value_shape)
     is_stored = _DTYPES.get(leaves[0].physical_type) == feature.numpy_dtype.str
-    if not is_stored or not _is_regular_leaf(leaves[0], items):
+    if not is_stored or len(feature.value_shape) > 1 or not _is_regular_leaf(leaves[0], items):
         return None
     places = find_places(file, leaves, head.num_groups, stop - length + head.stop, stop)
     if places is None:
@@ -108,6 +108,7 @@ def describe_numbers(
 def _is_regular_leaf(leaf: Leaf, items: int) -> bool:
     """Whether a leaf can hold as many numbers in each row."""
     deep = leaf.max_repetition > 1 or leaf.max_definition > 3
+    deep |= len(leaf.path) > (3 if leaf.max_repetition else 1)  # A struct, perhaps in a list.
     return leaf.meaning == "plain" and not deep and (items == 1 or leaf.max_repetition == 1)
 
 
@@ -117,8 +118,9 @@ def _pages(
     data = np.frombuffer(file.view(0, file.size_bytes), np.uint8)
     found = read_single_pages(data, spans)
     fits = (spans.num_values == num_rows * form.items) & (num_rows > 0)
-    count = found.dictionary_bytes // form.dtype.itemsize
-    fits &= ~found.in_dictionary | (count * form.dtype.itemsize == found.dictionary_bytes)
+    counted = found.dictionary_count * form.dtype.itemsize
+    is_whole = (found.dictionary_count > 0) & (counted == found.dictionary_bytes)
+    fits &= ~found.in_dictionary | is_whole
     pages = np.zeros(len(num_rows), PAGE)
     pages["num_rows"] = num_rows
     pages["values_at"] = UNFAMILIAR

@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["decode_rows", "find_values"]
 
 _LENGTH_BYTES = 4
+# Levels are mostly the same from page to page. Those that are longer are not kept.
+_MOST_KEPT_BYTES = 4096
 
 
 def find_values(page: bytes, form: Form, num_rows: int) -> int:
     """Return where the values begin in an unpacked page, after the levels.
+
+    The caller has checked that the number of values is reasonable.
 
     Returns:
         `UNFAMILIAR` unless every row has as many numbers, and none is null.
@@ -42,7 +46,9 @@ def find_values(page: bytes, form: Form, num_rows: int) -> int:
         if highest:
             begin = position + _LENGTH_BYTES
             position = begin + int.from_bytes(page[position:begin], "little")
-            if position > len(page) or not is_alright(page[begin:position], count, detail):
+            levels = page[begin:position]
+            look = is_alright if len(levels) <= _MOST_KEPT_BYTES else is_alright.__wrapped__
+            if position > len(page) or not look(levels, count, detail):
                 return UNFAMILIAR
     return position
 
@@ -118,6 +124,8 @@ def _look_up(
     first: NDArray[np.int64],
     last: NDArray[np.int64],
 ) -> NDArray[Any] | None:
+    if (at >= pages.stop).any():
+        return None
     words = words_of(pages.data)
     width = (words[np.minimum(at, len(words) - 1)] & np.uint64(255)).view(np.int64)
     positions, sound = decode_runs(words, at + 1, pages.stop, width, (first, last))

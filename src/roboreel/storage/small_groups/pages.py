@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.storage.extents.cursor import NEXT_I32, Cursor
+from roboreel.storage.extents.cursor import NEXT_I32, Cursor, varints
+from roboreel.storage.extents.pages import UNCOMPRESSED
 from roboreel.storage.extents.side_by_side import skip_dictionary
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _DATA_HEADER = 0x2C
 _ENCODINGS, _RLE_LEVELS = np.uint64(0xFFFFFFFF81FF), np.uint64(0x061506150015)
 _ENCODINGS_BYTES = 6
 _MOST_BYTES = 2**31
+# Thrift's types of the fields of statistics: true and false, whole numbers, bytes.
+_TRUE, _FALSE, _I32, _I64, _BINARY = 1, 2, 5, 6, 8
+_STATISTICS_HEADER = 0x1C
+_MOST_FIELDS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +62,35 @@ class SinglePages:
         return SinglePages(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
+def _after_statistics(cursor: Cursor, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where some headers of data pages end, from where their statistics may begin.
+
+    Returns:
+        -1 where a field is not one of statistics.
+    """
+    at, left = cursor.at[chosen], np.arange(len(chosen))
+    has = cursor.byte_at(at) == _STATISTICS_HEADER
+    at += has
+    left = left[has]
+    for _ in range(_MOST_FIELDS):
+        header = cursor.byte_at(at[left]).astype(np.int64)
+        at[left] += 1
+        left, header = left[header > 0], header[header > 0]
+        if not len(left):
+            break
+        kind = header & 15
+        value, size = varints(cursor.word_at(at[left]))
+        is_bytes = kind == _BINARY
+        is_varint = is_bytes | (kind == _I32) | (kind == _I64)
+        known = (header > 15) & (is_varint & (size > 0) | (kind == _TRUE) | (kind == _FALSE))
+        at[left] += np.where(is_varint, size, 0) + np.where(is_bytes, value, 0)
+        at[left[~known]] = -1
+        left = left[known & (at[left] < cursor.num_bytes)]
+    at[left] = -1
+    sound = (at >= 0) & (cursor.byte_at(at) == 0) & (cursor.byte_at(at + 1) == 0)
+    return np.where(sound, at + 2, -1)
+
+
 def read_single_pages(data: NDArray[np.uint8], spans: ChunkSpans) -> SinglePages:
     """Return the pages of some chunks.
 
@@ -84,6 +118,9 @@ def read_single_pages(data: NDArray[np.uint8], spans: ChunkSpans) -> SinglePages
     # Statistics may follow; then both structs end.
     start = spans.stop - packed
     ends = (data[np.maximum(start, 2) - 1] == 0) & (data[np.maximum(start, 2) - 2] == 0)
+    # Packed bytes tell whether they are whole; of others, every byte before them is accounted for.
+    bare = np.flatnonzero(spans.codec == UNCOMPRESSED)
+    ends[bare] &= _after_statistics(cursor, bare) == start[bare]
     in_dictionary = (encoding == _PLAIN_DICTIONARY) | (encoding == _RLE_DICTIONARY)
     is_plain = (dictionary_encoding == _PLAIN) | (dictionary_encoding == _PLAIN_DICTIONARY)
     in_dictionary &= has_dictionary & is_plain

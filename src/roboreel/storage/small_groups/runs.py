@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ _ONE = np.uint64(1)
 # As many as one byte of a header can count.
 _PACKED_NUMBERS, _PACKED_HEADER = 504, np.uint64(63 << 1 | 1)
 _MOST_JUMPED = 256
+# Hybrids are looked at so many at a time, to jump over runs.
+_JUMPED_AT_ONCE = 1024
+# Every run costs a step of Python. Where there are more, pyarrow is faster.
+_MOST_RUNS = 512
 
 
 def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -42,6 +46,8 @@ def decode_runs(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return some numbers of each hybrid, one after another, and which hybrids are sound.
 
+    Those that need more than some hundred runs to be read are not: they are left to others.
+
     Args:
         words: The bytes that hold them, as `words_of` returns them.
         at: Where each hybrid begins, ``(N,)``.
@@ -56,7 +62,9 @@ def decode_runs(
     at, done = _jump(words, at, width, first)
     parts: list[_Part] = []
     active = np.flatnonzero(sound & (width > 0) & (last > first))
-    while len(active):
+    for _ in range(_MOST_RUNS):
+        if not len(active):
+            break
         position, its_width, passed = at[active], width[active], done[active]
         header, size = varints(words[np.minimum(position, len(words) - 1)])
         length, is_packed = header >> 1, header & 1
@@ -70,10 +78,12 @@ def decode_runs(
         step = its_width * is_packed
         bit = body * 8 + (begin - passed) * step
         place = offset[active] + begin - first[active]
-        parts.append(_Part(place, count, bit, step, its_width))
+        if count.any():
+            parts.append(_Part(place, count, bit, step, its_width))
         at[active], done[active] = after, end
         sound[active[~good]] = False
         active = active[good & (end < last[active])]
+    sound[active] = False
     if parts:
         _put_numbers(numbers, words, parts)
     return numbers, sound
@@ -121,9 +131,12 @@ def _jump(
     if most == 0:
         return at.copy(), np.zeros_like(at)
     run_bytes = 1 + _PACKED_NUMBERS // 8 * width
-    starts = at[:, None] + np.arange(most) * run_bytes[:, None]
-    headers = words[np.minimum(starts, len(words) - 1)] & np.uint64(255)
-    alike = np.logical_and.accumulate(headers == _PACKED_HEADER, axis=1).sum(axis=1)
+    alike: NDArray[Any] = np.empty(len(at), np.int64)
+    for some in (slice(k, k + _JUMPED_AT_ONCE) for k in range(0, len(at), _JUMPED_AT_ONCE)):
+        starts = at[some, None] + np.arange(most) * run_bytes[some, None]
+        headers = words[np.minimum(starts, len(words) - 1)] & np.uint64(255)
+        packed = np.logical_and.accumulate(headers == _PACKED_HEADER, axis=1)
+        alike[some] = packed.sum(axis=1)
     jumped = np.minimum(alike, runs)
     return at + jumped * run_bytes, jumped * _PACKED_NUMBERS
 
