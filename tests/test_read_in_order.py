@@ -13,6 +13,7 @@ from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.loading import Loader, Samples
 from roboreel.memory.budget import process_budget
 from roboreel.video.reader import VideoReader
+from roboreel.video.standing import Decoders
 
 SIZE = (64, 96)
 FRAMES = 40
@@ -216,3 +217,13 @@ def test_a_loader_reads_as_many_samples_at_a_time_as_fit_in_their_share(root, sm
     for _ in Loader(samples, 1):
         pass
     assert len(dataset) / 4 <= len(reads) <= len(dataset) / 4 + 1
+
+
+def test_only_rows_in_order_are_noted_for_reads_that_go_on_behind_them(root):
+    dataset = reel.open_dataset(root)
+    noted = process_budget().share(Decoders)._passes
+    noted.clear()
+    dataset.read([7, 3, 5, 4], dataset.cameras)
+    assert not noted
+    dataset.read([3, 4, 5, 7], dataset.cameras)
+    assert noted

@@ -3,17 +3,20 @@
 import multiprocessing
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from roboreel.errors import CorruptFileError
+from roboreel.errors import CorruptFileError, RemoteError
 from roboreel.memory.budget import Budget
 from roboreel.video import decode
 from roboreel.video.mp4 import read_packet_table
+from roboreel.video.packets import FilePackets
 from roboreel.video.reader import VideoReader
+from roboreel.video.standing import Decoders
 from tests.test_decode import CODINGS
 from tests.test_video_reader import read, request
 from tests.video_factory import decode_all, number_of, write_video
@@ -79,6 +82,46 @@ def test_reads_that_jump_ahead_and_back_are_those_of_a_plain_decode(name, limit,
         at = int(np.clip(at + rng.choice([-9, -1, 0, 1, 1, 1, 2, 5]), 0, COUNT - 1))
         wanted = sorted({at, max(0, at - int(rng.integers(0, 4)))})
         assert np.array_equal(read(reader, path, wanted, length=COUNT), expected[wanted]), wanted
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The codings that decoders were opened for."""
+    codings: list[Any] = []
+    open_context = decode._open_context
+
+    def noting(coding: Any, **options: Any) -> Any:
+        codings.append(coding)
+        return open_context(coding, **options)
+
+    monkeypatch.setattr(decode, "_open_context", noting)
+    return codings
+
+
+def test_a_pass_over_many_gops_takes_two_decoders_in_turns(reader, opened, tmp_path):
+    path = write_video(tmp_path / "a.mp4", range(COUNT), gop=2)
+    expected = decode_all(path)
+    for image in range(COUNT):
+        assert np.array_equal(read(reader, path, [image], length=COUNT)[0], expected[image]), image
+    assert len(opened) <= 3  # One more before the order is known.
+
+
+def test_gops_of_one_read_in_order_are_decoded_side_by_side(monkeypatch, tmp_path):
+    path = write_video(tmp_path / "a.mp4", range(COUNT), gop=2)
+    expected, feed = decode_all(path), decode._feed
+    meeting, met = threading.Barrier(2), threading.local()
+
+    def waiting(*arguments: Any) -> Any:
+        if not hasattr(met, "once"):  # The first packet of each thread.
+            met.once = meeting.wait(timeout=30)
+        return feed(*arguments)
+
+    with closing(VideoReader(budget=Budget(), threads=2)) as reader:
+        for image in range(8):
+            read(reader, path, [image], length=COUNT)
+        monkeypatch.setattr(decode, "_feed", waiting)
+        images = read(reader, path, range(8, 24), length=COUNT)
+    assert np.array_equal(images, expected[8:24])
 
 
 def test_two_files_and_two_passes_in_turns_are_each_decoded_once(reader, fed, tmp_path):
@@ -211,3 +254,46 @@ def test_the_plan_for_one_image_is_that_for_a_batch_of_one(name, reader, tmp_pat
         assert short.runs == long.runs
         assert list(short.slots) == list(long.slots)
         assert list(short.slots.values()) == [[0]]
+
+
+def test_packets_that_nobody_asked_for_need_not_be_readable(reader, tmp_path, monkeypatch):
+    path = write_video(tmp_path / "a.mp4", range(COUNT), gop=250, bframes=3)
+    expected = decode_all(path)
+    at_hand = int(reader.table(path).shown[: COUNT // 2].max()) + 1
+    whole = FilePackets.read
+
+    def limited(self, start, stop):
+        if stop > at_hand:
+            raise RemoteError("The network is gone.")
+        return whole(self, start, stop)
+
+    monkeypatch.setattr(FilePackets, "read", limited)
+    for image in range(COUNT // 2):
+        assert np.array_equal(read(reader, path, [image], length=COUNT)[0], expected[image]), image
+
+
+def test_a_read_that_is_interrupted_as_it_begins_is_waited_for_by_nobody(
+    reader, tmp_path, monkeypatch
+):
+    path = write_video(tmp_path / "a.mp4", range(COUNT), gop=250)
+    expected = decode_all(path)
+    for image in range(3):
+        read(reader, path, [image], length=COUNT)
+    note = Decoders._note
+
+    def interrupted(self, current):
+        note(self, current)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Decoders, "_note", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            read(reader, path, [3], length=COUNT)
+    found: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: found.append(read(reader, path, [4], length=COUNT)[0]), daemon=True
+    )
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert np.array_equal(found[0], expected[4])

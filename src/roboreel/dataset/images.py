@@ -43,7 +43,7 @@ class Images:
         self._videos = frames.videos
         self._clips = frames.clips
         self._cache = cache
-        self._buffers = BatchBuffers(budget)
+        self._buffers = budget.share(BatchBuffers)
         self._pool = ThreadPool(frames.videos.threads, "roboreel-pictures")
 
     def read(
@@ -241,7 +241,8 @@ class Images:
             requests = self._requests(asked.camera, asked.rows, asked.episodes)
             plan = self._videos.plan(requests, beside=len(several))
             found[asked.camera] = self._aim(asked, plan, spec, work, goes_on=goes_on)
-            if not goes_on:  # Memory for the next camera may be free by then.
+            # Of a shuffled group of batches: memory for the next camera may be free by then.
+            if len(asked.sizes) > 1 and not goes_on:
                 self._videos.read_all(work)
                 work = []
         if len(several) > 1:

@@ -101,8 +101,7 @@ class Reader:
         plan = self._plan(rows, spec)
         if self.frames.fetching is not None:
             self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        goes_on = len(sizes) == 1 or _follow_one_another(rows)
-        return self._carry_out(plan, spec, sizes, goes_on=goes_on)
+        return self._carry_out(plan, spec, sizes, goes_on=_ascend(rows))
 
     def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
         """Have all that a batch needs of a remote dataset at hand, without reading it.
@@ -292,9 +291,9 @@ def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an ar
     return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
 
 
-def _follow_one_another(rows: NDArray[np.int64]) -> bool:
+def _ascend(rows: NDArray[np.int64]) -> bool:
     """Whether rows are read in order, so that the next ones are expected to go on behind them."""
-    return bool((rows[1:] - rows[:-1] == 1).all())
+    return bool((rows[1:] > rows[:-1]).all())
 
 
 @lru_cache(maxsize=256)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import av
 import numpy as np
 
-from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.errors import CorruptFileError, DatasetError, UnsupportedVideoError
 from roboreel.video.clip import Run
 from roboreel.video.convert import Converter
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
@@ -121,7 +122,7 @@ class Decoder:
     ) -> Iterator[tuple[int, av.VideoFrame]]:
         for attempt in range(_LOOK_BACK):
             position = self._position = _Position(table.serial, run.start, run.start)
-            yield from self._found(self._images(reader, table, run, position), missing)
+            yield from self._images(reader, table, run, position, missing)
             if not missing:
                 self._note_start(table, run)
                 if attempt:  # What follows is decoded from its own keyframe.
@@ -144,26 +145,15 @@ class Decoder:
         position = self._position
         if position is None or not position.leads_to(table, run):
             position = self._position = _Position(table.serial, run.start, run.start)
-        kept = [position.kept[number] for number in run.wanted if number in position.kept]
-        yield from self._found(kept, missing)
+        for number in run.wanted:
+            image = position.kept.get(number)
+            if image is not None:
+                missing.remove(number)
+                yield number, image
         if missing and not position.ended:
-            images = self._images(reader, table, run, position, keep_bytes)
-            yield from self._found(images, missing)
+            yield from self._images(reader, table, run, position, missing, keep_bytes)
         self._note_start(table, run)
         self._drop_passed(table, run)
-
-    def _found(
-        self, images: Iterable[av.VideoFrame], missing: set[int]
-    ) -> Iterator[tuple[int, av.VideoFrame]]:
-        """Yield the images that are missing, until none is."""
-        for image in images if missing else ():
-            number = image.pts
-            if number in missing:
-                missing.remove(number)
-                self._image_bytes = self._image_bytes or _image_bytes(image)
-                yield number, image
-                if not missing:
-                    return
 
     def _images(
         self,
@@ -171,43 +161,62 @@ class Decoder:
         table: PacketTable,
         run: Run,
         position: _Position,
+        missing: set[int],
         keep_bytes: int = 0,
-    ) -> Iterator[av.VideoFrame]:
-        """Yield all images up to the end of a run. The pts of each is the number of its packet."""
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
+        """Feed the packets of a run; yield the images that are missing, until none is.
+
+        All in one loop: what it calls for each packet limits how many cores a process can use.
+        """
         skips = None if keep_bytes else self._is_disposable
-        wanted = frozenset(run.wanted) if skips else frozenset()
+        context = position.context
         for number, data in _packets_ahead(reader, table, run, position.next, bool(keep_bytes)):
             position.next = number + 1
-            if position.context is None:
+            if context is None:
                 strict = refreshes_all(data, self.coding)
-                position.context = self._fresh_context(strict=strict)
-            elif skips and number not in wanted and skips(data):
+                context = position.context = self._fresh_context(strict=strict)
+            elif skips and number not in missing and skips(data):
                 continue
-            if len(data):  # An empty packet would end the stream.
-                packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
-                packet.update(data)
-                packet.pts = number
-                position.waiting.add(number)
-                images = _feed(position.context, packet, number, table, run)
-                yield from self._came_out(images, position, keep_bytes)
-        if position.context is not None:
+            if not len(data):  # An empty packet would end the stream.
+                continue
+            packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
+            packet.update(data)
+            packet.pts = number
+            position.waiting.add(number)
+            images = _feed(context, packet, number, table, run)
+            yield from self._found(images, position, missing, keep_bytes)
+            if not missing:
+                return
+        if context is not None:
             position.ended = True
-            images = _feed(position.context, None, run.stop - 1, table, run)
-            yield from self._came_out(images, position, keep_bytes)
+            images = _feed(context, None, run.stop - 1, table, run)
+            yield from self._found(images, position, missing, keep_bytes)
 
-    def _came_out(
-        self, images: list[av.VideoFrame], position: _Position, keep_bytes: int
-    ) -> list[av.VideoFrame]:
+    def _found(
+        self,
+        images: list[av.VideoFrame],
+        position: _Position,
+        missing: set[int],
+        keep_bytes: int,
+    ) -> list[tuple[int, av.VideoFrame]]:
+        """Note images that came out; return those that were missing, with their numbers."""
+        found = []
         for image in images:
-            if image.pts is not None:
-                position.waiting.discard(image.pts)
-                if keep_bytes:
-                    position.kept[image.pts] = image
+            number = image.pts
+            if number is None:  # The decoder made it up.
+                continue
+            self._image_bytes = self._image_bytes or _image_bytes(image)
+            position.waiting.discard(number)
+            if keep_bytes:
+                position.kept[number] = image
+            if number in missing:
+                missing.remove(number)
+                found.append((number, image))
         if keep_bytes:
-            most = keep_bytes // max(1, self._image_bytes)
-            while len(position.kept) > max(1, most):
+            most = max(1, keep_bytes // max(1, self._image_bytes))
+            while len(position.kept) > most:
                 del position.kept[next(iter(position.kept))]
-        return images
+        return found
 
     def _note_start(self, table: PacketTable, run: Run) -> None:
         """Note the keyframe of the last image: a run may go through several GOPs."""
@@ -237,17 +246,25 @@ class Decoder:
 def _packets_ahead(
     reader: PacketReader, table: PacketTable, run: Run, start: int, goes_on: bool
 ) -> Iterator[tuple[int, memoryview]]:
-    """Yield the packets up to the end of a run; some of those after it too, if decoding goes on.
+    """Return the packets up to the end of a run; some of those after it too, if decoding goes on.
 
     Decoders hold images back until they know that none is shown before them. The packets after a
     run push them out, as far as they belong to the same GOP.
     """
+    packets: Iterator[tuple[int, memoryview]] = iter(())
     if start < run.stop:
-        yield from reader.read(start, run.stop)
+        packets = reader.read(start, run.stop)
         start = run.stop
-    if goes_on:
-        following = table.keyframe[start : run.stop + _MOST_HELD_BACK]
-        limit = start + int(np.argmax(following)) if following.any() else start + len(following)
+    return chain(packets, _packets_behind(reader, table, run, start)) if goes_on else packets
+
+
+def _packets_behind(
+    reader: PacketReader, table: PacketTable, run: Run, start: int
+) -> Iterator[tuple[int, memoryview]]:
+    following = table.keyframe[start : run.stop + _MOST_HELD_BACK]
+    limit = start + int(np.argmax(following)) if following.any() else start + len(following)
+    # Nobody asked for them: if they cannot be read, the decoder is made to give what it holds.
+    with suppress(DatasetError, OSError):
         for first in range(start, limit, table.coding.reorder + 1):
             yield from reader.read(first, min(limit, first + table.coding.reorder + 1))
 

@@ -13,6 +13,7 @@ import numpy as np
 from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
+from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.spans.sources import fetch, has_sources, state_of
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
@@ -84,6 +85,7 @@ class VideoReader:
         """Files seen so far that only FFmpeg's demuxer could read, which is slower."""
         self._budget = budget
         self._decoders = budget.share(Decoders)
+        self._buffers = budget.share(BatchBuffers)
         self._pool = ThreadPool(self.threads, "roboreel-decode")
 
     def plan(self, requests: Sequence[ClipRequest], *, beside: int = 1) -> Plan:
@@ -163,7 +165,7 @@ class VideoReader:
             decoder = lease.decoder
             for run in runs:
                 for packet, image in decoder.decode(reader, table, run):
-                    held[packet] = np.empty(shape, dtype)
+                    held[packet] = self._buffers.empty(shape, dtype)
                     decoder.converter.write(image, held[packet], layout, depth)
                     while wanted and wanted[0] in held:
                         turn = wanted.popleft()

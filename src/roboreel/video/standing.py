@@ -54,16 +54,30 @@ class _Pass:
     """Presentation tick of its first image."""
     last: int
     """That of its last image."""
+    first_packet: int
     last_packet: int
     goes_on: bool = False
     """Whether it continues an earlier read."""
+    left: _Gop | None = None
+    """The GOP in which the reads that it continues were before this one."""
+    passed: _Gop | None = None
+    """The one before that, if this read is the first in its GOP: no read goes back so far."""
     under_way: threading.Lock = field(default_factory=threading.Lock)
     """Held while it decodes."""
 
     @classmethod
-    def apart(cls) -> _Pass:
-        """Return a read that no other one continues."""
-        current = cls((-1, 0), (-1, 0), 0, 0, 0)
+    def of(cls, table: PacketTable, runs: Sequence[Run]) -> _Pass:
+        """Return a read that is under way; one that no other one continues if it has no runs."""
+        if runs:
+            wanted = [packet for run in runs for packet in run.wanted]
+            ticks = table.pts[wanted]
+            first, last = (
+                (table.serial, runs[0].start),
+                (table.serial, int(table.start[wanted[-1]])),
+            )
+            current = cls(first, last, int(ticks.min()), int(ticks.max()), wanted[0], wanted[-1])
+        else:
+            current = cls((-1, 0), (-1, 0), 0, 0, 0, 0)
         current.under_way.acquire()
         return current
 
@@ -77,13 +91,22 @@ class _Pass:
             return True
         return self.first >= before.first and self.last > before.last
 
+    def follow(self, before: _Pass) -> None:
+        """Note that this read continues another one."""
+        self.goes_on = True
+        if before.last_gop == self.gop:
+            self.left = before.left
+        else:
+            self.left, self.passed = before.last_gop, before.left
+
 
 class Decoders:
     """The decoders of a process that are not in use, under its budget. Safe to use from threads.
 
     Reads that move forward through a GOP, image by image or window by window, get the decoder that
     stands there, and wait for it if the read before is still under way: decoding what lies between
-    takes less than decoding from the keyframe. All others get the one that was used last.
+    takes less than decoding from the keyframe. In the next GOP they start anew, side by side. All
+    others get the decoder that was used last.
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -101,8 +124,10 @@ class Decoders:
             runs: What is decoded. Empty if no read is expected to go on behind it, and nobody waits
                 for it then.
         """
-        current = self._enter(table, runs) if runs else _Pass.apart()
+        current = _Pass.of(table, runs)
         try:
+            if runs:
+                self._enter(table, current)
             decoder = self._take(table, current)
             keep_bytes = self._budget.limit_bytes // _KEPT_SHARE if current.goes_on else 0
             size_bytes = max(decoder_bytes(table.coding, packets), decoder.nbytes)
@@ -119,23 +144,22 @@ class Decoders:
         self._spare: defaultdict[Coding, list[Hashable]] = defaultdict(list)
         self._numbers = count()
 
-    def _enter(self, table: PacketTable, runs: Sequence[Run]) -> _Pass:
+    def _enter(self, table: PacketTable, current: _Pass) -> None:
         """Note a read, after those that it continues."""
-        wanted = [packet for run in runs for packet in run.wanted]
-        ticks = table.pts[wanted]
-        gops = ((table.serial, runs[0].start), (table.serial, int(table.start[wanted[-1]])))
-        current = _Pass(gops[0], gops[1], int(ticks.min()), int(ticks.max()), wanted[-1])
         while True:
             with self._lock:
-                before = self._before(table, current, wanted[0])
-                if before is None or not before.under_way.locked():
-                    current.goes_on = before is not None
+                before = self._before(table, current)
+                # In another GOP, decoding starts at its keyframe, whoever is under way.
+                is_near = before is not None and before.last_gop == current.gop
+                if before is None or not (is_near and before.under_way.locked()):
+                    if before is not None:
+                        current.follow(before)
                     self._note(current)
-                    return current
+                    return
             with before.under_way:  # It releases this when it is done.
                 pass
 
-    def _before(self, table: PacketTable, current: _Pass, packet: int) -> _Pass | None:
+    def _before(self, table: PacketTable, current: _Pass) -> _Pass | None:
         """Return the read that a new one continues; None if there is none."""
         before = self._passes.get(current.gop)
         if before is not None:
@@ -146,10 +170,10 @@ class Decoders:
         before = self._passes.get((table.serial, int(table.start[keyframe - 1])))
         if before is None or not before.goes_on:
             return None
-        return before if 0 < packet - before.last_packet <= _NEAR_PACKETS else None
+        ahead = current.first_packet - before.last_packet
+        return before if 0 < ahead <= _NEAR_PACKETS else None
 
     def _note(self, current: _Pass) -> None:
-        current.under_way.acquire()
         for gop in (current.gop, current.last_gop):
             self._passes[gop] = current
             self._passes.move_to_end(gop)
@@ -159,30 +183,33 @@ class Decoders:
     def _take(self, table: PacketTable, current: _Pass) -> Decoder:
         decoder: Decoder | None = None
         if current.goes_on:
-            decoder = self._budget.take(_key(current.gop)) or self._take_oldest()
+            decoder = self._take_standing(current.gop)
+            if decoder is None and current.passed is not None:
+                decoder = self._take_standing(current.passed)
+            decoder = decoder or self._take_oldest()
         if decoder is None or decoder.coding != table.coding:
             decoder = self._take_spare(table.coding)
         return decoder or Decoder(table.coding)
 
     def _take_spare(self, coding: Coding) -> Decoder | None:
         """Return the decoder that was used last, so that no more are held than work at a time."""
-        spare = self._spare[coding]
-        while spare:
-            try:
-                decoder: Decoder | None = self._budget.take(spare.pop())
-            except IndexError:  # Another thread was faster.
-                return None
-            if decoder is not None:  # Otherwise the budget has dropped it.
-                return decoder
-        return None
+        decoder: Decoder | None = self._budget.take_last(self._spare[coding])
+        return decoder
+
+    def _take_standing(self, gop: _Gop) -> Decoder | None:
+        """Return the decoder that stands in a GOP, if there is one."""
+        with self._lock:
+            self._standing.pop(gop, None)
+        decoder: Decoder | None = self._budget.take(_key(gop))
+        return decoder
 
     def _take_oldest(self) -> Decoder | None:
         """Return the standing decoder that was not used for longest, if there are too many."""
         with self._lock:
             if len(self._standing) < _MOST_STANDING:
                 return None
-            gop, _ = self._standing.popitem(last=False)
-        return self._budget.take(_key(gop))
+            gop = next(iter(self._standing))
+        return self._take_standing(gop)
 
     def _put(self, decoder: Decoder, current: _Pass) -> None:
         key: Hashable = ("decoder", next(self._numbers))
