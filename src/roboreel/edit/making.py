@@ -15,18 +15,17 @@ from roboreel.edit.statistics import (
     camera_statistics,
     image_statistics,
     looks_at_images,
-    stored_stats,
     stores_total,
     total_statistics,
     wanted_statistics,
 )
 from roboreel.files import copy_file, link_file
+from roboreel.format import write_v2, write_v3
 from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
-from roboreel.format.edited_info import edited_info, edited_stats, moved_splits
-from roboreel.format.json_files import write_json, write_json_lines
+from roboreel.format.edited_info import edited_info, edited_stats, moved_splits, stored_stats
+from roboreel.format.json_files import write_json
 from roboreel.format.paths import INFO_PATH, STATS_PATH, SUBTASKS_PATH, tasks_path
 from roboreel.format.tables import rows_within_files
-from roboreel.format.write_v3 import write_tasks
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
 from roboreel.storage.ragged import TextLists
 
@@ -199,7 +198,7 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
     cameras = cache(partial(camera_statistics, context))
     if stores_total(context):
         new = total_statistics(context, made.rows, cameras)
-        old = stored_stats(first)
+        old = stored_stats(first.root)
         stats = edited_stats(old, names, new, version=manifest.version, features=manifest.features)
         if stats != old or not context.in_place:
             write_json(stage(STATS_PATH), stats, sync=False)
@@ -229,7 +228,7 @@ def _write_subtasks(context: EditContext, manifest: Manifest, stage: Stage) -> N
     if len(context.sources) == 1 and old.exists():
         copy_file(old, stage(SUBTASKS_PATH))
     elif manifest.subtasks and manifest.version.startswith("v3"):
-        write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
+        write_v3.write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
 
 
 def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None:
@@ -240,23 +239,17 @@ def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None
         if not context.in_place:
             copy_file(old, stage(place))
         return
-    path = stage(place)
-    if manifest.version.startswith("v3"):
-        write_tasks(path, manifest.tasks, sync=False)
-        return
-    lines = ({"task_index": number, "task": text} for number, text in manifest.tasks.items())
-    write_json_lines(path, lines, sync=False)
+    write = write_v3.write_tasks if manifest.version.startswith("v3") else write_v2.write_tasks
+    write(stage(place), manifest.tasks, sync=False)
 
 
 def _info(context: EditContext, manifest: Manifest, origins: list[Origin]) -> dict[str, Any]:
-    raw = context.sources[0].info
-    if len(context.sources) > 1:
-        splits = {"train": f"0:{len(origins)}"}
-    else:
-        splits = moved_splits(
-            raw.get("splits"),
-            [origin.number for origin in origins],
-            len(context.sources[0].manifest.episodes),
-        )
+    raw, first = context.sources[0].info, context.sources[0].manifest
+    # Several sources may contradict each other: all of their episodes are one split.
+    splits = moved_splits(
+        raw if len(context.sources) == 1 else {},
+        [origin.number for origin in origins],
+        len(first.episodes),
+    )
     coded = {*context.recipe.codings, *context.recipe.padded}
     return edited_info(raw, manifest, context.recipe.names[0], coded=coded, splits=splits)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.edit.rows import StatsWanted
 from roboreel.errors import DatasetError
 from roboreel.format.counters import TASK_NUMBER
-from roboreel.format.json_files import read_json
+from roboreel.format.edited_info import stored_stats
 from roboreel.format.paths import STATS_PATH
 from roboreel.format.statistics import read_episode_stats, read_stats
 from roboreel.record.totals import ImageSampler, sample_stride
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.rows import RowsResult
-    from roboreel.edit.sources import Source
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
@@ -30,7 +29,6 @@ __all__ = [
     "camera_statistics",
     "image_statistics",
     "looks_at_images",
-    "stored_stats",
     "total_statistics",
     "wanted_statistics",
 ]
@@ -112,13 +110,6 @@ def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStat
     return found
 
 
-def stored_stats(source: Source) -> dict[str, Any]:
-    """Return what stats.json of a source says; empty if there is none."""
-    path = source.root / STATS_PATH
-    raw = read_json(path) if path.exists() else {}
-    return raw if isinstance(raw, dict) else {}
-
-
 def _merged_images(context: EditContext, read: CameraStats) -> dict[str, FeatureStats]:
     """Return the statistics of cameras: those of the episodes that stay, merged by count."""
     cameras = [name for name, feature in context.features.items() if feature.is_camera]
@@ -156,7 +147,7 @@ def _known(context: EditContext) -> dict[str | None, FeatureStats]:
     """Return some statistics of the first source that show which shape they have, by new name."""
     source, names = context.sources[0], context.recipe.names[0]
     try:
-        stats = read_stats(source.manifest) if stored_stats(source) else context.first_stats
+        stats = read_stats(source.manifest) if stored_stats(source.root) else context.first_stats
     except DatasetError:
         return {}
     return {names.get(name, name): one for name, one in stats.items()}

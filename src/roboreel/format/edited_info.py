@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.format.features import feature_to_json
 from roboreel.format.info_edits import with_version
+from roboreel.format.json_files import read_json
 from roboreel.format.limits import FILE_SIZES_MB
 from roboreel.format.paths import (
     EPISODE_LINES_PATH,
@@ -22,6 +23,7 @@ from roboreel.format.statistics import stats_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
     Raw = dict[str, Any]
     Names = Mapping[str, str | None]
 
-__all__ = ["KNOWN_METADATA", "edited_info", "edited_stats", "moved_splits", "renamed_keys"]
+__all__ = [
+    "KNOWN_METADATA",
+    "edited_info",
+    "edited_stats",
+    "moved_splits",
+    "renamed_keys",
+    "stored_stats",
+]
 
 KNOWN_METADATA = (
     INFO_PATH,
@@ -86,23 +95,31 @@ def edited_info(
     return info
 
 
-def moved_splits(splits: object, origins: Sequence[int], old_count: int) -> dict[str, Any]:
+def moved_splits(raw: Raw, origins: Sequence[int], old_count: int) -> dict[str, Any]:
     """Return the splits of info.json after episodes came, went or were cut.
 
     Args:
-        splits: What info.json says: spans of episode numbers, such as ``"0:40"``.
+        raw: What info.json says; its splits are spans of episode numbers, such as ``"0:40"``.
         origins: The old number of each new episode, ascending.
         old_count: How many episodes there were.
 
     Examples:
-        >>> moved_splits({"train": "0:3", "val": "3:5"}, [0, 2, 3, 4, 4], 5)
+        >>> moved_splits({"splits": {"train": "0:3", "val": "3:5"}}, [0, 2, 3, 4, 4], 5)
         {'train': '0:2', 'val': '2:5'}
     """
+    splits = raw.get("splits")
     if not isinstance(splits, dict) or not splits:
         return {"train": f"0:{len(origins)}"}
     if list(splits.values()) == [f"0:{old_count}"]:  # all, even if their numbers have gaps
         return dict.fromkeys(splits, f"0:{len(origins)}")
     return {name: _moved(spelled, origins) for name, spelled in splits.items()}
+
+
+def stored_stats(root: Path) -> Raw:
+    """Return what stats.json of a dataset says; empty if there is none."""
+    path = root / STATS_PATH
+    raw = read_json(path) if path.exists() else {}
+    return raw if isinstance(raw, dict) else {}
 
 
 def edited_stats(

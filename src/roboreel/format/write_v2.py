@@ -12,11 +12,12 @@ from roboreel.format.statistics import stats_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
 
-__all__ = ["write_manifest"]
+__all__ = ["write_manifest", "write_tasks"]
 
 
 def write_manifest(
@@ -30,10 +31,7 @@ def write_manifest(
     """
     meta, episodes = manifest.root / "meta", manifest.episodes
     numbers, lengths = episodes.number.tolist(), episodes.length.tolist()
-    write_json_lines(
-        meta / "tasks.jsonl",
-        ({TASK_NUMBER: number, "task": text} for number, text in manifest.tasks.items()),
-    )
+    write_tasks(meta / "tasks.jsonl", manifest.tasks)
     write_json_lines(
         meta / "episodes.jsonl",
         (
@@ -53,6 +51,12 @@ def write_manifest(
             ),
         )
     write_info(info_path(manifest.root), manifest)
+
+
+def write_tasks(path: Path, tasks: Mapping[int, str], *, sync: bool = True) -> None:
+    """Write the table of tasks, a line for each."""
+    lines = ({TASK_NUMBER: number, "task": text} for number, text in tasks.items())
+    write_json_lines(path, lines, sync=sync)
 
 
 def _without_count(raw: dict[str, Any]) -> dict[str, Any]:
