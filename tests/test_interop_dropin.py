@@ -1,5 +1,6 @@
 """The drop-in beside LeRobot 0.3.3, 0.4.4 and 0.6.1: scripts, and what is recorded through it."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -118,3 +119,25 @@ def test_lerobot_reads_what_is_recorded_through_its_own_names(tmp_path, version)
         if depth:
             assert images[DEPTH] == pytest.approx(1000 + 100 * (i % 4), abs=2)
     np.testing.assert_allclose(mean, ours.meta.stats["observation.state"]["mean"], rtol=1e-6)
+
+
+METRES = """
+import hashlib, json, sys
+from benchmarks.peers.lerobot import declare_missing_operator
+declare_missing_operator()
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+name, root, unit = sys.argv[1:]
+dataset = LeRobotDataset("somebody/something", root=root, depth_output_unit=unit)
+pixels = [dataset[i][name].numpy().tobytes() for i in range(len(dataset))]
+print(json.dumps([hashlib.sha256(one).hexdigest() for one in pixels]))
+"""
+
+
+@pytest.mark.parametrize("unit", ["mm", "m"])
+def test_depth_equals_that_of_lerobot_on_this_machine_to_the_bit(tmp_path, unit):
+    root = tmp_path / "arm"
+    record(root, depth=True)
+    theirs = json.loads(beside("0.6.1", tmp_path, "-c", METRES, DEPTH, str(root), unit))
+    dataset = LeRobotDataset("our/arm", root, depth_output_unit=unit)
+    ours = [dataset[i][DEPTH].numpy().tobytes() for i in range(len(dataset))]
+    assert [hashlib.sha256(one).hexdigest() for one in ours] == theirs

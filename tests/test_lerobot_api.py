@@ -62,7 +62,10 @@ def test_depth_is_that_of_lerobot_in_both_units(kind, unit):
                 assert value.equal(torch.from_numpy(theirs).float() / 255), (name, row)
             else:
                 assert value.numpy().dtype == theirs.dtype, name
-                assert np.array_equal(value.numpy(), theirs), (name, row)
+                # The last bit of NumPy's exp depends on the CPU, and theirs was another one: a
+                # micrometre. On one machine `make interop` finds both equal to the bit.
+                slack = 1e-6 if unit == "m" and "depth" in name else 0
+                np.testing.assert_allclose(value.numpy(), theirs, rtol=0, atol=slack, err_msg=name)
 
 
 @needs_shared
