@@ -35,7 +35,7 @@ def cases(settings: Settings) -> list[Case]:
 
 
 def _sized(settings: Settings, root: Path, title: str, size: dict[str, Any]) -> list[Case]:
-    given = {"root": str(root), "repeats": 2 if settings.quick else 10, **size}
+    given = {"root": str(root), "repeats": 2 if settings.quick else 20, **size}
     threads = (2,) if settings.quick else _THREADS
     workers = ((1, 2),) if settings.quick else _WORKERS
     alone: dict[str, Any] = {"root": str(root), "count": 10 if settings.quick else 2_000, **size}

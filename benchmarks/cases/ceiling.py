@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _BATCH = 64
 _WARM_UP = 16
-"""Batches until all memory is there that later ones use again."""
+"""Batches until all memory is there that later ones use again; half as many more for each worker."""
 
 
 def load(
@@ -33,7 +34,7 @@ def load(
     loader = _loader(root, threads, repeats, workers, image_size)
     batches = iter(loader)
     # Threads, processes, tables and the memory of batches are there afterwards.
-    warm_up = min(_WARM_UP, len(loader) // 2)
+    warm_up = min(_WARM_UP + workers * _WARM_UP // 2, len(loader) // 2)
     for _ in range(warm_up):
         next(batches)
     start_s = _cpu_of_workers()  # It counts when they end, which is inside the step.
@@ -51,8 +52,9 @@ def load(
 
 
 def convert_alone(meter: Meter, root: str, count: int, image_size: list[int] | None = None) -> None:
-    """Convert a decoded image again and again, into one array: swscale alone."""
-    convert = _conversion(root, image_size)
+    """Convert a decoded image again and again, into a batch: swscale alone."""
+    (convert,) = _conversions(root, 1, image_size)
+    convert()
     with meter.step("an image", count):
         for _ in range(count):
             convert()
@@ -68,7 +70,9 @@ def convert_asleep(
 
     packets = _packets_per_image(root, threads, image_size)
     each = max(1, count // threads)
-    work = [_conversion(root, image_size) for _ in range(threads)]
+    work = _conversions(root, threads, image_size)
+    for convert in work:
+        convert()
 
     def run(convert: Callable[[], None]) -> None:
         for number in range(each):
@@ -80,8 +84,8 @@ def convert_asleep(
         list(pool.map(run, work))
 
 
-def _conversion(root: str, image_size: list[int] | None) -> Callable[[], None]:
-    """Return a function that converts an image into memory as that of a batch."""
+def _conversions(root: str, threads: int, image_size: list[int] | None) -> list[Callable[[], None]]:
+    """Return a function for each thread that converts an image into its part of a batch."""
     import numpy as np
 
     from benchmarks.cases.sleeping import picture
@@ -93,11 +97,16 @@ def _conversion(root: str, image_size: list[int] | None) -> Callable[[], None]:
     dataset = open_dataset(root)
     stored = dataset.features[dataset.cameras[0]].shape[:2]
     height, width = image_size or stored
-    image = picture((stored[0], stored[1]))
-    out = BatchBuffers(Budget()).empty((16, 3, height, width), np.uint8)[0]
-    converter = Converter()
-    converter.write(image, out, "chw", None)
-    return lambda: converter.write(image, out, "chw", None)
+    # All of a batch in turns: a single image would stay in the core's own cache.
+    batch = BatchBuffers(Budget()).empty((max(_BATCH, threads), 3, height, width), np.uint8)
+
+    def conversion(thread: int) -> Callable[[], None]:
+        image = picture((stored[0], stored[1]))
+        converter, places = Converter(), cycle(batch[thread::threads])
+        return lambda: converter.write(image, next(places), "chw", None)
+
+    batch[...] = 0
+    return [conversion(thread) for thread in range(threads)]
 
 
 def _loader(

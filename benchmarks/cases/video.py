@@ -16,35 +16,21 @@ CONTENDER_ALONE = "decoder alone"
 
 
 def read(meter: Meter, path: str, root: str, length: int, count: int, threads: int) -> None:
-    """Read random images into batch arrays, and all images forward."""
-    import numpy as np
-
+    """Read images of a dataset at random, in order, and forward, as users do."""
     from roboreel import open_dataset
     from roboreel.loading import Loader, Samples
-    from roboreel.memory.budget import Budget
-    from roboreel.video.clip import Clip
-    from roboreel.video.reader import ClipRequest, VideoReader
-
-    reader = VideoReader(budget=Budget(), threads=threads)
-    clip = Clip(0.0, length / 30, length, 30.0)
-
-    def request(images: list[int]) -> ClipRequest:
-        frames, slots = np.asarray(images), np.arange(len(images))
-        return ClipRequest(Path(path), clip, frames, slots, 0, "camera")
+    from roboreel.video.mp4 import read_packet_table
 
     with meter.step("open"):
-        height, width = reader.table(Path(path)).coding.image_size
-    first = np.empty((1, 3, height, width), np.uint8)
-    reader.read(reader.plan([request([0])]), first, layout="chw")
+        read_packet_table(Path(path))
+    dataset = open_dataset(root, decode_threads=threads)
+    cameras = dataset.cameras
+    dataset.read([0], cameras)
     for name, batches in random_batches(length, count).items():
         with meter.step(name, sum(map(len, batches))):
             for images in batches:
-                out = np.empty((len(images), 3, height, width), np.uint8)
-                reader.read(reader.plan([request(images)]), out, layout="chw")
+                dataset.read(images, cameras)
     batches = in_order_batches(length, count)
-    dataset = open_dataset(root, decode_threads=threads)
-    cameras = dataset.cameras
-    dataset.read(batches[0], cameras)
     with meter.step(IN_ORDER, len(batches)):
         for images in batches:
             dataset.read(images, cameras)
@@ -53,7 +39,7 @@ def read(meter: Meter, path: str, root: str, length: int, count: int, threads: i
         for _ in loader:
             pass
     with meter.step(FORWARD, length):
-        for _ in reader.stream(request(list(range(length))), layout="chw"):
+        for _ in dataset.episodes[0].stream(cameras[0]):
             pass
 
 
