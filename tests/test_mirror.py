@@ -370,7 +370,7 @@ print(len(done), max(most))
     ):
         mirror = mirror_folder(far, tmp_path / "home")
         folder, give_up = mirror.folder, Fetcher._give_up
-        again = []
+        again: list[np.ndarray] = []
 
         def late(fetcher, jobs, claimed):
             if not again:  # Between the last byte and the end of the first fetch.
@@ -414,7 +414,8 @@ print(len(done), max(most))
 
 
 def test_a_new_file_is_filled_by_one_of_two_who_open_it_at_once(tmp_path, monkeypatch):
-    stat, opened = os.fstat, []
+    stat = os.fstat
+    opened: list[int] = []
 
     def slow(handle):
         status = stat(handle)
