@@ -297,6 +297,16 @@ def test_memory_that_a_forked_child_sees_is_not_used_again(line):
     os.close(go)
 
 
+def test_forks_again_and_again_lose_little_memory(line):
+    for number in range(40):
+        kept = line.pass_on(line.read(number))
+        child = os.fork()
+        if child == 0:
+            os._exit(int((kept != number).any()))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(line.receiver._blocks) < 8
+
+
 def test_of_very_many_batches_that_are_kept_some_are_copied(line):
     kept = [line.pass_on(line.read(number)) for number in range(20)]
     assert [array[0] for array in kept] == list(range(20))

@@ -38,6 +38,34 @@ def only_file(root):
     return path
 
 
+def test_values_without_a_number_are_left_to_pyarrow(tmp_path):
+    write_dataset(tmp_path, [20], episodes_per_file=1)
+    path = only_file(tmp_path)
+    empty = pa.array([[]] * 20, pa.list_(pa.float32()))
+    pq.write_table(pq.read_table(path).append_column("none", empty), path)
+    found = describe_numbers(MappedFile(path), "none", Feature("float32", (0,)), places(20))
+    assert found is None
+
+
+def test_many_values_of_few_bytes_are_decoded_some_at_a_time(tmp_path):
+    features = {"action": Feature("float32", (32,))}
+    write_dataset(tmp_path, [1000], episodes_per_file=1, features=features)
+    path = only_file(tmp_path)
+    table = pq.read_table(path)
+    same = pa.FixedSizeListArray.from_arrays(np.full(32_000, 7, np.float32), 32)
+    at = table.schema.get_field_index("action")
+    pq.write_table(table.set_column(at, "action", same), path, row_group_size=500)
+    columns = columns_of(tmp_path, 600)
+    rows = np.tile(np.arange(1000), 20)
+    columns.gather("action", rows[:10])
+    tracemalloc.start()
+    values = columns.gather("action", rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (values == 7).all()
+    assert peak < 5 * values.nbytes  # It was 16 times as much.
+
+
 @pytest.mark.parametrize("statistics", [True, False])
 def test_a_chunk_that_says_it_is_longer_does_not_shift_values(statistics, tmp_path):
     write_dataset(tmp_path, [100], episodes_per_file=1)

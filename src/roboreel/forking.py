@@ -35,8 +35,10 @@ def after_fork(owner: T, reset: Callable[[T], None]) -> None:
 
 
 def _tell_all() -> None:
-    for owner, prepare in list(_told.items()):
-        prepare(owner)
+    for reference in _told.keyrefs():  # A copy, in one step: threads may add owners meanwhile.
+        owner = reference()
+        if owner is not None:
+            _told[owner](owner)
 
 
 def _reset_all() -> None:

@@ -45,8 +45,8 @@ _FREE_SHARE = 4
 # Pages are there packed, joined and unpacked, and positions as 64 bits.
 _COPIES = 6
 _MOST_RECENT = 64
-# Row groups are decoded whole so many values at a time.
-_VALUES_AT_ONCE = 2**16
+# Row groups that are held are decoded so many values at a time.
+_HELD_AT_ONCE = 2**16
 _MANY_READS = 256
 
 
@@ -66,9 +66,14 @@ class _Spans:
         return _Spans(self.entry[chosen], self.first[chosen], self.last[chosen], self.slot[chosen])
 
     @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many rows each has."""
+        return self.last - self.first
+
+    @property
     def slots(self) -> NDArray[np.int64]:
         """Where all rows go."""
-        return ranges(self.slot, self.last - self.first)
+        return ranges(self.slot, self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,9 +168,13 @@ class PageNumbers:
         size = pages["unpacked_bytes"] + pages["dictionary_bytes"]
         limit = self._budget.limit_bytes
         largest = max(limit // _LARGEST_SHARE, _LEAST_LARGEST_BYTES)
-        most_rows = max(limit // _VALUES_SHARE, _LEAST_MOST_VALUES) // items
-        small = (size <= largest) & (pages["num_rows"] <= most_rows)
+        small = (size <= largest) & (pages["num_rows"] <= self._most_values // items)
         return spans.of((pages["values_at"] != UNFAMILIAR) & small)
+
+    @property
+    def _most_values(self) -> int:
+        """How many values are decoded at once."""
+        return max(self._budget.limit_bytes // _VALUES_SHARE, _LEAST_MOST_VALUES)
 
     def _copy_held(
         self, table: PageTable, spans: _Spans, values: NDArray[Any], done: NDArray[np.bool_]
@@ -213,14 +222,14 @@ class PageNumbers:
                 return
             sound = unpacked.values_at[place] >= 0
             spans, place = spans.of(sound), place[sound]
-            if not len(place):
-                return
-            decoded = unpacked.decode(form, place, (spans.first, spans.last))
-            if decoded is None:  # pyarrow says what is wrong with it.
-                table.set_values_at(entries, UNFAMILIAR)
-                return
-            slots = spans.slots
-            values[slots], done[slots] = decoded, True
+            for part in _portions(spans.counts * form.items, self._most_values):
+                some = spans.of(part)
+                decoded = unpacked.decode(form, place[part], (some.first, some.last))
+                if decoded is None:  # pyarrow says what is wrong with it.
+                    table.set_values_at(entries, UNFAMILIAR)
+                    return
+                slots = some.slots
+                values[slots], done[slots] = decoded, True
             self._hold(table, form, unpacked)
 
     @contextmanager
@@ -284,12 +293,9 @@ class PageNumbers:
         """Hold row groups whole if there is room, or if they were asked for not long ago."""
         sound = np.flatnonzero(unpacked.values_at >= 0)
         chosen = sound[self._are_worth_it(table, form, unpacked.entries[sound])]
-        if not len(chosen):
-            return
         counts = table.pages["num_rows"][unpacked.entries[chosen]] * form.items
-        # A few at a time: positions take many times the memory of the values.
-        portion = np.cumsum(counts) // _VALUES_AT_ONCE
-        for place in np.split(chosen, np.flatnonzero(np.diff(portion)) + 1):
+        for part in _portions(counts, _HELD_AT_ONCE):
+            place = chosen[part]
             num_rows = table.pages["num_rows"][unpacked.entries[place]]
             values = unpacked.decode(form, place, (0 * num_rows, num_rows))
             if values is None:
@@ -319,6 +325,17 @@ class PageNumbers:
         while len(self._recent) > _MOST_RECENT:
             self._recent.popitem(last=False)
         return worth
+
+
+def _portions(counts: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+    """Return the places of some counts, together so many at a time.
+
+    Positions of values take many times the memory of the values.
+    """
+    if not len(counts):
+        return []
+    portion = np.cumsum(counts) // most
+    return np.split(np.arange(len(counts)), np.flatnonzero(np.diff(portion)) + 1)
 
 
 def _spans_of(entry: NDArray[np.int64], row: NDArray[np.int64], known: NDArray[np.bool_]) -> _Spans:

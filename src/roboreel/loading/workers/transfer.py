@@ -31,6 +31,7 @@ __all__ = ["Receiver", "Sender"]
 # Fewer bytes than this are not worth a block.
 _LEAST_BYTES = 2**16
 _ALIGNMENT = 64
+_MOST_LOST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,7 @@ class Receiver:
         self._on_shortage = on_shortage
         self._blocks: dict[int, mmap.mmap] = {}
         self._leases: list[weakref.finalize[Any, Any]] = []
+        self._num_lost = 0
         before_fork(self, Receiver._keep_all)
 
     def receive(self) -> Any:  # noqa: ANN401  # what was sent
@@ -193,7 +195,8 @@ class Receiver:
         if not isinstance(part, _Place):
             return bytearray(part)
         view = leases[part.block][part.start : part.start + part.size_bytes]
-        return view if len(self._blocks) <= self._most_blocks else bytearray(view)
+        shares = len(self._blocks) <= self._most_blocks and self._num_lost < _MOST_LOST
+        return view if shares else bytearray(view)
 
     def _lease(self, number: int) -> memoryview:
         # One object per use: arrays and tensors keep it alive, and its end returns the block.
@@ -205,7 +208,10 @@ class Receiver:
         return memoryview(lease).cast("B")
 
     def _keep_all(self) -> None:
-        """Never return the blocks that are in use: a forked child will see them too."""
+        """Never return the blocks that are in use: a forked child will see them too.
+
+        Whoever forks again and again gets copies of the next batches, so that no more are lost.
+        """
         for end in self._leases:
-            end.detach()
+            self._num_lost += end.detach() is not None
         self._leases = []

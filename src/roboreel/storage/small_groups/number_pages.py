@@ -92,7 +92,8 @@ def describe_numbers(
         return None
     items = math.prod(feature.value_shape)
     is_stored = _DTYPES.get(leaves[0].physical_type) == feature.numpy_dtype.str
-    if not is_stored or len(feature.value_shape) > 1 or not _is_regular_leaf(leaves[0], items):
+    is_flat = len(feature.value_shape) <= 1 and items > 0
+    if not (is_stored and is_flat and _is_regular_leaf(leaves[0], items)):
         return None
     places = find_places(file, leaves, head.num_groups, stop - length + head.stop, stop)
     if places is None:
