@@ -3,7 +3,7 @@
 import multiprocessing
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +213,36 @@ def test_images_that_are_kept_count_in_the_budget_and_stay_within_it(tmp_path):
     image_bytes = 480 * 640 * 3 // 2
     assert held[-1] > held[0] + image_bytes
     assert held[-1] < held[0] + budget.limit_bytes // 16 + image_bytes
+
+
+def test_images_that_are_kept_count_while_decoders_are_lent(monkeypatch, tmp_path):
+    path = write_video(tmp_path / "a.mp4", range(200), gop=20, size=(120, 160))
+    budget, lent, uncounted = Budget(20 * 2**20), [], []
+    lend, found, guard = Decoders.lend, decode.Decoder._found, threading.Lock()
+
+    @contextmanager
+    def noting(self: Decoders, *arguments: Any) -> Any:
+        with lend(self, *arguments) as lease:
+            with guard:
+                lent.append(lease.decoder)
+            yield lease
+            with guard:
+                lent.remove(lease.decoder)
+
+    def counting(*arguments: Any) -> Any:
+        images = found(*arguments)
+        with guard:
+            missing = sum(decoder.nbytes for decoder in lent) - budget.held_by("decoders")
+            uncounted.append(missing)
+        return images
+
+    monkeypatch.setattr(Decoders, "lend", noting)
+    monkeypatch.setattr(decode.Decoder, "_found", counting)
+    with closing(VideoReader(budget=budget, threads=8)) as reader:
+        for image in range(4):
+            read(reader, path, [image], length=200)
+        read(reader, path, range(4, 200), length=200)
+    assert max(uncounted) < 120 * 160 * 3 // 2  # Less than an image: planes are padded.
 
 
 def _read_on(reader: VideoReader, path: Path, queue: Any) -> None:

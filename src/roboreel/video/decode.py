@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
 
-__all__ = ["KEPT_BEHIND", "Decoder", "decoder_bytes"]
+__all__ = ["KEPT_BEHIND", "MOST_HELD_BACK", "Decoder", "decoder_bytes"]
 
 # FFmpeg's own AV1 decoder needs hardware support.
 _DECODERS = {"av1": "libdav1d"}
@@ -31,8 +31,8 @@ _BASE_BYTES = 600_000
 _HELD_IMAGES, _IN_THE_MAKING = 10, 2
 # How many keyframes to try before giving up on an image.
 _LOOK_BACK = 4
-# At most how many packets follow an image before decoders hand it out.
-_MOST_HELD_BACK = 17
+MOST_HELD_BACK = 17
+"""At most how many packets follow an image before decoders hand it out."""
 KEPT_BEHIND = 4
 """Two threads that read in order may change places: so many images before the last are kept."""
 
@@ -261,7 +261,7 @@ def _packets_ahead(
 def _packets_behind(
     reader: PacketReader, table: PacketTable, run: Run, start: int
 ) -> Iterator[tuple[int, memoryview]]:
-    following = table.keyframe[start : run.stop + _MOST_HELD_BACK]
+    following = table.keyframe[start : run.stop + MOST_HELD_BACK]
     limit = start + int(np.argmax(following)) if following.any() else start + len(following)
     # Nobody asked for them: if they cannot be read, the decoder is made to give what it holds.
     with suppress(DatasetError, OSError):

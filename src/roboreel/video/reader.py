@@ -17,7 +17,6 @@ from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.spans.sources import fetch, has_sources, state_of
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
-from roboreel.video.decode import decoder_bytes
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets
@@ -197,7 +196,10 @@ class VideoReader:
         """Return how many jobs run side by side: no more than decoders fit in half of the budget."""
         if len(work) <= 1 or self.threads == 1:
             return 1
-        largest = max(decoder_bytes(job.table.coding, longest(job.runs)) for job, _ in work)
+        largest = max(
+            self._decoders.needed_bytes(job.table, longest(job.runs), goes_on=_goes_on(job, target))
+            for job, target in work
+        )
         fitting = max(1, self._budget.limit_bytes // 2 // largest)
         return min(len(work), self.threads, fitting)
 
@@ -216,7 +218,7 @@ class VideoReader:
 
     def _run(self, job: Job, target: Target) -> None:
         images, layout, depth = target.images, target.layout, target.depth
-        runs = job.runs if target.goes_on and len(job.runs) <= _MOST_RUNS else ()
+        runs = job.runs if _goes_on(job, target) else ()
         with self._opened(job.path, job.table, runs, longest(job.runs)) as (reader, lease):
             decoder, keep = lease.decoder, lease.keep_bytes
             write = decoder.converter.write
@@ -245,6 +247,10 @@ class VideoReader:
 def open_packets(path: Path, table: PacketTable) -> FilePackets | DemuxedPackets:
     """Return a reader of a file's packets, of the kind that its table calls for."""
     return FilePackets(path, table) if table.via == "mp4" else DemuxedPackets(path, table)
+
+
+def _goes_on(job: Job, target: Target) -> bool:
+    return target.goes_on and len(job.runs) <= _MOST_RUNS
 
 
 def _read_table(path: Path) -> PacketTable:

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from roboreel.forking import after_fork
-from roboreel.video.decode import KEPT_BEHIND, Decoder, decoder_bytes
+from roboreel.video.decode import KEPT_BEHIND, MOST_HELD_BACK, Decoder, decoder_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -129,13 +129,30 @@ class Decoders:
             if runs:
                 self._enter(table, current)
             decoder = self._take(table, current)
-            keep_bytes = self._budget.limit_bytes // _KEPT_SHARE if current.goes_on else 0
-            size_bytes = max(decoder_bytes(table.coding, packets), decoder.nbytes)
-            with self._budget.lent(size_bytes, owner=_OWNER):
+            keep_bytes = self._keep_bytes(table, packets) if current.goes_on else 0
+            size_bytes = decoder_bytes(table.coding, packets) + keep_bytes
+            with self._budget.lent(max(size_bytes, decoder.nbytes), owner=_OWNER):
                 yield Lease(decoder, keep_bytes)
             self._put(decoder, current)
         finally:
             current.under_way.release()
+
+    def needed_bytes(self, table: PacketTable, packets: int, *, goes_on: bool) -> int:
+        """Return what a decoder takes while it is lent.
+
+        Args:
+            table: The packets of the file.
+            packets: How many packets the longest run has.
+            goes_on: Whether later reads may go on behind it.
+        """
+        kept = self._keep_bytes(table, packets) if goes_on else 0
+        return decoder_bytes(table.coding, packets) + kept
+
+    def _keep_bytes(self, table: PacketTable, packets: int) -> int:
+        """Return the most that a decoder may keep: never more than comes out of a run and after it."""
+        height, width = table.coding.image_size
+        images = packets + MOST_HELD_BACK + KEPT_BEHIND
+        return min(self._budget.limit_bytes // _KEPT_SHARE, images * height * width * 3 // 2)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
