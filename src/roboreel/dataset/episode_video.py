@@ -69,7 +69,7 @@ def _copied(episode: Episode, camera: str) -> bytes:
     clip = dataset.frame_reader.clips.find(camera, episode.position)
     if not np.array_equal(clip.frames, np.arange(episode.length)):
         raise _refusal(episode, camera, "has frames without an image, or out of order")
-    if not is_exact(clip.table, clip.packets):
+    if not is_exact(clip.path, clip.table, clip.packets):
         raise _refusal(
             episode,
             camera,

@@ -24,7 +24,7 @@ from roboreel.spans.sources import refuse_source, stat_below
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.small_files import read_small_file
 from roboreel.video.clip import images_of
-from roboreel.video.splice import ImageSpan, restarts_at, splice_key
+from roboreel.video.splice import ImageSpan, can_begin_at, restarts_at, splice_key
 
 if TYPE_CHECKING:
     import os
@@ -291,7 +291,7 @@ class Source:
             return Cut(is_exact=False)
 
         def fits(packet: int) -> bool:
-            return not joined or restarts_at(span.path, span.table, packet)
+            return (restarts_at if joined else can_begin_at)(span.path, span.table, packet)
 
         if span.is_exact and fits(int(span.needed[0])):
             return Cut(is_exact=True)

@@ -14,6 +14,7 @@ from roboreel.record.encoded import EncodedPacket
 from roboreel.video.bitstream import stream_packer
 from roboreel.video.container import open_container
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
+from roboreel.video.exact_start import begins_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +57,11 @@ def remux_problem(
         return "packets are not in the order of their images"
     if len(table.shown) != len(table.pts):
         return "the file hides some of its packets"
-    return "" if table.keyframe[first] else "the first row is not a keyframe"
+    if not table.keyframe[first]:
+        return "the first row is not a keyframe"
+    with DemuxedPackets(recording.video_path(episode, stream), table) as packets:
+        is_start = begins_at(packets, table, first)
+    return "" if is_start else "images after the first row need some before it (gradual refresh)"
 
 
 def read_packets(

@@ -12,6 +12,7 @@ import numpy as np
 from roboreel.video.boxes import require
 from roboreel.video.clip import plan_runs
 from roboreel.video.container import open_container
+from roboreel.video.exact_start import last_exact_start
 from roboreel.video.reader import open_packets
 from roboreel.video.remux import decoding_ticks
 
@@ -34,7 +35,7 @@ def make_clip_file(
     """Return an MP4 file of some images of a video, and when each of them is shown in it.
 
     The file begins at the keyframe that the first image needs, so that it may hold images before
-    the first one.
+    the first one; with gradual refresh, at one before that.
 
     Args:
         path: The video file.
@@ -45,8 +46,7 @@ def make_clip_file(
     Returns:
         The bytes of the file, and nanoseconds ``(N,)``.
     """
-    runs = plan_runs(packets, table.start)
-    start, stop = min(run.start for run in runs), max(run.stop for run in runs)
+    start, stop = _needed(path, table, packets)
     ticks = table.pts[start:stop] - table.pts[start]
     # A player stops after the last image's duration: without one it would not be shown.
     duration = max(round(1 / (fps * table.time_base)), 1)
@@ -57,15 +57,22 @@ def make_clip_file(
     return file, moments.astype(np.int64)
 
 
-def is_exact(table: PacketTable, packets: NDArray[np.int64]) -> bool:
+def is_exact(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> bool:
     """Return whether the file that `make_clip_file` makes shows these images and no others.
 
     It does if the first image is a keyframe, and no packet in between is left out or shown twice.
     """
-    runs = plan_runs(packets, table.start)
-    start, stop = min(run.start for run in runs), max(run.stop for run in runs)
+    start, stop = _needed(path, table, packets)
     kept = start + np.flatnonzero(table.pts[start:stop] >= table.pts[start])
     return bool(table.keyframe[start]) and np.array_equal(np.sort(packets), kept)
+
+
+def _needed(path: Path, table: PacketTable, packets: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the span of packets that decoding some images takes."""
+    runs = plan_runs(packets, table.start)
+    first, stop = min(run.start for run in runs), max(run.stop for run in runs)
+    with open_packets(path, table) as reader:
+        return last_exact_start(reader, table, first), stop
 
 
 def _copy(

@@ -13,6 +13,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, DatasetError, UnsupportedVideoError
 from roboreel.video.clip import Run
 from roboreel.video.convert import Converter
+from roboreel.video.exact_start import begins_at, begins_exactly
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
@@ -33,8 +34,18 @@ _HELD_IMAGES, _IN_THE_MAKING = 10, 2
 _LOOK_BACK = 4
 MOST_HELD_BACK = 17
 """At most how many packets follow an image before decoders hand it out."""
+# Keyframes at which decoding cannot begin, that a decoder remembers.
+_MOST_INEXACT = 2**14
 KEPT_BEHIND = 4
 """Two threads that read in order may change places: so many images before the last are kept."""
+
+
+class _InexactStartError(Exception):
+    """Decoding was to begin at a keyframe after which images are not what they are in the video."""
+
+    def __init__(self, keyframe: int) -> None:
+        super().__init__(keyframe)
+        self.keyframe = keyframe
 
 
 @dataclass(slots=True, eq=False)
@@ -43,8 +54,10 @@ class _Position:
 
     serial: int
     """Of the packet table."""
+    begun: int
+    """The keyframe that was fed first."""
     start: int
-    """The keyframe."""
+    """The keyframe of the last image that was wanted."""
     next: int
     """The packet to feed next."""
     context: av.VideoCodecContext | None = None
@@ -58,7 +71,7 @@ class _Position:
 
     def leads_to(self, table: PacketTable, run: Run) -> bool:
         """Return whether all wanted images of a run are kept or still come out."""
-        if (self.serial, self.start) != (table.serial, run.start):
+        if self.serial != table.serial or run.start not in (self.begun, self.start):
             return False
         if self.ended:
             return self.kept.keys() >= set(run.wanted)
@@ -82,6 +95,8 @@ class Decoder:
         self._is_disposable = disposable_test(coding)
         self._image_bytes = self._most_fed = 0
         self._position: _Position | None = None
+        self._exact_starts: dict[tuple[int, int], int] = {}
+        """Where to begin instead of a keyframe of a table, if not there."""
 
     @property
     def nbytes(self) -> int:
@@ -96,8 +111,9 @@ class Decoder:
     ) -> Iterator[tuple[int, av.VideoFrame]]:
         """Yield the number of each wanted packet of a run with its image, mostly in order of time.
 
-        With gradual refresh, decoders hold back the images after a keyframe until the whole picture
-        is right. Those are decoded again from an earlier keyframe, and come last.
+        With gradual refresh, the images after a keyframe are not right at once: decoding begins at
+        an earlier one. Images that a decoder holds back even so are decoded again from further
+        back, and come last.
 
         Args:
             reader: Reads the packets of the file.
@@ -110,18 +126,55 @@ class Decoder:
             CorruptFileError: The decoder reports damage, or returns no image for a packet.
         """
         missing = set(run.wanted)
+        if self._exact_starts:
+            start = self._exact_starts.get((table.serial, run.start), run.start)
+            run = Run(start, run.stop, run.wanted)
+        while missing:
+            try:
+                yield from self._decode_from(reader, table, run, missing, keep_bytes)
+            except _InexactStartError as error:  # noqa: PERF203  # Once for a keyframe.
+                start = self._exact_start(reader, table, error.keyframe)
+                run = Run(start, run.stop, tuple(sorted(missing)))
+
+    def _decode_from(
+        self,
+        reader: PacketReader,
+        table: PacketTable,
+        run: Run,
+        missing: set[int],
+        keep_bytes: int,
+    ) -> Iterator[tuple[int, av.VideoFrame]]:
         if keep_bytes or (self._position is not None and self._position.leads_to(table, run)):
-            # Packets after the run may be damaged. Only a decode of the run itself says so rightly.
-            with suppress(CorruptFileError):
+            try:
                 yield from self._go_on(reader, table, run, missing, keep_bytes)
+            except CorruptFileError:
+                # Packets after the run may be damaged. Only a decode of itself says so rightly.
+                self._position = None
         if missing:
             yield from self._decode_anew(reader, table, run, missing)
+
+    def _exact_start(self, reader: PacketReader, table: PacketTable, inexact: int) -> int:
+        """Return the last keyframe before one at which decoding can begin, and remember it."""
+        start, passed = 0, [(table.serial, inexact)]
+        for keyframe in np.flatnonzero(table.keyframe[:inexact])[::-1].tolist():
+            known = self._exact_starts.get((table.serial, keyframe))
+            if known is not None:
+                start = known
+                break
+            if begins_at(reader, table, keyframe):
+                start = keyframe
+                break
+            passed.append((table.serial, keyframe))
+        if len(self._exact_starts) > _MOST_INEXACT:
+            self._exact_starts.clear()
+        self._exact_starts.update(dict.fromkeys(passed, start))
+        return start
 
     def _decode_anew(
         self, reader: PacketReader, table: PacketTable, run: Run, missing: set[int]
     ) -> Iterator[tuple[int, av.VideoFrame]]:
         for attempt in range(_LOOK_BACK):
-            position = self._position = _Position(table.serial, run.start, run.start)
+            position = _Position(table.serial, run.start, run.start, run.start)
             yield from self._images(reader, table, run, position, missing)
             if not missing:
                 self._note_start(table, run)
@@ -144,7 +197,7 @@ class Decoder:
     ) -> Iterator[tuple[int, av.VideoFrame]]:
         position = self._position
         if position is None or not position.leads_to(table, run):
-            position = self._position = _Position(table.serial, run.start, run.start)
+            position = _Position(table.serial, run.start, run.start, run.start)
         for number in run.wanted:
             image = position.kept.get(number)
             if image is not None:
@@ -174,7 +227,10 @@ class Decoder:
             position.next = number + 1
             if context is None:
                 strict = refreshes_all(data, self.coding)
+                if number and not strict and not begins_exactly(data, self.coding):
+                    raise _InexactStartError(number)
                 context = position.context = self._fresh_context(strict=strict)
+                self._position = position  # Where the decoder stood until now is lost.
             elif skips and number not in missing and skips(data):
                 continue
             if not len(data):  # An empty packet would end the stream.

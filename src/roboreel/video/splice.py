@@ -14,8 +14,10 @@ import numpy as np
 from roboreel.errors import CorruptFileError, EncodingError
 from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
+from roboreel.video.exact_start import begins_at
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import restarts
+from roboreel.video.packets import FilePackets
 from roboreel.video.remux import decoding_ticks
 from roboreel.video.splice_index import (
     IndexRows,
@@ -33,7 +35,14 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ImageSpan", "packets_shown", "restarts_at", "splice_key", "splice_videos"]
+__all__ = [
+    "ImageSpan",
+    "can_begin_at",
+    "packets_shown",
+    "restarts_at",
+    "splice_key",
+    "splice_videos",
+]
 
 _BLOCK_BYTES = 4 * 1024**2
 
@@ -84,6 +93,12 @@ def restarts_at(path: Path, table: PacketTable, packet: int) -> bool:
         return restarts(memoryview(data), table.coding)
 
 
+def can_begin_at(path: Path, table: PacketTable, packet: int) -> bool:
+    """Return whether a file can begin at a keyframe of another one, with the same images."""
+    with FilePackets(path, table) as packets:
+        return begins_at(packets, table, packet)
+
+
 def splice_key(table: PacketTable) -> tuple[Any, ...] | None:
     """Return a key that is equal for files whose packets can share one; None if none can."""
     if table.via != "mp4":
@@ -108,7 +123,8 @@ def splice_videos(
         For each span the ticks at which its images are shown in the file, ascending.
 
     Raises:
-        EncodingError: The files differ in codec, size or clock, or images belong to an open GOP.
+        EncodingError: The files differ in codec, size or clock, or images belong to an open GOP or
+            need images before their keyframe.
         CorruptFileError: A file is damaged.
     """
     keys = {splice_key(span.table) for span in spans}
@@ -118,6 +134,11 @@ def splice_videos(
             f"{', '.join(sorted({str(span.path) for span in spans}))}."
         )
     packets = [span.needed for span in spans]
+    if not can_begin_at(spans[0].path, spans[0].table, int(packets[0][0])):
+        raise EncodingError(
+            f"Image {spans[0].start} follows a keyframe that needs images before it (gradual refresh), "
+            f"at which no file can begin without encoding it again: {str(spans[0].path)!r}."
+        )
     for span, part in list(zip(spans, packets, strict=True))[1:]:
         if not restarts_at(span.path, span.table, int(part[0])):
             raise EncodingError(

@@ -1,0 +1,144 @@
+"""Whether decoding an H.264 video can begin at a keyframe that is no IDR image.
+
+An IDR image cuts all ties to the images before it. Files also mark others as keyframes, by what
+their recovery point says: in an open GOP an image without references, which is right at once; with
+gradual refresh an image like any other, after which a part of each picture is made anew until all
+of it is. Decoders then believe the stream, which is often wrong about when that is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roboreel.video.nal import length_bytes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from roboreel.video.packet_table import Coding, PacketTable
+    from roboreel.video.packets import PacketReader
+
+__all__ = ["begins_at", "begins_exactly", "last_exact_start"]
+
+_SLICES = (1, 2)  # Whole, and the first partition of one.
+_IDR, _SEI = 5, 6
+_RECOVERY_POINT = 6
+_INTRA = (2, 4)  # I and SI
+_START_CODE = b"\x00\x00\x01"
+# So much of a NAL unit is looked at; for two numbers at most so much.
+_HEAD_BYTES = 2**16
+_NUMBERS_BYTES = 20
+
+
+def begins_exactly(data: memoryview, coding: Coding) -> bool:
+    """Return whether a decode that begins at a keyframe gives the images of one from the start.
+
+    Not if its image refers to others, or if the stream says that images are right only later. What
+    cannot be parsed says nothing. True for codecs other than H.264.
+    """
+    if coding.codec != "h264":
+        return True
+    units = [(unit[0] & 31, unit) for unit in _unit_heads(data, length_bytes_of(coding))]
+    if any(kind == _IDR for kind, _ in units):
+        return True
+    if any(kind == _SEI and _recovers_later(unit) for kind, unit in units):
+        return False
+    return _is_intra([unit for kind, unit in units if kind in _SLICES])
+
+
+def begins_at(reader: PacketReader, table: PacketTable, keyframe: int) -> bool:
+    """Return whether decoding can begin at a keyframe of a file; at its first packet, it must."""
+    if keyframe == 0 or table.coding.codec != "h264":
+        return True
+    _, data = next(iter(reader.read(keyframe, keyframe + 1)))
+    return begins_exactly(data, table.coding)
+
+
+def last_exact_start(reader: PacketReader, table: PacketTable, keyframe: int) -> int:
+    """Return the last keyframe at which decoding can begin: this one, or one before it."""
+    for start in np.flatnonzero(table.keyframe[: keyframe + 1])[::-1].tolist():
+        if begins_at(reader, table, start):
+            return int(start)
+    return 0
+
+
+def _unit_heads(data: memoryview, length_bytes: int | None) -> Iterator[bytes]:
+    """Yield the first bytes of each NAL unit of a packet, without those that escape start codes."""
+    spans = _between_start_codes(data) if length_bytes is None else _by_length(data, length_bytes)
+    for start, stop in spans:
+        if start < stop:
+            head = bytes(data[start : min(stop, start + _HEAD_BYTES)])
+            yield head.replace(b"\x00\x00\x03", b"\x00\x00")
+
+
+def _by_length(data: memoryview, length_bytes: int) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at + length_bytes < len(data):
+        start = at + length_bytes
+        at = start + int.from_bytes(data[at:start], "big")
+        yield start, min(at, len(data))
+
+
+def _between_start_codes(data: memoryview) -> Iterator[tuple[int, int]]:
+    packet = bytes(data)
+    at = packet.find(_START_CODE)
+    while at >= 0:
+        start = at + len(_START_CODE)
+        at = packet.find(_START_CODE, start)
+        yield start, len(packet) if at < 0 else at
+
+
+def _recovers_later(sei: bytes) -> bool:
+    """Return whether a unit of messages has a recovery point that lies behind its own image."""
+    at = 1
+    while True:
+        kind, at = _message_number(sei, at)
+        size, at = _message_number(sei, at)
+        if at >= len(sei):
+            return False
+        if kind == _RECOVERY_POINT:
+            return next(_numbers(sei[at : at + min(size, _NUMBERS_BYTES)]), 0) > 0
+        at += size
+
+
+def _message_number(sei: bytes, at: int) -> tuple[int, int]:
+    """Return the type or size of a message, and where it ends: 255 for each byte that is 255."""
+    start = at
+    while at < len(sei) and sei[at] == 255:
+        at += 1
+    last = sei[at] if at < len(sei) else 0
+    return 255 * (at - start) + last, at + 1
+
+
+def _is_intra(slices: list[bytes]) -> bool:
+    """Return whether no slice of an image refers to another image.
+
+    The second of two fields may refer to the first. It begins anew at the first macroblock.
+    """
+    for position, unit in enumerate(slices):
+        numbers = _numbers(unit[1 : 1 + _NUMBERS_BYTES])
+        first_macroblock, kind = next(numbers, None), next(numbers, None)
+        if position and first_macroblock == 0:
+            break
+        if kind is None or kind % 5 not in _INTRA:
+            return False
+    return True
+
+
+def _numbers(data: bytes) -> Iterator[int]:
+    """Yield the numbers in Exp-Golomb code that bytes begin with.
+
+    Examples:
+        >>> list(_numbers(bytes([0b1_010_011_0, 0b0100_0000])))
+        [0, 1, 2, 3]
+    """
+    bits = f"{int.from_bytes(data, 'big'):0{8 * len(data)}b}"
+    at, one = 0, bits.find("1")
+    while one >= 0:
+        stop = 2 * one - at + 1
+        if stop > len(bits):
+            return
+        yield int(bits[one:stop], 2) - 1
+        at, one = stop, bits.find("1", stop)
