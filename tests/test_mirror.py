@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import roboreel.mirror
+import roboreel.threads
 from roboreel.errors import DatasetChangedError, MirrorError, MissingFileError
 from roboreel.mirror import holes
 from roboreel.mirror.block_map import State
@@ -31,6 +34,8 @@ from roboreel.mirror.holes import DiskAbility, SparseFile
 from roboreel.mirror.home import MirrorHome
 from roboreel.mirror.listing import list_mirrors, prune_mirrors
 from roboreel.mirror.opening import _make
+from roboreel.threads import _Worker
+from tests import test_interrupts
 from tests.remote_folder import FolderClient, mirror_folder
 
 SIZES = {"a.bin": 3 * SEGMENT_BYTES + 17, "sub/b.bin": 5 * BLOCK_BYTES, "c.bin": 10, "empty": 0}
@@ -490,6 +495,124 @@ for start in range(0, {SIZES["a.bin"]}, 3 * {BLOCK_BYTES}):
         assert len(again.folder.table) == len(SIZES) - 1
         again.folder.table.add(far.list_files())
         assert table.read_bytes() == whole
+
+
+def check_settled(mirror) -> None:
+    """Check that nothing is claimed any more, and that all that is there is counted."""
+    deadline = time.monotonic() + 60
+    while mirror.folder.claims._mine and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not mirror.folder.claims._mine
+    assert not (mirror.folder.blocks.state == State.WANTED).any()
+    with mirror.home.locked():
+        assert mirror.home._held_bytes() == mirror.folder.blocks.count_held() * BLOCK_BYTES
+
+
+class Gated(FolderClient):
+    """Answers when it is allowed to."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.asked_once, self.gate = threading.Event(), threading.Event()
+
+    def read(self, file, start, stop):
+        self.asked_once.set()
+        assert self.gate.wait(60)
+        return super().read(file, start, stop)
+
+
+class MirrorInterrupt(test_interrupts.Interrupt):
+    """Strikes no ``pass`` either: alone in a block, Python handles no signal there."""
+
+    def _leaves_a_block(self, current):
+        line = Path(current.f_code.co_filename).read_text().splitlines()[current.f_lineno - 1]
+        return super()._leaves_a_block(current) or line.strip() == "pass"
+
+
+class TestInterrupts:
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError("can't start new thread")])
+    @pytest.mark.parametrize("struck", [1, 2])
+    def test_what_is_still_fetched_when_a_thread_cannot_be_started_stays_claimed(
+        self, far, tmp_path, monkeypatch, struck, error
+    ):
+        client, start, starts = Gated(far.root), _Worker.__init__, []
+        mirror = mirror_folder(client, tmp_path / "home")
+
+        def strike(worker, *arguments):
+            start(worker, *arguments)
+            starts.append(worker)
+            if len(starts) == struck:
+                assert client.asked_once.wait(60)  # A request is under way.
+                raise error
+
+        monkeypatch.setattr(_Worker, "__init__", strike)
+        spans = [(at, at + 1) for at in range(0, 3 * SEGMENT_BYTES, SEGMENT_BYTES)]
+        with pytest.raises((KeyboardInterrupt, RuntimeError)):
+            mirror.fetch({Path(mirror.root) / "a.bin": spans})
+        assert mirror.folder.claims._mine
+        assert (mirror.folder.blocks.state == State.WANTED).any()
+        client.gate.set()
+        check_settled(mirror)
+        assert read(mirror, "a.bin", 0, 100) == (far.root / "a.bin").read_bytes()[:100]
+        check_settled(mirror)
+
+    def test_whoever_interrupts_does_not_wait_for_the_network(self, far, tmp_path, monkeypatch):
+        client = Gated(far.root)
+        mirror = mirror_folder(client, tmp_path / "home")
+
+        def strike(_):
+            assert client.asked_once.wait(60)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(roboreel.threads.Job, "result", strike)
+        with pytest.raises(KeyboardInterrupt):
+            read(mirror, "a.bin", 0, 100)  # It would wait for the gate otherwise.
+        monkeypatch.undo()
+        assert not mirror.folder._pins._counts
+        client.gate.set()
+        check_settled(mirror)
+
+    def test_an_error_between_two_claims_frees_the_first(self, far, tmp_path, monkeypatch):
+        mirror = mirror_folder(far, tmp_path / "home")
+        numbers = [entry_of(mirror, name).number for name in ("a.bin", "sub/b.bin")]
+        spans = [[(0, 1)]]
+        monkeypatch.setattr(Fetcher, "_spans", lambda *_: spans.pop())
+        with pytest.raises(IndexError):
+            mirror.bring({number: np.arange(1) for number in numbers})
+        check_settled(mirror)
+
+    @pytest.mark.parametrize("way", ["fetch", "read"])
+    def test_after_an_interrupt_anywhere_all_bytes_can_be_read(
+        self, far, tmp_path, monkeypatch, way
+    ):
+        folder = str(Path(roboreel.mirror.__file__).parent)
+        places = (folder + os.sep + "fetching", folder + os.sep + "claims")
+        monkeypatch.setattr(test_interrupts, "FOLDER", (*places, roboreel.threads.__file__))
+        content = (far.root / "a.bin").read_bytes()
+        line, left = 0, 0
+        while left <= 0:
+            line += 1
+            mirror = mirror_folder(far, tmp_path / str(line))
+            with MirrorInterrupt(line) as interrupt:
+                try:
+                    if way == "read":
+                        read(mirror, "a.bin", 0, len(content))
+                    else:
+                        mirror.fetch({Path(mirror.root) / "a.bin": [(0, len(content))]})
+                except KeyboardInterrupt:
+                    pass
+            left = interrupt.left
+            again: list[bytes] = []
+            thread = threading.Thread(
+                target=lambda m=mirror, got=again: got.append(read(m, "a.bin", 0, len(content))),
+                daemon=True,
+            )
+            thread.start()
+            thread.join(timeout=60)
+            assert again == [content], interrupt.where
+            check_settled(mirror)
+            shutil.rmtree(tmp_path / str(line))
+        assert line > 20
 
 
 def test_two_processes_share_a_mirror_and_fetch_each_block_once(far, tmp_path):

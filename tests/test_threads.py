@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from queue import SimpleQueue
 
 import pytest
 
-from roboreel.threads import ThreadPool, _Worker, wait_for_all
+from roboreel.threads import Job, ThreadPool, _Worker, wait_for_all
 
 NAME = "roboreel-tested"
 
@@ -245,3 +246,74 @@ def test_a_thread_that_an_interrupt_made_the_pool_forget_takes_no_other_threads_
     assert not closing.is_alive()
     forgotten.wait()
     wait_until(lambda: running() == [])
+
+
+def test_a_job_that_is_cancelled_and_not_running_never_runs():
+    begun, gate, made = threading.Event(), threading.Event(), list[int]()
+
+    def hold():
+        begun.set()
+        gate.wait(120)
+
+    first, second, never = Job(hold), Job(lambda: made.append(2)), Job(lambda: made.append(3))
+    with ThreadPool(1, NAME) as pool:
+        pool.start(first)
+        pool.start(second)
+        begun.wait()
+        for job in (first, second, never):
+            job.cancel()
+        assert [job.is_running for job in (first, second, never)] == [True, False, False]
+        gate.set()
+        second.wait()
+        assert not first.is_running
+        assert made == []
+
+
+class _Struck(SimpleQueue):
+    """Ctrl-C strikes as soon as the first job is queued."""
+
+    is_struck = False
+
+    def put(self, item, *_):
+        super().put(item)
+        if not self.is_struck:
+            self.is_struck = True
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_while_a_job_is_queued_does_not_cost_a_thread():
+    meeting = threading.Barrier(2)
+    with ThreadPool(2, NAME) as pool:
+        pool._jobs = _Struck()
+        with pytest.raises(KeyboardInterrupt):
+            pool.submit(abs, -1)
+        assert pool.submit(abs, -2).result() == 2
+        wait_for_all([pool.submit(meeting.wait, timeout=20) for _ in range(2)])
+
+
+def test_ctrl_c_while_a_thread_starts_is_no_other_error(monkeypatch):
+    start = threading.Thread.start
+
+    def struck(thread):
+        start(thread)
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Lock().release()  # As `threading.Condition.wait` does at an unlucky moment.
+
+    with ThreadPool(1, NAME) as pool:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", struck)
+            with pytest.raises(KeyboardInterrupt):
+                pool.submit(abs, -1)
+        assert pool.submit(abs, -2).result() == 2
+
+
+def test_a_thread_that_cannot_be_started_is_said(monkeypatch):
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    with ThreadPool(1, NAME) as pool, monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError, match="can't start"):
+            pool.submit(abs, -1)

@@ -30,12 +30,13 @@ Result = TypeVar("Result")
 class Job(Generic[Result]):
     """A call that is made in one of the threads of a pool."""
 
-    __slots__ = ("_call", "_done", "_error", "_result")
+    __slots__ = ("_begun", "_call", "_done", "_error", "_result")
 
     def __init__(self, call: Callable[[], Result]) -> None:
         self._call: Callable[[], Result] | None = call
         self._result: Result | None = None
         self._error: BaseException | None = None
+        self._begun = False
         self._done = threading.Lock()
         self._done.acquire()
 
@@ -59,6 +60,11 @@ class Job(Generic[Result]):
         """Whether the call is made, or the job was cancelled in time."""
         return not self._done.locked()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a thread makes the call now. If not, after `cancel`, none ever will."""
+        return self._begun and self._done.locked()
+
     def result(self) -> Result:
         """Wait for the call; return what it returned, or raise what it raised."""
         self.wait()
@@ -75,6 +81,7 @@ class Job(Generic[Result]):
 
     def call(self) -> None:
         """Make the call, unless it was cancelled. For the pool."""
+        self._begun = True  # First: whoever cancels looks at it afterwards.
         call, self._call = self._call, None
         if call is not None:
             try:
@@ -115,14 +122,24 @@ class ThreadPool:
     ) -> Job[Result]:
         """Have a call made, and return at once."""
         job = Job(partial(function, *arguments, **keywords))
-        self._unused = False
-        self._jobs.put(job)
-        if len(self._workers) < self.threads:
-            unfinished = next(self._submitted) - sum(worker.finished for worker in self._workers)
-            # Threads that submit at the same moment may start one too many, which does no harm.
-            if unfinished > len(self._workers):
-                self._workers.append(_Worker(self._jobs, self.name))
+        self.start(job)
         return job
+
+    def start(self, job: Job[Any]) -> None:
+        """Have the call of a job made, and return at once.
+
+        An interrupt, or a thread that cannot be started, may leave the job made or not. Whoever must
+        know has the job, and can cancel it and see whether it is running.
+        """
+        self._unused = False
+        unfinished = 0
+        if len(self._workers) < self.threads:
+            # Counted first: an interrupt must not make jobs uncounted, and threads too few for ever.
+            unfinished = next(self._submitted) - sum(worker.finished for worker in self._workers)
+        self._jobs.put(job)
+        # Threads that submit at the same moment may start one too many, which does no harm.
+        if unfinished > len(self._workers):
+            self._workers.append(_Worker(self._jobs, self.name))
 
     def map(self, function: Callable[..., Result], *arguments: Iterable[Any]) -> Iterator[Result]:
         """Have a call made for each item; return the results in order.
@@ -188,7 +205,13 @@ class _Worker:
         # A daemon: starting a thread waits by a lock in Python too, and a thread that Ctrl-C left
         # waiting there must not hold up the exit. `_close_all` waits for all others.
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            # Ctrl-C at one moment of that wait makes Python release a lock that it has not taken.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
 
     def wait(self) -> None:
         """Wait for the end of the thread, unless this is that thread."""

@@ -1,4 +1,8 @@
-"""Blocks that are missing are fetched: by one process and thread each, many requests at once."""
+"""Blocks that are missing are fetched: by one process and thread each, many requests at once.
+
+The main thread only waits: Ctrl-C can strike it between any two steps, such as claiming a block and
+noting that. All that must not be left half done is done by other threads.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,8 @@ import time
 import warnings
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,11 +21,11 @@ from roboreel.errors import MirrorError, RemoteError
 from roboreel.mirror.block_map import State
 from roboreel.mirror.client import NoRangesError
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, requests_for, runs_of
-from roboreel.spans.sources import check_stop
-from roboreel.threads import ThreadPool
+from roboreel.spans.sources import Stop, check_stop, stoppable
+from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -30,9 +35,10 @@ if TYPE_CHECKING:
     from roboreel.mirror.folder import MirrorFolder
     from roboreel.mirror.home import MirrorHome
     from roboreel.mirror.pins import Pin
-    from roboreel.threads import Job
 
 __all__ = ["Fetcher"]
+
+Result = TypeVar("Result")
 
 _CONNECTIONS = 48
 """Requests at once."""
@@ -65,6 +71,8 @@ class Fetcher:
         self._whole_files = False
         # Whoever leaves the program does not wait for a server that says nothing.
         self._pool = ThreadPool(_CONNECTIONS, "roboreel-fetch", waits_at_exit=False)
+        # Of their own: they wait for those of the pool. One works, others may be giving up.
+        self._deputies = ThreadPool(4, "roboreel-deputy", waits_at_exit=False)
 
     def missing(self, entry: FileEntry, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which of a file's blocks are not there."""
@@ -84,6 +92,9 @@ class Fetcher:
         Raises:
             RemoteError: They cannot be fetched.
         """
+        self._do_safely(partial(self._bring, wanted))
+
+    def _bring(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
         pause = _POLL_S
         while True:
             missing = {
@@ -93,6 +104,7 @@ class Fetcher:
             }
             if not missing:
                 return
+            check_stop()
             try:
                 fetched = self._bring_free(missing)
             except _NoRoomError:
@@ -100,7 +112,6 @@ class Fetcher:
             if fetched:
                 pause = _POLL_S
             else:  # Others fetch them.
-                check_stop()
                 time.sleep(pause)
                 pause = min(2 * pause, _MOST_POLL_S)
 
@@ -115,41 +126,78 @@ class Fetcher:
             RemoteError: They cannot be fetched.
             MirrorError: There is no room for them, or none has become free in time.
         """
-        pin, pause = self._folder.pin(entry, blocks), _POLL_S
-        deadline = time.monotonic() + _ROOM_WAIT_S
+        pin = self._folder.pin(entry, blocks)
         try:
-            # Once it is taken, what is there stays.
-            while len(missing := self.missing(entry, blocks)) or not pin.is_taken:
-                try:
-                    wanted = {entry.number: missing} if len(missing) else {}
-                    fetched = self._bring_free(wanted, pin)
-                except _NoRoomError as error:
-                    pin.release()
-                    home = self._home
-                    if error.needed > home.room_bytes or time.monotonic() > deadline:
-                        raise MirrorError(
-                            f"{error.needed:,} bytes are needed at once, and the mirror has no room "
-                            f"for them: its limit is {home.limit_bytes:,} bytes, and what others "
-                            "fetch or read now stays. Open the dataset with a larger mirror_limit=: "
-                            f"{str(home.path)!r}."
-                        ) from None
-                    check_stop()
-                    time.sleep(_MOST_POLL_S * _JITTER.random())
-                    continue
-                if not pin.is_taken:
-                    self._home.pin(pin)
-                elif not fetched:  # Others fetch the rest.
-                    check_stop()
-                    time.sleep(pause)
-                    pause = min(2 * pause, _MOST_POLL_S)
+            self._do_safely(partial(self._hold, pin, entry, blocks))
             yield
         finally:
             pin.release()
 
+    def _hold(self, pin: Pin, entry: FileEntry, blocks: NDArray[np.int64]) -> None:
+        pause, deadline = _POLL_S, time.monotonic() + _ROOM_WAIT_S
+        # Once it is taken, what is there stays.
+        while len(missing := self.missing(entry, blocks)) or not pin.is_taken:
+            check_stop()
+            try:
+                wanted = {entry.number: missing} if len(missing) else {}
+                fetched = self._bring_free(wanted, pin)
+            except _NoRoomError as error:
+                pin.release()
+                home = self._home
+                if error.needed > home.room_bytes or time.monotonic() > deadline:
+                    raise MirrorError(
+                        f"{error.needed:,} bytes are needed at once, and the mirror has no room "
+                        f"for them: its limit is {home.limit_bytes:,} bytes, and what others "
+                        "fetch or read now stays. Open the dataset with a larger mirror_limit=: "
+                        f"{str(home.path)!r}."
+                    ) from None
+                time.sleep(_MOST_POLL_S * _JITTER.random())
+                continue
+            if not pin.is_taken:
+                self._home.pin(pin)
+            elif not fetched:  # Others fetch the rest.
+                time.sleep(pause)
+                pause = min(2 * pause, _MOST_POLL_S)
+
+    def _do_safely(self, call: Callable[[], Result]) -> Result:
+        """Make a call that no interrupt may strike: not in the main thread.
+
+        When this returns or raises, the call is over: an interrupted one gives up within a moment.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return call()
+        stop = Stop()
+        job = Job(partial(_call_until, stop, call))
+        try:
+            self._deputies.start(job)
+            return job.result()
+        finally:
+            stop.is_set = True
+            job.cancel()
+            if job.is_running:
+                job.wait()
+
     def _bring_free(self, missing: Mapping[int, NDArray[np.int64]], pin: Pin | None = None) -> bool:
         """Fetch the blocks that nobody else fetches; return whether there were any."""
-        claims, table, state = self._folder.claims, self._folder.table, self._folder.blocks.state
         claimed: dict[int, set[int]] = {}
+        jobs: list[Job[None]] = []
+        try:
+            for entry, span in self._claim(missing, claimed):
+                jobs.append(Job(partial(self._request, entry, span, claimed[entry.number])))
+            if jobs:
+                self._reserve(self._numbers(claimed), pin)
+            for job in jobs:
+                self._pool.start(job)
+            _wait(jobs)
+        finally:
+            self._give_up(jobs, claimed)
+        return bool(jobs)
+
+    def _claim(
+        self, missing: Mapping[int, NDArray[np.int64]], claimed: dict[int, set[int]]
+    ) -> list[tuple[FileEntry, tuple[int, int]]]:
+        """Claim the blocks that nobody else fetches; return what to ask for."""
+        claims, table, state = self._folder.claims, self._folder.table, self._folder.blocks.state
         requests = []
         for number, blocks in missing.items():
             entry = table[number]
@@ -157,14 +205,12 @@ class Fetcher:
             spans = self._spans(entry, blocks)
             whole = np.concatenate([np.arange(first, stop) for first, stop in spans])
             mine = claims.take(base + whole) - base
+            claimed[number] = set(mine.tolist())
             there = mine[state[base + mine] == State.PRESENT]  # Fetched a moment ago, or a gap.
+            claimed[number].difference_update(there.tolist())
             claims.release((base + there).tolist())
-            claimed[number] = set(mine.tolist()) - set(there.tolist())
             requests += [(entry, span) for span in spans if claimed[number] & set(range(*span))]
-        if not requests:
-            return False
-        self._fetch(requests, claimed, pin)
-        return True
+        return requests
 
     def _spans(self, entry: FileEntry, blocks: NDArray[np.int64]) -> list[tuple[int, int]]:
         count = -(-entry.file.size_bytes // BLOCK_BYTES)
@@ -172,23 +218,6 @@ class Fetcher:
             return [(0, count)]
         # Where files are not sparse, a part takes as much room as the file.
         return requests_for(blocks if self._home.ability.is_sparse else np.arange(count))
-
-    def _fetch(
-        self,
-        requests: list[tuple[FileEntry, tuple[int, int]]],
-        claimed: dict[int, set[int]],
-        pin: Pin | None,
-    ) -> None:
-        jobs: list[Job[None]] = []
-        try:
-            self._reserve(self._numbers(claimed), pin)
-            jobs = [
-                self._pool.submit(self._request, entry, span, claimed[entry.number])
-                for entry, span in requests
-            ]
-            _wait(jobs)
-        finally:
-            self._give_up(jobs, claimed)
 
     def _numbers(self, claimed: Mapping[int, set[int]]) -> NDArray[np.int64]:
         """Return blocks of files by their numbers among those of all files."""
@@ -206,22 +235,25 @@ class Fetcher:
         """Free what was not fetched, once no thread writes to it any more."""
         for job in jobs:
             job.cancel()
-        if all(job.is_done for job in jobs):
+        running = [job for job in jobs if job.is_running]
+        if running:  # Stopped or failed: the threads that still fetch are not waited for here.
+            self._pool.submit(self._free_later, running, claimed)
+        else:
             self._free(claimed)
-        else:  # Interrupted or failed: the threads that still fetch are not waited for here.
-            self._pool.submit(self._free_later, jobs, claimed)
 
-    def _free_later(self, jobs: list[Job[None]], claimed: Mapping[int, set[int]]) -> None:
-        for job in jobs:
+    def _free_later(self, running: list[Job[None]], claimed: Mapping[int, set[int]]) -> None:
+        for job in running:
             job.wait()
         self._free(claimed)
 
     def _free(self, claimed: Mapping[int, set[int]]) -> None:
         left = self._numbers(claimed)
-        wanted = left[self._folder.blocks.state[left] == State.WANTED]
-        if len(wanted):
-            self._home.give_back(self._folder, wanted)
-        self._folder.claims.release(left.tolist())
+        try:
+            wanted = left[self._folder.blocks.state[left] == State.WANTED]
+            if len(wanted):
+                self._home.give_back(self._folder, wanted)
+        finally:
+            self._folder.claims.release(left.tolist())
 
     def _reserve(self, blocks: NDArray[np.int64], pin: Pin | None) -> None:
         """Reserve room, and hold it if there is a pin.
@@ -304,9 +336,13 @@ class Fetcher:
 
 def _wait(jobs: list[Job[None]]) -> None:
     """Wait for all jobs, or for the first error; give up when this thread is told to."""
-    # Ctrl-C strikes the main thread alone; nobody tells that one to give up.
-    stops = threading.current_thread() is not threading.main_thread()
     for job in jobs:
-        while stops and not job.wait_for(_MOST_POLL_S):
+        check_stop()
+        while not job.wait_for(_MOST_POLL_S):
             check_stop()
         job.result()
+
+
+def _call_until(stop: Stop, call: Callable[[], Result]) -> Result:
+    with stoppable(stop):
+        return call()
