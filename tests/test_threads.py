@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -269,7 +270,7 @@ def test_a_job_that_is_cancelled_and_not_running_never_runs():
         assert made == []
 
 
-class _Struck(SimpleQueue):
+class _Struck(SimpleQueue[Any]):
     """Ctrl-C strikes as soon as the first job is queued."""
 
     is_struck = False
