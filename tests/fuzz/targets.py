@@ -41,6 +41,7 @@ from roboreel.storage.extents.zstd import scan_zstd
 from roboreel.storage.jsonl import index_lines, read_line_columns, read_lines
 from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.video.bitstream import obus, stream_packer
+from roboreel.video.exact_start import begins_exactly
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import disposable_test, refreshes_all
 from roboreel.video.packet_table import Coding
@@ -256,6 +257,7 @@ def parse_packet(data: bytes) -> None:
         if is_disposable is not None:
             is_disposable(memoryview(packet))
         refreshes_all(memoryview(packet), coding)
+        begins_exactly(memoryview(packet), coding)
     list(obus(packet))
 
 
