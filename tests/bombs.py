@@ -18,11 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["BOMBS"]
+__all__ = ["BOMBS", "rows_per_page"]
 
 _ROWS = 40_000
 # Newer versions end a page after 20,000 rows unless told otherwise; older ones have no such limit.
 _LIMITS_ROWS = "max_rows_per_page" in inspect.signature(pq.write_table).parameters
+
+
+def rows_per_page(rows: int) -> dict[str, Any]:
+    """Return the option of pyarrow for pages of so many rows; older versions have no limit."""
+    return {"max_rows_per_page": rows} if _LIMITS_ROWS else {}
 
 
 def _data_file(root: Path) -> Path:
@@ -126,7 +131,7 @@ def packed(root: Path) -> None:
         compression="zstd",
         data_page_size=2**30,
         write_batch_size=rows * width,
-        **({"max_rows_per_page": rows} if _LIMITS_ROWS else {}),
+        **rows_per_page(rows),
     )
 
 

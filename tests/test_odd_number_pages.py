@@ -23,6 +23,7 @@ from roboreel.storage.small_groups.number_rows import decode_rows, find_values
 from roboreel.storage.small_groups.pages import read_single_pages
 from roboreel.storage.small_groups.runs import decode_runs
 from roboreel.varint import encode_varint
+from tests.bombs import rows_per_page
 from tests.factory import write_dataset
 from tests.test_page_numbers import columns_of, rewrite
 
@@ -177,7 +178,7 @@ def test_many_values_in_few_bytes_are_left_to_pyarrow(tmp_path, monkeypatch):
     table = pq.read_table(only_file(tmp_path))
     place = table.schema.get_field_index("mode")
     table = table.set_column(place, "mode", pa.array(np.full(len(table), 3), pa.int64()))
-    pq.write_table(table, only_file(tmp_path), max_rows_per_page=200_000)
+    pq.write_table(table, only_file(tmp_path), **rows_per_page(200_000))
     monkeypatch.setattr(page_numbers, "unpack_each", lambda *_: pytest.fail("decoded here"))
     columns = columns_of(tmp_path, 10**6)
     assert (columns.gather("mode", places(0, 50_000, 99_999)) == 3).all()
