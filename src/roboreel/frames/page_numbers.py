@@ -62,7 +62,7 @@ class _Spans:
     slot: NDArray[np.int64]
     """Where the first of them goes in the result."""
 
-    def of(self, chosen: NDArray[Any]) -> _Spans:
+    def of(self, chosen: Any) -> _Spans:  # noqa: ANN401  # whatever indexes arrays
         return _Spans(self.entry[chosen], self.first[chosen], self.last[chosen], self.slot[chosen])
 
     @property
@@ -327,15 +327,17 @@ class PageNumbers:
         return worth
 
 
-def _portions(counts: NDArray[np.int64], most: int) -> list[NDArray[np.int64]]:
+def _portions(counts: NDArray[np.int64], most: int) -> list[Any]:
     """Return the places of some counts, together so many at a time.
 
     Positions of values take many times the memory of the values.
     """
     if not len(counts):
         return []
-    portion = np.cumsum(counts) // most
-    return np.split(np.arange(len(counts)), np.flatnonzero(np.diff(portion)) + 1)
+    total = np.cumsum(counts)
+    if total[-1] <= most:  # Mostly; views cost nothing.
+        return [slice(None)]
+    return np.split(np.arange(len(counts)), np.flatnonzero(np.diff(total // most)) + 1)
 
 
 def _spans_of(entry: NDArray[np.int64], row: NDArray[np.int64], known: NDArray[np.bool_]) -> _Spans:
