@@ -191,8 +191,8 @@ def test_a_keyframe_of_an_open_gop_does_not_follow_other_packets(codec, tmp_path
     path = tmp_path / "a.mp4"
     write_video(path, range(18), codec, gop=6, bframes=2, options={kind: "open-gop=1"})
     table = read_packet_table(path)
-    first = ImageSpan(path, table, 0, 18)
-    inside = ImageSpan(path, table, 6, 18)
+    first = ImageSpan.of(path, table, 0, 18)
+    inside = ImageSpan.of(path, table, 6, 18)
     assert inside.is_exact
     assert [restarts_at(path, table, int(s.needed[0])) for s in (first, inside)] == [True, False]
     splice_videos([inside, first], tmp_path / "b.mp4")

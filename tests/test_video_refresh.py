@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roboreel.errors import CorruptFileError, EncodingError
+import roboreel as reel
+from roboreel.edit import edit_dataset, plan_conversion, verify_copy
+from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import Budget
 from roboreel.video import decode
 from roboreel.video.clip_file import is_exact, make_clip_file
@@ -21,6 +23,7 @@ from roboreel.video.packet_table import Coding
 from roboreel.video.packets import FilePackets
 from roboreel.video.reader import VideoReader
 from roboreel.video.splice import ImageSpan, splice_videos
+from tests.clean import CHANGING_EPISODE, FRONT, LENGTHS, SIZES, clean_dataset
 from tests.test_video_reader import request
 from tests.video_factory import decode_all, write_video
 
@@ -236,17 +239,32 @@ def test_bytes_at_random_are_parsed_without_an_error():
             begins_exactly(memoryview(packet.tobytes()), replace(CODING, extradata=extradata))
 
 
-def test_a_file_does_not_begin_at_a_keyframe_that_needs_images_before_it(tmp_path):
+@pytest.mark.parametrize("start", [8, 20, 32])
+def test_a_clip_that_begins_inside_a_refresh_brings_what_it_takes_to_decode(start, tmp_path):
     path = write_video(tmp_path / "a.mp4", range(40), gop=250, size=(34, 98), options=REFRESH)
     table, expected = read_packet_table(path), decode_all(path)
-    for start in (8, 20, 32):
-        with pytest.raises(EncodingError, match="gradual refresh"):
-            splice_videos([ImageSpan(path, table, start, 40)], tmp_path / "b.mp4", hide=True)
-        packets = table.shown[start:].astype(np.int64)
-        assert not is_exact(path, table, packets)
-        content, moments = make_clip_file(path, table, packets, fps=30)
-        (tmp_path / "c.mp4").write_bytes(content)
-        images = decode_all(tmp_path / "c.mp4")
-        assert np.array_equal(images[-len(moments) :], expected[start:])
-    splice_videos([ImageSpan(path, table, 0, 30)], tmp_path / "b.mp4")
-    assert np.array_equal(decode_all(tmp_path / "b.mp4")[:30], expected[:30])
+    span = ImageSpan.of(path, table, start, 40)
+    assert not span.is_exact
+    splice_videos([span], tmp_path / "b.mp4")
+    assert np.array_equal(decode_all(tmp_path / "b.mp4")[start:], expected[start:])
+    packets = table.shown[start:].astype(np.int64)
+    assert not is_exact(path, table, packets)
+    content, moments = make_clip_file(path, table, packets, fps=30)
+    (tmp_path / "c.mp4").write_bytes(content)
+    assert np.array_equal(decode_all(tmp_path / "c.mp4")[-len(moments) :], expected[start:])
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_an_edit_that_begins_inside_a_refresh_keeps_every_pixel(version, tmp_path):
+    root = clean_dataset(tmp_path / "d", version, episodes_per_file=1)
+    path = root / reel.open_dataset(root).manifest.video_files[FRONT][CHANGING_EPISODE]
+    numbers = range(LENGTHS[CHANGING_EPISODE])
+    write_video(path, numbers, gop=250, size=SIZES[FRONT], options=REFRESH)
+    expected = decode_all(path)[12:]
+    edit_dataset(root).trim(CHANGING_EPISODE, start=12).apply()
+    plan = plan_conversion(root, "2.1" if version == "v3.0" else "3.0", tmp_path / "out")
+    plan.apply()
+    verify_copy(plan)
+    for edited in (root, tmp_path / "out"):
+        images = reel.open_dataset(edited).episodes[CHANGING_EPISODE][FRONT]
+        assert np.array_equal(images.transpose(0, 2, 3, 1), expected)

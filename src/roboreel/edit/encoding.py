@@ -130,7 +130,7 @@ def _join(parts: Sequence[Path], out: Path) -> None:
     """Put whole videos behind each other, and their index in front."""
     tables = [read_packet_table(part) for part in parts]
     pairs = zip(parts, tables, strict=True)
-    splice_videos([ImageSpan(path, one, 0, len(one.size)) for path, one in pairs], out)
+    splice_videos([ImageSpan.of(path, one, 0, len(one.size)) for path, one in pairs], out)
 
 
 def times_of(

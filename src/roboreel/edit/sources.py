@@ -231,7 +231,7 @@ class Source:
         path, table = self.video(camera, episode)
         first = self._first_image.get((camera, episode))
         if first is not None:
-            return ImageSpan(path, table, first + start, first + stop)
+            return ImageSpan.of(path, table, first + start, first + stop)
         every = self.images(camera, episode)
         images, follows = every[start:stop], np.diff(every) == 1
         if not follows[start : stop - 1].all():
@@ -242,7 +242,7 @@ class Source:
             )
         if follows.all():
             self._first_image[camera, episode] = int(every[0])
-        return ImageSpan(path, table, int(images[0]), int(images[-1]) + 1)
+        return ImageSpan.of(path, table, int(images[0]), int(images[-1]) + 1)
 
     def video_file(self, camera: str, episode: int) -> str:
         """Return the path below the folder of the video that shows an episode."""

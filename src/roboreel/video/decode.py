@@ -13,7 +13,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, DatasetError, UnsupportedVideoError
 from roboreel.video.clip import Run
 from roboreel.video.convert import Converter
-from roboreel.video.exact_start import begins_at, begins_exactly
+from roboreel.video.exact_start import ExactStarts, begins_exactly
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ _HELD_IMAGES, _IN_THE_MAKING = 10, 2
 _LOOK_BACK = 4
 MOST_HELD_BACK = 17
 """At most how many packets follow an image before decoders hand it out."""
-# Keyframes at which decoding cannot begin, that a decoder remembers.
-_MOST_INEXACT = 2**14
 KEPT_BEHIND = 4
 """Two threads that read in order may change places: so many images before the last are kept."""
 
@@ -95,8 +93,7 @@ class Decoder:
         self._is_disposable = disposable_test(coding)
         self._image_bytes = self._most_fed = 0
         self._position: _Position | None = None
-        self._exact_starts: dict[tuple[int, int], int] = {}
-        """Where to begin instead of a keyframe of a table, if not there."""
+        self._exact_starts = ExactStarts()
 
     @property
     def nbytes(self) -> int:
@@ -127,13 +124,12 @@ class Decoder:
         """
         missing = set(run.wanted)
         if self._exact_starts:
-            start = self._exact_starts.get((table.serial, run.start), run.start)
-            run = Run(start, run.stop, run.wanted)
+            run = Run(self._exact_starts.get(table, run.start), run.stop, run.wanted)
         while missing:
             try:
                 yield from self._decode_from(reader, table, run, missing, keep_bytes)
             except _InexactStartError as error:  # noqa: PERF203  # Once for a keyframe.
-                start = self._exact_start(reader, table, error.keyframe)
+                start = self._exact_starts.find(reader, table, error.keyframe)
                 run = Run(start, run.stop, tuple(sorted(missing)))
 
     def _decode_from(
@@ -152,23 +148,6 @@ class Decoder:
                 self._position = None
         if missing:
             yield from self._decode_anew(reader, table, run, missing)
-
-    def _exact_start(self, reader: PacketReader, table: PacketTable, inexact: int) -> int:
-        """Return the last keyframe before one at which decoding can begin, and remember it."""
-        start, passed = 0, [(table.serial, inexact)]
-        for keyframe in np.flatnonzero(table.keyframe[:inexact])[::-1].tolist():
-            known = self._exact_starts.get((table.serial, keyframe))
-            if known is not None:
-                start = known
-                break
-            if begins_at(reader, table, keyframe):
-                start = keyframe
-                break
-            passed.append((table.serial, keyframe))
-        if len(self._exact_starts) > _MOST_INEXACT:
-            self._exact_starts.clear()
-        self._exact_starts.update(dict.fromkeys(passed, start))
-        return start
 
     def _decode_anew(
         self, reader: PacketReader, table: PacketTable, run: Run, missing: set[int]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
 
-__all__ = ["begins_at", "begins_exactly", "last_exact_start"]
+__all__ = ["ExactStarts", "begins_at", "begins_exactly", "last_exact_start"]
 
 _SLICES = (1, 2)  # Whole, and the first partition of one.
 _IDR, _SEI = 5, 6
@@ -30,6 +30,7 @@ _START_CODE = b"\x00\x00\x01"
 # So much of a NAL unit is looked at; for two numbers at most so much.
 _HEAD_BYTES = 2**16
 _NUMBERS_BYTES = 20
+_MOST_KNOWN = 2**14
 
 
 def begins_exactly(data: memoryview, coding: Coding) -> bool:
@@ -58,10 +59,34 @@ def begins_at(reader: PacketReader, table: PacketTable, keyframe: int) -> bool:
 
 def last_exact_start(reader: PacketReader, table: PacketTable, keyframe: int) -> int:
     """Return the last keyframe at which decoding can begin: this one, or one before it."""
-    for start in np.flatnonzero(table.keyframe[: keyframe + 1])[::-1].tolist():
-        if begins_at(reader, table, start):
-            return int(start)
-    return 0
+    return ExactStarts().find(reader, table, keyframe)
+
+
+class ExactStarts:
+    """Where to begin in place of keyframes at which decoding cannot, as far as it was found out."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, table: PacketTable, keyframe: int) -> int:
+        """Return where to begin as far as it is known: else at the keyframe itself."""
+        return self._known.get((table.serial, keyframe), keyframe)
+
+    def find(self, reader: PacketReader, table: PacketTable, keyframe: int) -> int:
+        """Return the last keyframe at which decoding can begin: this one, or one before it."""
+        start, passed = 0, []
+        for candidate in np.flatnonzero(table.keyframe[: keyframe + 1])[::-1].tolist():
+            start = self.get(table, candidate)
+            if start != candidate or begins_at(reader, table, candidate):
+                break
+            passed.append((table.serial, candidate))
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known.update(dict.fromkeys(passed, start))
+        return start
 
 
 def _unit_heads(data: memoryview, length_bytes: int | None) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, EncodingError
 from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
-from roboreel.video.exact_start import begins_at
+from roboreel.video.exact_start import begins_at, last_exact_start
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import restarts
 from roboreel.video.packets import FilePackets
@@ -57,6 +57,17 @@ class ImageSpan:
     start: int
     """Position of the first image, in order of presentation."""
     stop: int
+    begin: int
+    """The keyframe at which decoding begins."""
+
+    @classmethod
+    def of(cls, path: Path, table: PacketTable, start: int, stop: int) -> ImageSpan:
+        """Return images of a file, decoded from the last keyframe that leads to the same images."""
+        begin = int(table.start[table.shown[start:stop]].min())
+        if begin and table.coding.codec == "h264":
+            with FilePackets(path, table) as packets:
+                begin = last_exact_start(packets, table, begin)
+        return cls(path, table, start, stop, begin)
 
     @property
     def packets(self) -> NDArray[np.int64]:
@@ -66,8 +77,7 @@ class ImageSpan:
     @property
     def needed(self) -> NDArray[np.int64]:
         """All packets that decoding the images takes, in decoding order."""
-        wanted, table = self.packets, self.table
-        first, last = int(table.start[wanted].min()), int(wanted.max()) + 1
+        table, first, last = self.table, self.begin, int(self.packets.max()) + 1
         # What is shown before the keyframe needs packets that are not copied.
         kept = np.flatnonzero(table.pts[first:last] >= table.pts[first])
         return first + kept
@@ -123,8 +133,8 @@ def splice_videos(
         For each span the ticks at which its images are shown in the file, ascending.
 
     Raises:
-        EncodingError: The files differ in codec, size or clock, or images belong to an open GOP or
-            need images before their keyframe.
+        EncodingError: The files differ in codec, size or clock, or images behind others belong to
+            an open GOP.
         CorruptFileError: A file is damaged.
     """
     keys = {splice_key(span.table) for span in spans}
@@ -134,11 +144,6 @@ def splice_videos(
             f"{', '.join(sorted({str(span.path) for span in spans}))}."
         )
     packets = [span.needed for span in spans]
-    if not can_begin_at(spans[0].path, spans[0].table, int(packets[0][0])):
-        raise EncodingError(
-            f"Image {spans[0].start} follows a keyframe that needs images before it (gradual refresh), "
-            f"at which no file can begin without encoding it again: {str(spans[0].path)!r}."
-        )
     for span, part in list(zip(spans, packets, strict=True))[1:]:
         if not restarts_at(span.path, span.table, int(part[0])):
             raise EncodingError(
