@@ -7,7 +7,7 @@ import pytest
 
 import roboreel as reel
 from roboreel.commit import Workshop
-from roboreel.errors import FrameError
+from roboreel.errors import FrameError, RecordingError
 from roboreel.image import encode_png
 from roboreel.record import EncodedImage, FileSizes
 from tests.recordings import FPS, check_as_lerobot, check_dataset, features, record
@@ -92,6 +92,23 @@ def test_a_dead_process_leaves_what_was_saved_and_the_open_episode(tmp_path):
         record(recorder, 1, 4)
         recorder.save_episode()
     check_dataset(tmp_path / "d", [3, 4])
+
+
+def test_an_error_says_that_held_episodes_are_lost(tmp_path, monkeypatch):
+    def fill_disk(*_):
+        raise OSError(28, "No space left on device")
+
+    recorder = reel.create_dataset(tmp_path / "d", fps=FPS, features=features("image"))
+    for episode in (0, 1):
+        record(recorder, episode, 2)
+        recorder.hold_episode()
+    with monkeypatch.context() as patch:
+        patch.setattr("roboreel.record.recorder.save_episodes", fill_disk)
+        with pytest.raises(RecordingError, match="Saving 2 held episodes failed: No space"):
+            recorder.save_held()
+    recorder.close()
+    with reel.resume_dataset(tmp_path / "d") as recorder:
+        assert recorder.num_episodes == 0
 
 
 def test_encoded_pictures_stay_as_they_are(tmp_path):

@@ -11,8 +11,9 @@
     errors       DatasetError
 
 Further names are in `roboreel.torch`, `roboreel.lerobot`, `roboreel.huggingface`,
-`roboreel.rerun` and `roboreel.shards`. Names are loaded at first use, so ``import roboreel`` costs
-next to nothing.
+`roboreel.rerun`, `roboreel.ray`, `roboreel.loading`, `roboreel.record`, `roboreel.check`,
+`roboreel.edit`, `roboreel.importing`, `roboreel.jobs` and `roboreel.shards`; all errors are in
+`roboreel.errors`. Names are loaded at first use, so ``import roboreel`` costs next to nothing.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@
     ├── EmptyBufferError        (LookupError)        nothing to draw from a replay buffer
     ├── ExampleError            (ValueError)         an example that does not fit its features
     ├── QueryError              (ValueError)         a condition on episodes that cannot be answered
-    ├── ViewError               (ValueError)         a saved view that is not there or does not fit
+    ├── ViewError               (ValueError)         a saved view that is not there or not readable
     ├── CacheError              (ValueError)         a training cache that is not there or is stale
     ├── JobError                (RuntimeError)       a job that is not there, not complete, or failed
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
@@ -131,7 +131,7 @@ class FeatureNotFoundError(DatasetError, KeyError):
 
 
 class TaskNotFoundError(DatasetError, LookupError):
-    """No episode has a task."""
+    """A task was named that no episode has."""
 
 
 class RowNotFoundError(DatasetError, IndexError):
@@ -211,7 +211,7 @@ class QueryError(DatasetError, ValueError):
 
 
 class ViewError(DatasetError, ValueError):
-    """A saved view is not there, or was saved from another state of its dataset."""
+    """A saved view does not exist, has an invalid name, or cannot be read."""
 
 
 class CacheError(DatasetError, ValueError):
@@ -235,7 +235,7 @@ class UndoError(DatasetError, RuntimeError):
 
 
 class StaleDatasetError(DatasetError, RuntimeError):
-    """A dataset has changed since a plan for it was made."""
+    """A dataset has changed since a plan for it was made, or a view of it was saved."""
 
 
 class RecordingError(DatasetError, RuntimeError):

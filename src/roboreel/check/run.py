@@ -48,7 +48,7 @@ def check_dataset(
     """Return everything that is wrong with a dataset. Nothing is changed.
 
     Args:
-        path: The dataset's folder, or its address on the Hub if it is on this machine.
+        path: The dataset's folder, or its address.
         tier: What to read, with all that is cheaper: ``"metadata"``, ``"numbers"`` (every row),
             ``"index"`` (the packet tables of the videos) or ``"deep"`` (every image). By default
             ``"index"``, or what the codes of ``only`` need.

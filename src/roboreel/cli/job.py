@@ -197,7 +197,7 @@ def _exit_if_failed(opened: Job, report: Report) -> None:
         print_line(
             f"{len(report.failed):,} tasks failed. Resume with: roboreel job resume {opened.path}"
         )
-        raise typer.Exit(1)
+        raise typer.Exit(2)
 
 
 def _shard(text: str) -> tuple[int, int]:

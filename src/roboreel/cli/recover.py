@@ -28,7 +28,7 @@ def recover(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Recover the episode that was open when a recorder crashed. Nothing is deleted.
+    """Recover the episode that was open when a recorder crashed. Saved episodes are not touched.
 
     What can be kept becomes an episode, with 'recovered' true in its metadata. With --discard the
     open episode is deleted instead.

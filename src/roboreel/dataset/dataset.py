@@ -217,7 +217,7 @@ class Dataset(Fetchable):
 
         Raises:
             EpisodeNotFoundError: An episode does not exist, or is not in this view.
-            TaskNotFoundError: No episode has a task.
+            TaskNotFoundError: No episode has one of the tasks.
         """
         chosen = self._selection.positions
         if episodes is not None:
@@ -264,12 +264,14 @@ class Dataset(Fetchable):
 
         Hashes decide, so every process gets the same parts. An episode is identified by its tasks
         and its length, or by the column ``by``, not by its number. It stays in its part whatever is
-        added or removed; with ``stratify``, as long as episodes are only appended.
+        added or removed, but removing one of several with equal tasks and length may move those
+        after it; with ``stratify``, as long as episodes are only appended.
 
         Args:
             shares: A share for each part; together they are 1. Shares hold on average.
             by: A column, or several, whose episodes stay together, such as ``"scene"``.
-            stratify: A column, or several; each of its values is shared out by itself, and exactly.
+            stratify: A column, or several; each of its values is shared out by itself, to within an
+                episode, or as far as the groups of ``by`` allow.
             seed: Another seed gives other parts.
 
         Raises:
@@ -328,7 +330,8 @@ class Dataset(Fetchable):
             on_rows: Called now and then with the rows done and the rows in total.
 
         Raises:
-            CacheError: A pattern matches no camera, or the folder holds other files.
+            CacheError: A pattern matches no camera, JPEG would destroy depth or alpha, or the
+                folder holds other files.
         """
         from roboreel.dataset.cache.build import materialize
         from roboreel.dataset.opening import open_dataset

@@ -42,7 +42,7 @@ def to_datasets(
 
     The frames are copied, into memory or into a file in ``folder`` that is mapped. `arrow_bytes`
     says beforehand how large the copy will be; making it takes little more. With a folder, memory
-    stays below a hundred megabytes whatever the size of the view. `to_iterable` copies nothing.
+    stays below 110 MB whatever the size of the view. `to_iterable` copies nothing.
 
     Video cameras are left out unless they are named: then every image is decoded and kept as a PNG,
     about a hundred times the size of the video.

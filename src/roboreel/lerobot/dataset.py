@@ -66,13 +66,13 @@ class LeRobotDataset(RecordingMethods, RowMethods, TorchDataset):  # type: ignor
         delta_timestamps: Seconds around the item's frame, by feature: multiples of ``1 / fps``.
         tolerance_s: How far these may be off. Images are found by counting, without a tolerance.
         revision: Which snapshot of the Hub's cache.
-        force_cache_sync: Not supported: nothing here uses the network.
+        force_cache_sync: Not supported: use `roboreel.huggingface.download`.
         download_videos: Has no effect: videos that are on this machine are read.
         video_backend: Has no effect: there is one decoder, with the same pixels.
         return_uint8: Leave images from video as uint8, a quarter of the memory.
         episode_filter: Keeps the episodes whose record in ``meta.episodes`` it returns True for.
         depth_output_unit: Depth comes in whole millimetres, ``"mm"``, or in metres, ``"m"``.
-        token: Has no effect: nothing here uses the network.
+        token: Has no effect: a remote ``root`` takes its credentials from the environment.
         api: Whose answers to give where LeRobot's versions differ: ``"v2.1"`` or ``"v3.0"``.
             Default: that of the dataset's version.
         **recording: Encoder arguments, which have no effect on reading. With ``streaming_encoding``
@@ -168,7 +168,7 @@ class LeRobotDataset(RecordingMethods, RowMethods, TorchDataset):  # type: ignor
             chunks_size: How many files a folder takes.
             data_files_size_in_mb: How large a data file may grow.
             video_files_size_in_mb: How large a video file may grow.
-            **further: Other arguments of LeRobot's; those that cannot be followed are refused.
+            **further: Other arguments of LeRobot's, which have no effect here.
 
         Raises:
             FolderTakenError: The folder already exists.

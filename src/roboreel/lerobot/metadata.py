@@ -54,10 +54,10 @@ class LeRobotDatasetMetadata(MetadataChanges):
         repo_id: The dataset's id on the Hub.
         root: Its folder; if None, it is looked up in ``HF_LEROBOT_HOME`` and the Hub's cache.
         revision: Which snapshot of the Hub's cache.
-        force_cache_sync: Not supported: nothing here uses the network.
+        force_cache_sync: Not supported: use `roboreel.huggingface.download`.
         metadata_buffer_size: Has no effect: recording writes every episode at once.
         repo_type: Only ``"dataset"``: buckets are streamed from the Hub.
-        token: Has no effect, for the same reason.
+        token: Has no effect: a remote ``root`` takes its credentials from the environment.
         api: Whose answers to give: ``"v2.1"`` for those of LeRobot before 0.4, with ``tasks`` and
             ``episodes`` as dicts, or ``"v3.0"``. Default: that of the dataset's version.
     """

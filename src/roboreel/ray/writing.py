@@ -41,7 +41,7 @@ def write(
     """Write a Ray Data dataset as a LeRobot v3.0 dataset, and return its folder.
 
     Rows are frames. They need ``episode_index`` and ``frame_index``, by which they are sorted, and
-    may have a ``task``. The dataset appears at its path when all of it is on the disk; until then,
+    ``task``, in words. The dataset appears at its path when all of it is on the disk; until then,
     and after a crash, there is nothing. Ray prepares the rows on all machines; this process encodes
     them, episode by episode, in memory that does not depend on their number.
 

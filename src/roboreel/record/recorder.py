@@ -289,7 +289,14 @@ class Recorder:
             )
 
     def _why_unsaved(self, error: OSError) -> str:
-        reason = f"Saving episode {self.num_episodes} failed: {error.strerror or error}."
+        why = error.strerror or error
+        if self._failed and self._held:
+            return (
+                f"Saving {len(self._held)} held episodes failed: {why}. They are lost, unless all of "
+                "their files were written: close this recorder, and record again what "
+                f"resume_dataset({str(self.path)!r}) does not have."
+            )
+        reason = f"Saving episode {self.num_episodes} failed: {why}."
         if self._failed:
             return (
                 f"{reason} Its frames are on the disk: close this recorder, and go on with "

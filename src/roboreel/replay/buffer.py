@@ -105,7 +105,8 @@ class ReplayBuffer:
             dataset: Where the episodes come from; if not all fit, the last ones stay.
             capacity: How many frames it holds.
             features: What to store; features that the dataset lacks begin as zeros. When not
-                given, all features of the dataset, with video as JPEG.
+                given, all features of the dataset, with video as JPEG; texts and depth cameras
+                are refused.
         """
         wanted = stored_features(dataset.features) if features is None else features
         stored = [name for name in wanted if name in dataset.features]

@@ -99,7 +99,7 @@ class EpisodeTable:
         """Return whether each episode has one of these tasks, ``(E,)``.
 
         Raises:
-            TaskNotFoundError: No episode has a task.
+            TaskNotFoundError: No episode has one of the tasks.
         """
         unknown = [task for task in tasks if task not in self.task_texts]
         if unknown:

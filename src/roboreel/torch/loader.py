@@ -49,8 +49,9 @@ class Loader(numpy_loader.Loader):
         drop_last: Leave out the samples at the end of an epoch that do not fill a batch on every
             rank. Otherwise all samples are seen, and a rank for which none is left ends one batch
             earlier.
-        weights: Shares of episodes by number, of tasks by text, or one for each episode. Samples
-            are then drawn with replacement; needs a uniform shuffle.
+        weights: Shares of episodes by number, of tasks by text, or one for each episode. What a
+            mapping leaves out has weight 0; an episode counts towards its first task. Samples are
+            then drawn with replacement; needs a uniform shuffle.
         transform: Called with each batch, in a thread, or in a worker. If it has a second argument, that is a
             `torch.Generator` that follows from the seed, the epoch and the position, so that it
             draws the same after resuming, with any number of threads or workers.
