@@ -16,7 +16,7 @@ from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import Budget
 from roboreel.video import decode
 from roboreel.video.clip_file import is_exact, make_clip_file
-from roboreel.video.exact_start import begins_exactly
+from roboreel.video.exact_start import ExactStarts, begins_exactly
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import length_bytes_of, refreshes_all
 from roboreel.video.packet_table import Coding
@@ -237,6 +237,18 @@ def test_bytes_at_random_are_parsed_without_an_error():
         packet[places] = rng.choice([0, 1, 3, 5, 6, 65, 255], int(places.sum()))
         for extradata in (CODING.extradata, b""):
             begins_exactly(memoryview(packet.tobytes()), replace(CODING, extradata=extradata))
+
+
+def test_a_video_that_begins_with_no_exact_keyframe_is_decoded_from_its_first_packet(tmp_path):
+    path = write_video(tmp_path / "a.mp4", range(40), gop=250, size=(34, 98), options=REFRESH)
+    table = read_packet_table(path)
+    keyframe = table.keyframe.copy()
+    keyframe[0] = False
+    table = replace(table, keyframe=keyframe)
+    starts = ExactStarts()
+    with FilePackets(path, table) as reader:
+        for last in np.flatnonzero(keyframe).tolist() * 2:
+            assert starts.find(reader, table, last) == starts.get(table, last) == 0
 
 
 @pytest.mark.parametrize("start", [8, 20, 32])

@@ -77,12 +77,14 @@ class ExactStarts:
 
     def find(self, reader: PacketReader, table: PacketTable, keyframe: int) -> int:
         """Return the last keyframe at which decoding can begin: this one, or one before it."""
-        start, passed = 0, []
+        passed = []
         for candidate in np.flatnonzero(table.keyframe[: keyframe + 1])[::-1].tolist():
             start = self.get(table, candidate)
             if start != candidate or begins_at(reader, table, candidate):
                 break
             passed.append((table.serial, candidate))
+        else:
+            start = 0  # Of a video that begins with no keyframe, there is nothing before it.
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         self._known.update(dict.fromkeys(passed, start))
