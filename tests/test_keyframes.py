@@ -1,12 +1,16 @@
 """Keyframes by what packets say, and what a packet table says of its file."""
 
+import numpy as np
 import pytest
 
+from roboreel.memory.budget import Budget
 from roboreel.video.demux import demux_packet_table
 from roboreel.video.keyframes import find_keyframes
 from roboreel.video.mp4 import read_packet_table
+from roboreel.video.reader import VideoReader
 from tests.surgery import copy_packets, rename_box
-from tests.video_factory import write_video
+from tests.test_video_reader import request
+from tests.video_factory import decode_all, write_video
 
 CODECS = ["libx264", "libx265", "libsvtav1", "libvpx-vp9"]
 
@@ -60,3 +64,19 @@ def test_a_table_tells_where_the_index_is(tmp_path):
     assert read_packet_table(path).index_at_end
     copy_packets(path, options={"movflags": "+faststart"})
     assert not read_packet_table(path).index_at_end
+
+
+@pytest.mark.parametrize("codec", [*CODECS, "mpeg4"])
+def test_a_file_that_lists_no_keyframes_is_decoded_from_those_that_its_packets_tell(
+    codec, tmp_path
+):
+    path = write_video(tmp_path / "video.mp4", range(40), codec, gop=20)
+    expected = decode_all(path)
+    rename_box(path, b"stss")
+    reader = VideoReader(budget=Budget(), threads=1)
+    for frames in ([39], [7], [25, 26], [0], [18, 3, 31], range(40)):
+        plan = reader.plan([request(path, list(frames), length=40)])
+        images = np.empty((len(frames), *plan.image_sizes[path], 3), np.uint8)
+        reader.read(plan, images, layout="hwc")
+        assert np.array_equal(images, expected[list(frames)])
+    reader.close()

@@ -122,7 +122,7 @@ def survey(
         packets_per_image=float(distance.mean()) + 1,
         index_at_end=table.index_at_end,
         wrong_ends=tuple(placed.clips.position[wrong_ends(placed, table)].tolist()),
-        false_keyframes=not table.lists_keyframes and _has_false_keyframes(path, table),
+        false_keyframes=_has_false_keyframes(path, table),
     )
 
 
@@ -136,6 +136,8 @@ def codec_name(coding: Coding) -> str:
 
 
 def _has_false_keyframes(path: Path, table: PacketTable) -> bool:
+    if table.lists_keyframes or table.via != "mp4":
+        return False
     true = find_keyframes(path, table, _PACKETS_LOOKED_AT)
     return true is not None and not true.all()
 

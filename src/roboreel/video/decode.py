@@ -13,7 +13,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, DatasetError, UnsupportedVideoError
 from roboreel.video.clip import Run
 from roboreel.video.convert import Converter
-from roboreel.video.exact_start import ExactStarts, begins_exactly
+from roboreel.video.exact_start import ExactStarts, begins_with
 from roboreel.video.nal import disposable_test, refreshes_all
 
 if TYPE_CHECKING:
@@ -206,7 +206,8 @@ class Decoder:
             position.next = number + 1
             if context is None:
                 strict = refreshes_all(data, self.coding)
-                if number and not strict and not begins_exactly(data, self.coding):
+                is_sure = number == 0 or (strict and table.lists_keyframes)
+                if not is_sure and not begins_with(data, table):
                     raise _InexactStartError(number)
                 context = position.context = self._fresh_context(strict=strict)
                 self._position = position  # Where the decoder stood until now is lost.

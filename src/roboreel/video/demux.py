@@ -44,6 +44,7 @@ def demux_packet_table(path: Path) -> PacketTable:
             for packet in _packets(container, path)
         ]
         coding = _coding(stream.codec_context)
+        is_mp4 = "mp4" in container.format.name
         rate: Any = stream.time_base  # Since PyAV 19 this is not a Fraction, but has its parts.
         time_base = Fraction(rate.numerator, rate.denominator)
     if not packets:
@@ -68,6 +69,8 @@ def demux_packet_table(path: Path) -> PacketTable:
         shown=shown.astype(np.int32),
         ticks=pts[shown],
         via="ffmpeg",
+        # Of an MP4 file that lists none, FFmpeg says that all packets are keyframes.
+        lists_keyframes=not (is_mp4 and keyframe.all()),
     )
 
 

@@ -1,9 +1,10 @@
-"""Whether decoding an H.264 video can begin at a keyframe that is no IDR image.
+"""Whether decoding a video can begin at what its file calls a keyframe.
 
-An IDR image cuts all ties to the images before it. Files also mark others as keyframes, by what
+In H.264 an IDR image cuts all ties to the images before it. Files also mark others as keyframes, by what
 their recovery point says: in an open GOP an image without references, which is right at once; with
 gradual refresh an image like any other, after which a part of each picture is made anew until all
-of it is. Decoders then believe the stream, which is often wrong about when that is.
+of it is. Decoders then believe the stream, which is often wrong about when that is. And a file that
+lists no keyframes says by it that every packet is one, which may not be so, whatever the codec.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.video.keyframe_packets import keyframe_test
 from roboreel.video.nal import length_bytes_of
 
 if TYPE_CHECKING:
@@ -20,13 +22,21 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
 
-__all__ = ["ExactStarts", "begins_at", "begins_exactly", "last_exact_start"]
+__all__ = [
+    "ExactStarts",
+    "begins_at",
+    "begins_exactly",
+    "begins_with",
+    "last_exact_start",
+    "needs_a_look",
+]
 
 _SLICES = (1, 2)  # Whole, and the first partition of one.
 _IDR, _SEI = 5, 6
 _RECOVERY_POINT = 6
 _INTRA = (2, 4)  # I and SI
 _START_CODE = b"\x00\x00\x01"
+_MPEG4_IMAGE = b"\x00\x00\x01\xb6"  # Two bits follow that say its kind; 0 needs no other image.
 # So much of a NAL unit is looked at; for two numbers at most so much.
 _HEAD_BYTES = 2**16
 _NUMBERS_BYTES = 20
@@ -49,12 +59,27 @@ def begins_exactly(data: memoryview, coding: Coding) -> bool:
     return _is_intra([unit for kind, unit in units if kind in _SLICES])
 
 
+def needs_a_look(table: PacketTable) -> bool:
+    """Return whether the keyframes of a file may be such that decoding cannot begin there."""
+    return table.coding.codec == "h264" or not table.lists_keyframes
+
+
+def begins_with(data: memoryview, table: PacketTable) -> bool:
+    """Return whether decoding can begin at a packet that a file's table calls a keyframe."""
+    if not table.lists_keyframes:
+        is_mpeg4 = table.coding.codec == "mpeg4"
+        is_keyframe = _is_mpeg4_keyframe if is_mpeg4 else keyframe_test(table.coding)
+        if is_keyframe is not None and not is_keyframe(data):
+            return False
+    return begins_exactly(data, table.coding)
+
+
 def begins_at(reader: PacketReader, table: PacketTable, keyframe: int) -> bool:
     """Return whether decoding can begin at a keyframe of a file; at its first packet, it must."""
-    if keyframe == 0 or table.coding.codec != "h264":
+    if keyframe == 0 or not needs_a_look(table):
         return True
     _, data = next(iter(reader.read(keyframe, keyframe + 1)))
-    return begins_exactly(data, table.coding)
+    return begins_with(data, table)
 
 
 def last_exact_start(reader: PacketReader, table: PacketTable, keyframe: int) -> int:
@@ -89,6 +114,11 @@ class ExactStarts:
             self._known.clear()
         self._known.update(dict.fromkeys(passed, start))
         return start
+
+
+def _is_mpeg4_keyframe(data: memoryview) -> bool:
+    at = bytes(data).find(_MPEG4_IMAGE) + len(_MPEG4_IMAGE)
+    return len(_MPEG4_IMAGE) <= at < len(data) and data[at] >> 6 == 0
 
 
 def _unit_heads(data: memoryview, length_bytes: int | None) -> Iterator[bytes]:

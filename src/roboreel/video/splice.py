@@ -14,7 +14,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, EncodingError
 from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
-from roboreel.video.exact_start import begins_at, last_exact_start
+from roboreel.video.exact_start import begins_at, last_exact_start, needs_a_look
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import restarts
 from roboreel.video.packets import FilePackets
@@ -64,7 +64,7 @@ class ImageSpan:
     def of(cls, path: Path, table: PacketTable, start: int, stop: int) -> ImageSpan:
         """Return images of a file, decoded from the last keyframe that leads to the same images."""
         begin = int(table.start[table.shown[start:stop]].min())
-        if begin and table.coding.codec == "h264":
+        if begin and needs_a_look(table):
             with FilePackets(path, table) as packets:
                 begin = last_exact_start(packets, table, begin)
         return cls(path, table, start, stop, begin)
