@@ -13,7 +13,7 @@ from roboreel.rerun import export_episodes
 
 
 def main(path: str, out: str) -> None:
-    """Export the first three episodes; nothing is decoded or encoded again."""
+    """Export the first three episodes, with images as they are stored, and write the page."""
     dataset = reel.open_dataset(path)
     few = dataset.select(dataset.episodes.numbers[:3].tolist())
     for recording in export_episodes(few, out, on_problem=print):

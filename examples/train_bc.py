@@ -1,8 +1,8 @@
 """Train a small behaviour-cloning policy: images and state in, the next actions out.
 
 Run it with ``python examples/train_bc.py DATASET``; without one, a dataset of a simulated arm is
-made first. Stop it at any time, and run it again with the same ``--checkpoint``: it goes on with
-the very next batch, and ends with the very same weights.
+made first. Stop it at any time, and run it again with the same ``--checkpoint``: it goes on behind
+the last checkpoint, with the very next batch, and ends with the very same weights.
 """
 
 from __future__ import annotations
