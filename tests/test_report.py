@@ -126,6 +126,7 @@ def test_of_many_episodes_a_handful_of_images_is_read(tmp_path, monkeypatch):
     )
 )
 @example(np.array([5e-324, 0.0]))
+@example(np.array([2.2250738585e-313, 0.0, 0.0]))
 @example(np.array([1.7e308, -1.7e308]))
 @example(np.full(3, 1e17))
 def test_a_distribution_counts_every_value_once(values):

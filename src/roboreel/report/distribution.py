@@ -17,6 +17,8 @@ MOST_ELEMENTS = 32
 
 _BINS = 32
 _LEVELS = (0.01, 0.5, 0.99)
+# NumPy before 2 divides the number of bins by the range, which must not overflow.
+_LEAST_RANGE = 2.0**-1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,6 +90,7 @@ def _widened(start: float, stop: float) -> tuple[float, float]:
     """Return a range that can be cut into bins, even if all values are equal or nearly so."""
     # Rounding must not make two borders of bins equal: some floats have to lie between them.
     least = 4 * _BINS * float(np.spacing(max(abs(start), abs(stop))))
+    least = max(least, _LEAST_RANGE)
     if stop - start >= least:
         return start, stop
     margin = max(0.5 if start == stop else 0.0, least)
