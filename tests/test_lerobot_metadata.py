@@ -94,9 +94,9 @@ def test_settings_of_a_finished_dataset_can_be_changed(tmp_path):
     assert (meta.chunks_size, info_of(root)["chunks_size"]) == (500, 500)
     assert (meta.data_files_size_in_mb, meta.total_frames) == (1, 1)
     for name in ("chunks_size", "data_files_size_in_mb", "video_files_size_in_mb"):
-        with pytest.raises(MetadataError, match=rf"\({name}\) is .*: give "):
+        with pytest.raises(MetadataError, match=f"{name} must be positive"):
             meta.update_chunk_settings(**{name: 0})
-    with pytest.raises(MetadataError, match=r"\(chunks_size\) is .*: give a whole number"):
+    with pytest.raises(MetadataError, match="chunks_size is a whole number"):
         FileSizes(files_per_chunk=2.5)  # type: ignore[arg-type]
     with reel.resume_dataset(root, files=FileSizes(video_mb=3)):
         assert info_of(root)["video_files_size_in_mb"] == 3

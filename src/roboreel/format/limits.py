@@ -54,17 +54,12 @@ class FileSizes:
     def __post_init__(self) -> None:
         if self.files_per_chunk is not None:
             if not self.files_per_chunk > 0:
-                raise MetadataError(
-                    f"files_per_chunk (chunks_size) is {self.files_per_chunk}: give 1 or more."
-                )
+                raise MetadataError(f"chunks_size must be positive, and is {self.files_per_chunk}.")
             if not isinstance(self.files_per_chunk, int):
-                raise MetadataError(
-                    f"files_per_chunk (chunks_size) is {self.files_per_chunk}: give a whole number."
-                )
-        for name, key in zip(("data_mb", "video_mb"), FILE_SIZES_MB, strict=True):
-            size_mb = getattr(self, name)
-            if size_mb is not None and not (size_mb > 0 and math.isfinite(size_mb)):
-                raise MetadataError(f"{name} ({key}) is {size_mb}: give megabytes, more than 0.")
+                raise MetadataError(f"chunks_size is a whole number, not {self.files_per_chunk}.")
+        for name, size_mb in self.in_json().items():
+            if not (size_mb > 0 and math.isfinite(size_mb)):
+                raise MetadataError(f"{name} must be positive, and is {size_mb}.")
 
     def in_json(self) -> dict[str, float]:
         """Return the sizes that are given, by their keys in info.json."""
