@@ -16,6 +16,7 @@ from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import Budget
 from roboreel.video import decode
 from roboreel.video.clip_file import is_exact, make_clip_file
+from roboreel.video.demux import demux_packet_table
 from roboreel.video.exact_start import ExactStarts, begins_exactly
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import length_bytes_of, refreshes_all
@@ -259,6 +260,9 @@ def test_a_clip_that_begins_inside_a_refresh_brings_what_it_takes_to_decode(star
     assert not span.is_exact
     splice_videos([span], tmp_path / "b.mp4")
     assert np.array_equal(decode_all(tmp_path / "b.mp4")[start:], expected[start:])
+    splice_videos([ImageSpan.of(path, table, 0, 30)], tmp_path / "b.mp4")
+    assert np.array_equal(decode_all(tmp_path / "b.mp4")[:30], expected[:30])
+    assert ImageSpan.of(path, demux_packet_table(path), start, 40).begin == span.begin == 0
     packets = table.shown[start:].astype(np.int64)
     assert not is_exact(path, table, packets)
     content, moments = make_clip_file(path, table, packets, fps=30)

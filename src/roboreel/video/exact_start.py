@@ -1,10 +1,11 @@
 """Whether decoding a video can begin at what its file calls a keyframe.
 
-In H.264 an IDR image cuts all ties to the images before it. Files also mark others as keyframes, by what
-their recovery point says: in an open GOP an image without references, which is right at once; with
-gradual refresh an image like any other, after which a part of each picture is made anew until all
-of it is. Decoders then believe the stream, which is often wrong about when that is. And a file that
-lists no keyframes says by it that every packet is one, which may not be so, whatever the codec.
+In H.264 an IDR image cuts all ties to the images before it. Files also mark others as keyframes, by
+what their recovery point says: in an open GOP an image without references, which is right at once;
+with gradual refresh an image like any other, after which a part of each picture is made anew until
+all of it is. Decoders then believe the stream, which is often wrong about when that is. And a file
+that lists no keyframes says by it that every packet is one, which may not be so, whatever the
+codec.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from roboreel.spans.reading import SpanReader
 from roboreel.video.exact_start import begins_at, last_exact_start, needs_a_look
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import restarts
-from roboreel.video.packets import FilePackets
+from roboreel.video.reader import open_packets
 from roboreel.video.remux import decoding_ticks
 from roboreel.video.splice_index import (
     IndexRows,
@@ -65,7 +65,7 @@ class ImageSpan:
         """Return images of a file, decoded from the last keyframe that leads to the same images."""
         begin = int(table.start[table.shown[start:stop]].min())
         if begin and needs_a_look(table):
-            with FilePackets(path, table) as packets:
+            with open_packets(path, table) as packets:
                 begin = last_exact_start(packets, table, begin)
         return cls(path, table, start, stop, begin)
 
@@ -105,7 +105,7 @@ def restarts_at(path: Path, table: PacketTable, packet: int) -> bool:
 
 def can_begin_at(path: Path, table: PacketTable, packet: int) -> bool:
     """Return whether a file can begin at a keyframe of another one, with the same images."""
-    with FilePackets(path, table) as packets:
+    with open_packets(path, table) as packets:
         return begins_at(packets, table, packet)
 
 
