@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import report
+from benchmarks.origin import Origin
 from benchmarks.peers import peers_python
 from benchmarks.process import PROJECT, Measurement, run_case
 from benchmarks.results import DEFAULT_COLUMNS, DEFAULT_PLOTS, OURS, Column, Row
@@ -117,7 +118,7 @@ class Benchmark:
             against: Another checkout of roboreel, such as one before a change. It takes turns with
                 this one in every case of ours.
         """
-        console = Console()
+        console, origin = Console(), Origin.now()
         with tempfile.TemporaryDirectory(prefix=f"bench-{self.name}-") as scratch:
             cases = self.cases(Settings(Path(scratch), quick, peers))
             if against is not None:
@@ -133,7 +134,7 @@ class Benchmark:
             console.print("Without peers. Make them with: python -m benchmarks.peers setup")
         folder = out or (None if quick else RESULTS)
         if folder is not None:
-            report.write(self.name, self.title, rows, self.plots, folder)
+            report.write(self.name, self.title, rows, self.plots, folder, origin)
             console.print(f"Wrote {self.name}.json and {self.name}.png")
         return rows
 

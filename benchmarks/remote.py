@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import report
+from benchmarks.origin import Origin
 from benchmarks.process import PROJECT
 from benchmarks.results import OURS, PER_CPU_SECOND, PER_SECOND, Row
 
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("--only", type=int, nargs="*", help="round trips in ms")
     parser.add_argument("--out", type=Path, default=PROJECT / "benchmarks" / "results")
     given = parser.parse_args()
+    origin = Origin.now()
     scratch = Path(tempfile.mkdtemp(prefix="roboreel-remote-"))
     try:
         with SharedServer(scratch) as server:
@@ -262,7 +264,7 @@ def main() -> None:
     if not given.quick:
         rows += _kept(given.out / "remote.json", rows)
         rows.sort(key=lambda row: int(row.scenario.split()[0]))
-        report.write("remote", TITLE, rows, (PER_SECOND, PER_CPU_SECOND), given.out)
+        report.write("remote", TITLE, rows, (PER_SECOND, PER_CPU_SECOND), given.out, origin)
 
 
 if __name__ == "__main__":

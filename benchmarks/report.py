@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from benchmarks.machine import machine
 from benchmarks.plot import write_plot
 from benchmarks.results import OURS, Column, Row, groups, number, ratio
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.console import Console
+
+    from benchmarks.origin import Origin
 
 __all__ = ["print_table", "write"]
 
@@ -49,14 +50,19 @@ def _line(first: str, values: Iterable[str], width: int) -> Table:
 
 
 def write(
-    name: str, title: str, rows: Sequence[Row], plots: Sequence[Column], folder: Path
+    name: str,
+    title: str,
+    rows: Sequence[Row],
+    plots: Sequence[Column],
+    folder: Path,
+    origin: Origin,
 ) -> None:
     """Write ``<name>.json`` and ``<name>.png`` into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     result = {
         "name": name,
         "title": title,
-        "machine": machine(),
+        **origin.facts(),
         "rows": [
             {**asdict(row), "cpu_ratio": ratio(row, group)}
             for group in groups(rows).values()

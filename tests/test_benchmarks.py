@@ -13,6 +13,7 @@ import pytest
 from benchmarks.discover import benchmarks
 from benchmarks.harness import AGAINST, OURS, Case, measure, with_checkout
 from benchmarks.meter import Meter, Step, folder_bytes
+from benchmarks.origin import Origin
 from benchmarks.peers import peers_python
 from benchmarks.peers.robovet import robovet_python
 from benchmarks.process import CaseError, Measurement, peak_bytes, run_case
@@ -87,10 +88,20 @@ def test_results_name_neither_machine_nor_folders(tmp_path):
     pytest.importorskip("matplotlib")
     case = Case("spend", OURS, MODULE, "spend", watch=(tmp_path,))
     rows = measure([case], rounds=1, homes=tmp_path / "homes")
-    write("spend", "Spending", rows, DEFAULT_PLOTS, tmp_path)
+    write("spend", "Spending", rows, DEFAULT_PLOTS, tmp_path, Origin.now())
     text = (tmp_path / "spend.json").read_text(encoding="utf-8")
     for secret in (platform.node(), str(Path.home()), str(tmp_path), sys.prefix):
         assert secret not in text
+
+
+def test_a_result_tells_the_commit_and_what_others_took(tmp_path):
+    pytest.importorskip("matplotlib")
+    case = Case("spend", OURS, MODULE, "spend")
+    rows = measure([case], rounds=1, homes=tmp_path / "homes")
+    write("spend", "Spending", rows, DEFAULT_PLOTS, tmp_path, Origin("0123abc", None))
+    result = json.loads((tmp_path / "spend.json").read_text(encoding="utf-8"))
+    assert result["code"] == "0123abc"
+    assert "stolen_share" not in result["machine"]  # Nobody looked when it began.
 
 
 @pytest.mark.interop
