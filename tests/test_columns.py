@@ -182,3 +182,17 @@ def test_an_error_that_is_kept_does_not_stop_the_next_read(tmp_path, monkeypatch
     next(unfinished)
     assert len(columns.gather("action", np.arange(40))) == 40
     assert next(unfinished) is not None
+
+
+def test_an_array_that_another_thread_replaced_is_filled_all_the_same(tmp_path):
+    write_dataset(tmp_path, LENGTHS)
+    manifest = reel.open_dataset(tmp_path).manifest
+    budget = Budget()
+    columns, rows = FrameReader(manifest, budget).columns, np.arange(sum(LENGTHS))
+
+    def replaced():
+        budget.clear()  # As if another thread had put its own array in the place of ours.
+        return ["action"]
+
+    values = columns.gather("action", rows, together=replaced)
+    np.testing.assert_array_equal(values, columns.gather("action", rows))

@@ -104,7 +104,8 @@ class Columns:
             touched = self._files.episodes_of(flat) if episodes is None else episodes
             if np.count_nonzero(dense.missing[touched]):
                 more = {} if together is None else self._lacking(together())
-                self._fill({name: dense, **more}, flat)
+                # Ours comes last: what is held by now may be the array of another thread.
+                self._fill({**more, name: dense}, flat)
         if dense.nulls is not None:
             self._check_nulls(name, dense.nulls, flat)
         return dense.values.take(rows, axis=0)
