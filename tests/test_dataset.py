@@ -385,6 +385,21 @@ def test_a_stored_shape_of_the_same_size_is_another_shape(tmp_path):
     assert dataset.read([2], ["next.reward"])["next.reward"].tolist() == [200]
 
 
+@pytest.mark.parametrize("stored", ["int64", "float64"])
+def test_numbers_beyond_their_declared_dtype_are_refused_and_others_are_not(tmp_path, stored):
+    write_dataset(tmp_path, [4], features={"mode": Feature(stored, (1,))})  # 0, 100, 200, 300
+    features = json.loads((tmp_path / "meta" / "info.json").read_text())["features"]
+    for dtype, fits in {"uint8": False, "int16": True, "int8": False}.items():
+        features["mode"]["dtype"] = dtype
+        edit_info(tmp_path, features=features)
+        dataset = reel.open_dataset(tmp_path)
+        if fits:
+            assert dataset.read([3], ["mode"])["mode"].tolist() == [300]
+        else:
+            with pytest.raises(CorruptFileError, match=f"to 300.* which are no {dtype}"):
+                dataset.read([3], ["mode"])
+
+
 def test_an_index_column_that_starts_elsewhere_changes_nothing(tmp_path):
     write_dataset(tmp_path, LENGTHS)
 

@@ -58,6 +58,8 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
     numbers = plain_numbers(array)
     if numbers.dtype.kind == "f" and feature.numpy_dtype.kind != "f":
         _check_whole(name, numbers, feature, place)
+    if feature.numpy_dtype.kind in "iu":
+        _check_range(name, numbers, feature, place)
     values: NDArray[Any] = np.asarray(numbers, feature.numpy_dtype)
     return values.reshape(count, *feature.value_shape)
 
@@ -68,6 +70,18 @@ def _check_whole(name: str, numbers: NDArray[Any], feature: Feature, place: str)
     if not ((numbers == np.floor(numbers)) & (np.abs(numbers) <= 2**53)).all():
         raise CorruptFileError(
             f"{name!r} holds {numbers.dtype} values, which would lose their fractions as "
+            f"{feature.dtype}, the dtype that meta/info.json declares, in {place}."
+        )
+
+
+def _check_range(name: str, numbers: NDArray[Any], feature: Feature, place: str) -> None:
+    """Raise if numbers are beyond the integers that are declared."""
+    if np.can_cast(numbers.dtype, feature.numpy_dtype) or not len(numbers):
+        return
+    bounds, lowest, highest = np.iinfo(feature.numpy_dtype), numbers.min(), numbers.max()
+    if int(lowest) < bounds.min or int(highest) > bounds.max:
+        raise CorruptFileError(
+            f"{name!r} holds {numbers.dtype} values from {lowest} to {highest}, which are no "
             f"{feature.dtype}, the dtype that meta/info.json declares, in {place}."
         )
 
