@@ -29,6 +29,7 @@ from .worker_transforms import (
     end_at_row_nine,
     jitter,
     jitter_tensors,
+    read_slowly,
     return_a_function,
 )
 
@@ -156,6 +157,45 @@ def test_an_abandoned_iterator_leaves_no_process_and_no_memory(dataset):
     del kept
     gc.collect()
     assert shared_memory() <= before
+
+
+@POSIX
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_child_forked_inside_the_loop_never_waits_nor_disturbs_the_parent(dataset, workers):
+    samples = Samples(dataset, features=["index"])
+    batches = iter(Loader(samples, 3, transform=read_slowly, workers=workers))
+    taken = [next(batches)["index"].tolist()]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        os._exit(go_on_in_child(batches, workers))
+    taken += [batch["index"].tolist() for batch in batches]
+    assert taken == np.arange(18).reshape(6, 3).tolist()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def go_on_in_child(batches, workers):
+    try:
+        rows = [row for batch in batches for row in batch["index"].tolist()]
+    except WorkerError as error:
+        return 0 if workers and "forked inside a loop" in str(error) else 2
+    return int(rows != [*range(3, 18)])
+
+
+@POSIX
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_begins_a_loop_of_its_own(dataset):
+    loader = Loader(Samples(dataset, features=["index"]), 9, workers=1)
+    batches = iter(loader)
+    next(batches)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        loader.set_epoch(0)
+        os._exit(int(next(iter(loader))["index"].tolist() != [*range(9)]))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert next(batches)["index"].tolist() == [*range(9, 18)]
 
 
 def shared_memory():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -31,6 +32,8 @@ class Readers(Protocol):
 class Prefetcher(Generic[Task, Result]):
     """Does tasks ahead of time; at most ``ahead`` of them are begun and not yet taken.
 
+    A forked child may go on taking results: it does anew what was being done at the fork.
+
     Args:
         work: Called with each task, in one of the threads.
         tasks: The tasks; the next one is drawn when a result is taken.
@@ -54,6 +57,7 @@ class Prefetcher(Generic[Task, Result]):
         self._readers = readers
         self._begun: deque[tuple[Task, Job[Result]]] = deque()
         self._stop = Stop()
+        self._pid = os.getpid()
         self._pool = ThreadPool(threads, "roboreel-loader")
 
     def __iter__(self) -> Iterator[tuple[Task, Result]]:
@@ -65,6 +69,7 @@ class Prefetcher(Generic[Task, Result]):
                 job.wait()
             self._begin(self._ahead)
             while self._begun:
+                self._redo_after_fork()
                 task, job = self._begun.popleft()
                 result = job.result()
                 del job
@@ -92,6 +97,16 @@ class Prefetcher(Generic[Task, Result]):
             if task is None:
                 return
             self._begun.append((task, self._pool.submit(self._run, task)))
+
+    def _redo_after_fork(self) -> None:
+        """Begin again what threads of the parent were doing: a child does not have them."""
+        if self._pid == os.getpid():
+            return
+        self._pid = os.getpid()
+        self._begun = deque(
+            (task, job if job.is_done else self._pool.submit(self._run, task))
+            for task, job in self._begun
+        )
 
     def _run(self, task: Task) -> Result:
         with stoppable(self._stop):

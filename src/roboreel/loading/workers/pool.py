@@ -73,8 +73,14 @@ class WorkerPool:
         Their arrays lie in memory that is used again once nothing refers to them any more.
 
         Raises:
-            WorkerError: The worker ended, or could not start.
+            WorkerError: The worker ended, or could not start; or it is the worker of another
+                process, from which this one was forked.
         """
+        if self._pid != os.getpid():
+            raise WorkerError(
+                "This process was forked inside a loop over a loader, whose workers serve the "
+                "process before. Begin a loop of its own here, or use workers=0."
+            )
         worker = self._idle.get()
         try:
             return worker.load(steps)
@@ -87,10 +93,10 @@ class WorkerPool:
             worker.deadline_s = time.monotonic() + _GRACE_S
 
     def close(self) -> None:
-        """End all processes; no batch is being read any more."""
+        """End all processes; no batch is being read any more. A forked child lets go of them."""
         for worker in self._workers:
             worker.hang_up()
-        for worker in self._workers:
+        for worker in self._workers if self._pid == os.getpid() else ():
             worker.end()
 
     def kill(self) -> None:
