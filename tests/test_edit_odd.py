@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,7 +18,7 @@ from roboreel.edit.recipe_file import replay_operations
 from roboreel.errors import EditError, EncodingError, FolderTakenError, StaleDatasetError
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.splice import ImageSpan, restarts_at, splice_videos
-from tests.clean import FRONT, clean_dataset
+from tests.clean import FRONT, NUM_ROWS, clean_dataset
 from tests.factory import edit_info, write_dataset
 from tests.test_undo import tree_hash
 from tests.video_factory import decode_all, write_video
@@ -245,3 +246,42 @@ def test_values_that_are_not_numbers_survive_a_comparison(tmp_path):
     plan = plan_conversion(root, "3.0", tmp_path / "out")
     plan.apply(verify=True)
     assert np.isnan(reel.open_dataset(tmp_path / "out").episodes[0]["action"]).sum() == 1
+
+
+def test_statistics_as_lerobot_stores_them_are_made_anew_by_a_trim(tmp_path):
+    root = _with_statistics_of_lerobot(clean_dataset(tmp_path / "arm"))
+    edit_dataset(root).trim(2, start=5).apply()
+    episode = reel.open_dataset(root).episodes[2]
+    rows = _episode_table(root, 1)
+    pose = episode.read(["observation.pose"])["observation.pose"].reshape(-1, 4)
+    assert np.allclose(rows["stats/observation.pose/mean"][0].as_py(), pose.mean(axis=0))
+    assert rows["stats/observation.pose/count"].to_pylist() == [[12], [25]]
+    assert rows["stats/next.done/min"].to_pylist() == [[False], [False]]
+    assert rows["stats/next.done/max"].to_pylist() == [[True], [True]]
+    total = json.loads((root / "meta/stats.json").read_text())["observation.pose"]
+    assert (total["count"], len(total["mean"])) == ([NUM_ROWS - 5], 4)
+
+
+def _with_statistics_of_lerobot(root):
+    """Store statistics of matrices over their last axis, and extremes of booleans as booleans."""
+    stats_path, pose = root / "meta/stats.json", "observation.pose"
+    stats = json.loads(stats_path.read_text())
+    stats[pose] = {key: v if key == "count" else v[0] for key, v in stats[pose].items()}
+    stats_path.write_text(json.dumps(stats))
+    for path in (root / "meta/episodes").rglob("*.parquet"):
+        table = pq.read_table(path)
+        for place, name in enumerate(table.column_names):
+            values = table[name].to_pylist()
+            if name.startswith(f"stats/{pose}/") and not name.endswith("count"):
+                table = table.set_column(place, name, pa.array([value[0] for value in values]))
+            elif name in ("stats/next.done/min", "stats/next.done/max"):
+                flags = pa.array([[bool(v) for v in value] for value in values])
+                table = table.set_column(place, name, flags)
+        pq.write_table(table, path)
+    return root
+
+
+def _episode_table(root, data_file):
+    """Return the episodes of a data file, as the table lists them."""
+    table = pq.read_table(root / "meta/episodes")
+    return table.filter(pc.equal(table["data/file_index"], data_file))

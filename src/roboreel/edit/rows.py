@@ -284,8 +284,8 @@ def _counted(
 ) -> TablePart:
     """Take note of what the rows of a new episode say, and return them."""
     if TASK_NUMBER in part.columns and not context.is_whole(number):
-        found = list(dict.fromkeys(np.asarray(part.columns[TASK_NUMBER]).tolist()))
-        result.tasks[number] = tuple(found)
+        tasks = dict.fromkeys(np.asarray(part.columns[TASK_NUMBER]).tolist())
+        result.tasks[number] = tuple(tasks)
     piece = context.recipe.pieces[number]
     is_whole = context.is_whole(number)
     own = wanted.of_episode(is_whole=is_whole, lacking=context.lacking(piece))
@@ -301,7 +301,8 @@ def _counted(
         if name in own:
             new[name] = values.reshape(-1, *own[name])
     if new:
-        result.stats[number] = stats_of(new)
+        found = stats_of(new)
+        result.stats[number] = {n: s.per_frame(context.features[n].shape) for n, s in found.items()}
     return part
 
 

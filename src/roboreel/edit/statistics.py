@@ -75,8 +75,11 @@ def total_statistics(
         rows: What the rows of the new data files say.
         cameras: Returns what `camera_statistics` does.
     """
-    found = rows.totals.items()
-    stats = {name: total.finish() for name, total in found if name not in rows.lost}
+    stats = {
+        name: total.finish().per_frame(context.features[name].shape)
+        for name, total in rows.totals.items()
+        if name not in rows.lost
+    }
     return stats | (
         _merged_images(context, cameras) if context.changes_rows and rows.totals else {}
     )

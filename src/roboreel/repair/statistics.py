@@ -124,17 +124,21 @@ class _Computed:
                 before = _stored(own, number).get(name)
                 part = self._accumulator(name, before)
                 self._count(name, position, part)
-                self.of_episodes.setdefault(number, {})[name] = part.finish()
+                self.of_episodes.setdefault(number, {})[name] = self._finished(name, part)
             if whole:
                 self._count(name, position, total)
         if whole:
-            self.of_all[name] = total.finish()
+            self.of_all[name] = self._finished(name, total)
 
     def _accumulator(self, name: str, stored: FeatureStats | None) -> AnyAccumulator:
         feature = self._draft.manifest.features[name]
         if feature.is_camera:
             return ImageAccumulator(feature.shape[2])
         return Accumulator(_shape(feature, stored))
+
+    def _finished(self, name: str, part: AnyAccumulator) -> FeatureStats:
+        feature = self._draft.manifest.features[name]
+        return part.finish() if feature.is_camera else part.finish().per_frame(feature.shape)
 
     def _count(self, name: str, position: int, into: AnyAccumulator) -> None:
         table = self._draft.manifest.episodes

@@ -138,16 +138,17 @@ def stats_of(values: Mapping[str, NDArray[Any]]) -> dict[str, FeatureStats]:
     NumPy.
 
     Args:
-        values: By feature, ``(N, *shape)``; all have the same ``N``.
+        values: By feature, ``(N, *shape)``. Features may differ in ``N``: statistics over the last
+            axis count every row of a matrix.
     """
     found: dict[str, FeatureStats] = {}
     together: dict[str, NDArray[Any]] = {}
-    elements = 0
+    elements = rows = 0
     for name, own in values.items():
         elements += _size(own)
-        if elements > _LEVEL_VALUES // CAPACITY:
+        if elements > _LEVEL_VALUES // CAPACITY or len(own) != rows:
             found |= _stats_together(together)
-            together, elements = {}, _size(own)
+            together, elements, rows = {}, _size(own), len(own)
         together[name] = own
     found |= _stats_together(together)
     return {name: found[name] for name in values}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +56,19 @@ class FeatureStats:
     def shape(self) -> tuple[int, ...]:
         """Shape of each statistic."""
         return self.mean.shape
+
+    def per_frame(self, shape: tuple[int, ...]) -> FeatureStats:
+        """Return them with frames for counts, as LeRobot has them.
+
+        Args:
+            shape: That of a frame's value. Statistics over the last axis count each of its rows.
+        """
+        each = math.prod(shape) // max(self.mean.size, 1)
+        if each <= 1:
+            return self
+        # Rounded up: a frame of which some values are finite counts.
+        count, nan_count = -(-self.count // each), self.nan_count // each
+        return replace(self, count=count, nan_count=nan_count)
 
     def part(self, start: int, stop: int, shape: tuple[int, ...]) -> FeatureStats:
         """Return the statistics of the elements ``[start, stop)`` of a flat feature, in a shape."""

@@ -14,6 +14,8 @@ from roboreel.storage.to_arrow import from_list, from_numpy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
 __all__ = ["arrow_array", "same_values"]
 
 
@@ -21,6 +23,7 @@ def arrow_array(values: Any, kind: Any) -> Any:  # noqa: ANN401  # pyarrow is un
     """Return values as an array of a type.
 
     Some writers store one number as such, others as a list of one: here it becomes what the type says.
+    So do 0 and 1 where it says booleans, as LeRobot stores the minimum of a feature of booleans.
 
     Args:
         values: An array of NumPy, a chunked array, or a list.
@@ -33,12 +36,28 @@ def arrow_array(values: Any, kind: Any) -> Any:  # noqa: ANN401  # pyarrow is un
         array = from_numpy(values)
         return array if array.type.equals(kind, check_metadata=True) else array.cast(kind)
     if not isinstance(values, pa.ChunkedArray):
-        return from_list(_nested(values, kind), kind)
+        return _from_list(values, kind)
     if values.type.equals(kind, check_metadata=True):
         return values
     if _is_list(values.type) == _is_list(kind):
         return values.cast(kind)
-    return from_list(_nested(values.to_pylist(), kind), kind)
+    return _from_list(values.to_pylist(), kind)
+
+
+def _from_list(values: Sequence[Any], kind: Any) -> Any:  # noqa: ANN401
+    nested = _nested(values, kind)
+    leaf = kind
+    while _is_list(leaf):
+        leaf = leaf.value_type
+    return from_list(_booleans(nested) if pa.types.is_boolean(leaf) else nested, kind)
+
+
+def _booleans(values: Sequence[Any] | NDArray[Any]) -> list[Any]:
+    """Return 0 and 1 as booleans, in lists of lists too; what is neither stays as it is."""
+    return [
+        _booleans(v) if isinstance(v, list | np.ndarray) else bool(v) if v in (0, 1) else v
+        for v in values
+    ]
 
 
 def _nested(values: Sequence[Any], kind: Any) -> list[Any]:  # noqa: ANN401
