@@ -15,11 +15,18 @@ import roboreel as reel
 from roboreel.edit import edit_dataset, plan_conversion, plan_merge, plan_split
 from roboreel.edit.language import shifted_messages
 from roboreel.edit.recipe_file import replay_operations
-from roboreel.errors import EditError, EncodingError, FolderTakenError, StaleDatasetError
+from roboreel.errors import (
+    CorruptFileError,
+    EditError,
+    EncodingError,
+    FolderTakenError,
+    StaleDatasetError,
+)
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.splice import ImageSpan, restarts_at, splice_videos
 from tests.clean import FRONT, NUM_ROWS, clean_dataset
 from tests.factory import edit_info, write_dataset
+from tests.surgery import damage_page
 from tests.test_undo import tree_hash
 from tests.video_factory import decode_all, write_video
 
@@ -260,6 +267,18 @@ def test_statistics_as_lerobot_stores_them_are_made_anew_by_a_trim(tmp_path):
     assert rows["stats/next.done/max"].to_pylist() == [[True], [True]]
     total = json.loads((root / "meta/stats.json").read_text())["observation.pose"]
     assert (total["count"], len(total["mean"])) == ([NUM_ROWS - 5], 4)
+
+
+@pytest.mark.parametrize("out", [None, "new"])
+def test_a_damaged_page_is_named_with_its_file_and_nothing_changes(out, tmp_path):
+    root = clean_dataset(tmp_path / "arm")
+    file = root / "data/chunk-000/file-001.parquet"
+    damage_page(file, 0, "observation.state")
+    before = tree_hash(root)
+    with pytest.raises(CorruptFileError, match=r"file-001\.parquet"):
+        edit_dataset(root).cut(2, at=5).apply(None if out is None else tmp_path / out)
+    assert tree_hash(root) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["arm"]
 
 
 def _with_statistics_of_lerobot(root):

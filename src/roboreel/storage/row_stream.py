@@ -14,6 +14,7 @@ import pyarrow as pa
 from roboreel.errors import CorruptFileError
 from roboreel.storage.arrays import arrow_array
 from roboreel.storage.parquet import opened_parquet, plain_leaves, write_parquet
+from roboreel.storage.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -62,10 +63,11 @@ class RowStream:
         """Return the rows ``[start, stop)`` as a table; rows before them are forgotten.
 
         Raises:
-            CorruptFileError: The file has fewer rows.
+            CorruptFileError: The file has fewer rows, or they cannot be read.
         """
         while self._stop < stop:
-            batch = next(self._batches, None)
+            with parquet_errors(self._path):
+                batch = next(self._batches, None)
             if batch is None:
                 raise CorruptFileError(
                     f"Rows {start} to {stop} were expected, and there are {self.num_rows}: "
