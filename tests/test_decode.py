@@ -1,3 +1,4 @@
+import struct
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -105,6 +106,17 @@ def test_images_after_a_keyframe_that_is_refreshed_little_by_little_are_found(pa
     expected = decode_all(path)
     for image in range(COUNT):
         assert np.array_equal(decode(path, [image])[0][0], expected[image]), image
+
+
+def test_an_h264_image_that_states_no_cut_is_cut_to_the_size_in_the_file(path):
+    write_video(path, range(4))
+    data = bytearray(path.read_bytes())
+    size = data.index(b"avc1", data.index(b"stsd")) + 28
+    data[size : size + 4] = struct.pack(">HH", WIDTH - 4, HEIGHT - 2)
+    path.write_bytes(data)
+    expected = decode_all(path)
+    assert expected.shape[1:3] == (HEIGHT - 2, WIDTH - 4)
+    assert np.array_equal(decode(path, [3, 1])[0], expected[[3, 1]])
 
 
 @pytest.mark.parametrize("block_bytes", [1, 64, 10**6])

@@ -183,10 +183,24 @@ def test_nothing_wanted_reads_nothing(reader, tmp_path):
     assert list(reader.stream(request(path, [], length=3), layout="chw")) == []
 
 
-@pytest.mark.parametrize("name", ["h264.mkv", "vp9.webm", "mpeg4.avi", "mpeg4.mp4", "h264.ts"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "h264.mkv",
+        "vp9.webm",
+        "mpeg4.avi",
+        "mpeg4.mp4",
+        "h264.ts",
+        "ffv1.mkv",
+        "ffv1.mp4",
+        "png.mp4",
+    ],
+)
 def test_files_that_our_parser_refuses_are_read_through_ffmpeg(name, reader, tmp_path):
-    codec = {"h264": "libx264", "vp9": "libvpx-vp9", "mpeg4": "mpeg4"}[name.split(".")[0]]
-    path = write_video(tmp_path / name, range(50), codec, gop=10)
+    stem = name.split(".")[0]
+    codec = {"h264": "libx264", "vp9": "libvpx-vp9"}.get(stem, stem)
+    form = {"ffv1": "bgr0"}.get(stem, "yuv420p")
+    path = write_video(tmp_path / name, range(50), codec, gop=10, pix_fmt=form)
     assert reader.table(path).via == "ffmpeg"
     expected = decode_all(path)
     assert numbers(expected) == list(range(50))

@@ -343,6 +343,8 @@ def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
         raise UnsupportedVideoError(f"FFmpeg has no decoder for {coding.codec!r}.") from error
     # One thread each: a batch is decoded in parallel anyway, and a fork loses no decoder thread.
     context.thread_count = 1
+    # Some codecs store no size. H.264 is cut to the container's where it says nothing of its own.
+    context.width, context.height = coding.width, coding.height
     if coding.extradata:
         context.extradata = coding.extradata
     if coding.colour is not None:
