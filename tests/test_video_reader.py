@@ -199,7 +199,7 @@ def test_nothing_wanted_reads_nothing(reader, tmp_path):
 def test_files_that_our_parser_refuses_are_read_through_ffmpeg(name, reader, tmp_path):
     stem = name.split(".")[0]
     codec = {"h264": "libx264", "vp9": "libvpx-vp9"}.get(stem, stem)
-    form = {"ffv1": "bgr0"}.get(stem, "yuv420p")
+    form = {"png": "rgb24", "ffv1": "bgr0"}.get(stem, "yuv420p")
     path = write_video(tmp_path / name, range(50), codec, gop=10, pix_fmt=form)
     assert reader.table(path).via == "ffmpeg"
     expected = decode_all(path)

@@ -218,6 +218,8 @@ class Decoder:
             packet = av.Packet(len(data))  # A copy, with the padding that decoders read into.
             packet.update(data)
             packet.pts = number
+            # Without this mark, FFmpeg's PNG decoder adds an image to the one before.
+            packet.is_keyframe = bool(table.keyframe[number])
             position.waiting.add(number)
             images = _feed(context, packet, number, table, run)
             yield from self._found(images, position, missing, keep_bytes)
