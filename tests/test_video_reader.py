@@ -1,5 +1,6 @@
 import math
 import multiprocessing
+import struct
 import sys
 import threading
 from contextlib import suppress
@@ -19,6 +20,7 @@ from roboreel.errors import (
 )
 from roboreel.image import Layout
 from roboreel.memory.budget import Budget
+from roboreel.video import boxes
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader
 from tests.video_factory import (
@@ -207,6 +209,46 @@ def test_files_that_our_parser_refuses_are_read_through_ffmpeg(name, reader, tmp
     for frames in ([0], [49], [25, 3, 25], range(50)):
         found = read(reader, path, frames, length=50, stop=math.inf)
         assert np.array_equal(found, expected[list(frames)])
+
+
+def replace_boxes(index: bytes, new: dict[bytes, bytes]) -> bytes:
+    """Return boxes with other content for some of those inside."""
+    parts = []
+    for kind, data in boxes.children(memoryview(index)):
+        is_outer = kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl")
+        content = replace_boxes(bytes(data), new) if is_outer else new.get(kind, bytes(data))
+        parts.append(struct.pack(">I4s", 8 + len(content), kind) + content)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("codec", ["libx264", "libx265"])
+def test_images_behind_a_change_of_codec_settings_are_decoded_by_the_new_ones(
+    codec, reader, tmp_path
+):
+    parts, entries = [], []
+    for offset in ("0", "8"):  # Part of the settings alone: packets can be parsed by the others.
+        params = {"libx264": f"chroma-qp-offset={offset}", "libx265": f"cbqpoffs={offset}"}[codec]
+        options = {f"{codec[3:]}-params": params}
+        path = write_video(tmp_path / f"{offset}.mp4", range(20), codec, options=options)
+        content = path.read_bytes()
+        at = content.index(b"stsd")
+        entries.append(content[at + 12 : at - 4 + int.from_bytes(content[at - 4 : at], "big")])
+        parts.append(path)
+    path = tmp_path / "joined.mp4"
+    join_videos(path, parts)
+    offsets = reader.table(path).offset
+    content = path.read_bytes()
+    index = content.rindex(b"moov") - 4
+    new = {
+        b"stsd": struct.pack(">II", 0, 2) + b"".join(entries),
+        b"stsc": struct.pack(">8I", 0, 2, 1, 1, 1, 21, 1, 2),
+        b"stco": struct.pack(">42I", 0, 40, *offsets.tolist()),
+    }
+    path.write_bytes(content[:index] + replace_boxes(content[index:], new))
+    expected = np.concatenate([decode_all(part) for part in parts])
+    for frames in (range(40), [39], [3, 25], [1], [22]):
+        found = read(reader, path, frames, length=40, stop=math.inf)
+        assert np.array_equal(found, expected[list(frames)]), frames
 
 
 def test_a_file_is_asked_for_its_table_once_a_batch(reader, tmp_path, monkeypatch):

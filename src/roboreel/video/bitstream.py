@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import Coding
 
-__all__ = ["obus", "stream_packer"]
+__all__ = ["obus", "parameter_sets", "stream_packer"]
 
 _START_CODE = b"\x00\x00\x00\x01"
 _TEMPORAL_DELIMITER = b"\x12\x00"
@@ -56,6 +56,26 @@ def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
     is_sps = _is_avc_sps if coding.codec == "h264" else _is_hevc_sps
     joined = b"".join(_START_CODE + item for item in sets)
     return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, joined, is_sps)
+
+
+def parameter_sets(coding: Coding) -> bytes:
+    """Return the parameter sets of a configuration record as the units of an MP4 file's packet.
+
+    Empty for codecs other than H.264 and HEVC, whose keyframes bring what they need.
+
+    Raises:
+        CorruptFileError: The record is truncated.
+    """
+    read = {"h264": _avc_record, "hevc": _hevc_record}.get(coding.codec)
+    if read is None or coding.extradata[:1] != b"\x01":
+        return b""
+    try:
+        length_size, sets = read(coding.extradata)
+    except IndexError as error:
+        raise CorruptFileError(
+            f"The configuration record of the {coding.codec} video is truncated."
+        ) from error
+    return b"".join(len(item).to_bytes(length_size, "big") + item for item in sets)
 
 
 def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:

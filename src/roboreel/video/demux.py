@@ -12,6 +12,7 @@ import av
 import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
+from roboreel.video.bitstream import parameter_sets
 from roboreel.video.container import open_container
 from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
 
@@ -25,6 +26,8 @@ __all__ = ["DemuxedPackets", "demux_packet_table"]
 
 # If the wanted packet is not among this many after a seek, reading starts from the beginning.
 _MAX_STRAY_PACKETS = 32
+# FFmpeg's name of a configuration record that holds from a packet on.
+_NEW_SETTINGS: Any = "new_extradata"
 
 
 def demux_packet_table(path: Path) -> PacketTable:
@@ -39,10 +42,13 @@ def demux_packet_table(path: Path) -> PacketTable:
     """
     with closing(_open(path)) as container:
         stream = container.streams.video[0]
-        packets = [
-            (packet.pts, packet.dts, packet.size, packet.is_keyframe, not packet.is_discard)
-            for packet in _packets(container, path)
-        ]
+        packets, new_settings = [], {}
+        for number, packet in enumerate(_packets(container, path)):
+            if packet.has_sidedata(_NEW_SETTINGS):
+                new_settings[number] = bytes(packet.get_sidedata(_NEW_SETTINGS))
+            packets.append(
+                (packet.pts, packet.dts, packet.size, packet.is_keyframe, not packet.is_discard)
+            )
         coding = _coding(stream.codec_context)
         is_mp4 = "mp4" in container.format.name
         rate: Any = stream.time_base  # Since PyAV 19 this is not a Fraction, but has its parts.
@@ -71,6 +77,7 @@ def demux_packet_table(path: Path) -> PacketTable:
         via="ffmpeg",
         # Of an MP4 file that lists none, FFmpeg says that all packets are keyframes.
         lists_keyframes=not (is_mp4 and keyframe.all()),
+        new_settings=new_settings,
     )
 
 
@@ -89,11 +96,23 @@ class DemuxedPackets:
         self._container.close()
 
     def read(self, start: int, stop: int) -> Iterator[tuple[int, memoryview]]:
-        """Yield number and bytes of the packets ``[start, stop)``."""
+        """Yield number and bytes of the packets ``[start, stop)``.
+
+        In a file with several configuration records, keyframes bring the parameter sets of theirs.
+        """
         for number, packet in enumerate(self._packets_from(start), start):
             if number >= stop:
                 return
-            yield number, memoryview(bytes(packet))
+            sets = b""
+            if self._table.new_settings and self._table.keyframe[number]:
+                sets = parameter_sets(self._settings_at(number))
+            yield number, memoryview(sets + bytes(packet))
+
+    def _settings_at(self, number: int) -> Coding:
+        """Return the coding with the configuration record that holds at a packet."""
+        coding, changes = self._table.coding, self._table.new_settings
+        last = max((first for first in changes if first <= number), default=None)
+        return coding if last is None else replace(coding, extradata=changes[last])
 
     def _packets_from(self, start: int) -> Iterator[av.Packet]:
         packets = self._sought(start)

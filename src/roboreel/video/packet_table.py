@@ -11,6 +11,7 @@ import numpy as np
 from roboreel.video.clip import usual_step
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -111,6 +112,8 @@ class PacketTable:
     """What read the table: our own parser, or FFmpeg's demuxer, which is slower at random access."""
     lists_keyframes: bool = True
     """Whether the file lists its keyframes. If not, every packet is taken for one, as MP4 says."""
+    new_settings: Mapping[int, bytes] = field(default_factory=dict)
+    """Packets from which on another configuration record holds than the coding's, with that record."""
     index_at_end: bool = False
     """Whether the file lists its packets after them, so that readers must first go to its end."""
     start: NDArray[np.int32] = field(init=False)
