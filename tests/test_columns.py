@@ -10,7 +10,7 @@ from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.frames import columns as module
 from roboreel.frames import pieces
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget
+from roboreel.memory.budget import Budget, process_budget
 from roboreel.storage.row_groups import RowGroups
 from tests.factory import write_dataset
 
@@ -63,6 +63,17 @@ def test_a_pass_holds_no_numbers_and_reads_each_row_group_once(root, monkeypatch
         columns.read_span(["action", "mode"], start, stop)
     assert len(reads) == len(set(reads)) > 0
     assert set(columns._budget.held_by_owner()) == {"open files"}
+
+
+def test_values_are_right_while_others_have_the_whole_budget(root):
+    spec = reel.SampleSpec(["action", "observation.state", "mode"])
+    expected = reel.open_dataset(root).read(np.arange(5), spec)
+    dataset = reel.open_dataset(root)
+    budget = process_budget()
+    with budget.lent(2 * budget.limit_bytes, owner="decoders"):  # Nothing that is put stays.
+        read = dataset.read(np.arange(5), spec)
+    for name in ("action", "observation.state", "mode"):
+        np.testing.assert_array_equal(read[name], expected[name])
 
 
 def test_no_rows_have_values_of_the_right_shape(tmp_path):
