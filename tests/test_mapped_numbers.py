@@ -73,6 +73,21 @@ def test_a_disk_without_space_is_an_error_before_anything_is_written(root, monke
         reel.open_dataset(root, numbers="mapped")
 
 
+def test_a_folder_of_caches_that_cannot_be_made_is_an_error_that_says_what_to_do(
+    root, tmp_path, monkeypatch
+):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ROBOREEL_CACHE", str(tmp_path / "file"))
+    with pytest.raises(CacheError, match=r"cannot be written .* Set ROBOREEL_CACHE"):
+        reel.open_dataset(root, numbers="mapped")
+
+
+def test_a_read_only_folder_of_caches_is_an_error_that_says_what_to_do(root, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(CacheError, match=r"it is read-only.* Set ROBOREEL_CACHE"):
+        reel.open_dataset(root, numbers="mapped")
+
+
 def test_another_word_is_refused(root):
     with pytest.raises(ValueError, match="'in place' or 'mapped', not 'fast'"):
         reel.open_dataset(root, numbers="fast")  # type: ignore[arg-type]

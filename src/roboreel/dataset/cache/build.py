@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -127,13 +128,13 @@ def map_numbers(dataset: Dataset) -> Path:
     """Write the numbers of a dataset to its default cache unless they are there; return its folder.
 
     Raises:
-        CacheError: The disk has too little space for them.
+        CacheError: The disk has too little space for them, or the folder cannot be written.
     """
     manifest = plan_cache(dataset, {})
     root = cache_path(dataset.path, {})
     if not is_complete(root, manifest):
         needed = manifest.num_rows * _row_bytes(dataset, manifest)
-        make_folder(root)
+        _make_writable(root)
         free = shutil.disk_usage(root).free
         if needed > free:
             raise CacheError(
@@ -144,6 +145,20 @@ def map_numbers(dataset: Dataset) -> Path:
         materialize(dataset, root, {})
         return_freed_memory()
     return root
+
+
+def _make_writable(root: Path) -> None:
+    """Make the folder of mapped numbers, or say what to do if that is not allowed."""
+    try:
+        make_folder(root)
+        reason = None if os.access(root, os.W_OK) else "it is read-only"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    if reason is not None:
+        raise CacheError(
+            f"The folder of the mapped copy cannot be written ({reason}). Set ROBOREEL_CACHE to "
+            f"another folder, or open the dataset without numbers='mapped': {str(root)!r}."
+        )
 
 
 def plan_cache(dataset: Dataset, cameras: Mapping[str, Picture] | None) -> CacheManifest:
