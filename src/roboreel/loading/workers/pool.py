@@ -96,8 +96,10 @@ class WorkerPool:
         """End all processes; no batch is being read any more. A forked child lets go of them."""
         for worker in self._workers:
             worker.hang_up()
-        for worker in self._workers if self._pid == os.getpid() else ():
-            worker.end()
+        # Asked for each: at the exit of the interpreter there is none left, and modules may be gone.
+        for worker in self._workers:
+            if self._pid == os.getpid():
+                worker.end()
 
     def kill(self) -> None:
         """End all processes at once, at the exit of the interpreter: nothing is left to close."""
