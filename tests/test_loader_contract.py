@@ -172,6 +172,16 @@ class LoaderContract:
         with pytest.raises(SampleError, match="Sample 0"):
             list(self.loader(samples, 4, on_error="skip"))
 
+    def test_after_an_error_it_goes_on_behind_the_last_batch_that_was_handed_out(self, dataset):
+        bad = [9]
+        samples = self.numbers(dataset, transform=lambda sample: refuse(*bad)(sample))
+        loader = self.loader(samples, 4)
+        with pytest.raises(SampleError, match="Sample 9"):
+            list(loader)
+        assert loader.state_dict()["consumed"] == 8
+        bad.clear()
+        assert rows_of(loader) == [[8, 9, 10, 11], [12, 13, 14, 15]]
+
     def test_ranks_come_from_a_launcher_unless_given(self, dataset, monkeypatch):
         loader = self.loader(self.numbers(dataset), 3)
         monkeypatch.setenv("RANK", "1")

@@ -114,12 +114,12 @@ class Epochs:
             for step, loaded in _one_by_one(running):
                 if self._running is not running:
                     break
+                handed = [self._handed_out(loaded)]
+                del loaded
                 # Whoever takes exactly ``len(loader)`` batches never comes back here: the epoch
                 # has to be over when its last batch is handed out.
                 self._consumed = step.consumed
                 over = split.num_batches(step.consumed) == 0
-                handed = [self._handed_out(loaded)]
-                del loaded
                 yield handed.pop()  # Whoever takes it is the only one who keeps it.
         finally:
             running.close()
