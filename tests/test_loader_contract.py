@@ -182,6 +182,18 @@ class LoaderContract:
         bad.clear()
         assert rows_of(loader) == [[8, 9, 10, 11], [12, 13, 14, 15]]
 
+    def test_numbers_of_numpy_are_as_good_as_python_s(self, dataset):
+        def first(number):
+            samples = self.numbers(dataset)
+            options = {"transform": lambda batch, rng: {**batch, "drawn": self.draw(rng)}}
+            loader = self.loader(samples, number(4), shuffle=True, seed=number(91), **options)
+            loader.set_epoch(number(71))
+            return next(iter(loader))["drawn"], loader.state_dict()
+
+        drawn, state = first(np.int8)
+        assert (drawn, state) == first(int)
+        assert {type(state[name]) for name in ("seed", "epoch", "consumed")} == {int}
+
     def test_ranks_come_from_a_launcher_unless_given(self, dataset, monkeypatch):
         loader = self.loader(self.numbers(dataset), 3)
         monkeypatch.setenv("RANK", "1")

@@ -18,6 +18,7 @@ from roboreel.loading.skipping import Skipped
 from roboreel.loading.source import ReadsBatches
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.memory.budget import process_budget
+from roboreel.numbers import one_number
 from roboreel.order.order import LocalOrder, Sequential, Weighted
 
 if TYPE_CHECKING:
@@ -135,8 +136,9 @@ class Epochs:
 
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of an epoch."""
+        number = one_number(epoch, "epoch")
         self._stop()
-        self._epoch, self._consumed = epoch, 0
+        self._epoch, self._consumed = number, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the loader: a few numbers, whatever the size of the dataset."""

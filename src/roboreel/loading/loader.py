@@ -10,6 +10,7 @@ from roboreel.loading.ranks import check_share, launched_share
 from roboreel.loading.samples import Samples
 from roboreel.loading.sampling import make_order
 from roboreel.loading.skipping import skip_of
+from roboreel.numbers import one_number
 from roboreel.order.split import Split
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Loader(Epochs):
             samples,
             order,
             (lambda: whole) if given else (lambda: whole.of(*self._find_share())),
-            seed=seed,
+            seed=one_number(seed, "seed"),
             ahead=ReadAhead(threads, options.get("prefetch"), workers),
             transform=transform,
             skip=skip_of(options.get("on_error", "raise")),

@@ -49,7 +49,10 @@ class Split:
     def __post_init__(self) -> None:
         check_at_least(0, num_samples=self.num_samples)
         check_at_least(1, batch_size=self.batch_size, world_size=self.world_size)
-        if not 0 <= one_number(self.rank, "rank") < self.world_size:
+        # NumPy's integers have edges, and checkpoints hold what is counted by these.
+        for name in ("num_samples", "batch_size", "rank", "world_size"):
+            object.__setattr__(self, name, one_number(getattr(self, name), name))
+        if not 0 <= self.rank < self.world_size:
             raise ValueError(
                 f"Rank {self.rank} does not exist: there are {self.world_size} ranks, "
                 f"0 to {self.world_size - 1}."
