@@ -35,7 +35,7 @@
     ├── JobError                (RuntimeError)       a job that is not there, not complete, or failed
     ├── DatasetInUseError       (RuntimeError)       another process changes a dataset
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
-    ├── StaleDatasetError       (RuntimeError)       a dataset that changed after a plan was made
+    ├── StaleDatasetError       (RuntimeError)       a dataset that changed after it was opened
     ├── UndoError               (RuntimeError)       a change that cannot be undone
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     │   └── FolderTakenError    (FileExistsError)    no place for a new dataset: something is there
@@ -235,7 +235,7 @@ class UndoError(DatasetError, RuntimeError):
 
 
 class StaleDatasetError(DatasetError, RuntimeError):
-    """A dataset has changed since a plan for it was made, or a view of it was saved."""
+    """A dataset has changed since it was opened, a plan for it was made, or a view was saved."""
 
 
 class RecordingError(DatasetError, RuntimeError):

@@ -7,18 +7,24 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from roboreel.format.paths import FOLDERS, INFO_PATH, METADATA_FOLDER
+from roboreel.format.paths import (
+    CHANGES_FOLDER,
+    DECIDED_FOLDER,
+    FOLDERS,
+    INFO_PATH,
+    METADATA_FOLDER,
+    STORE,
+    WORKSHOP,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["STORE", "WORKSHOP", "Workshop"]
 
-WORKSHOP = ".recording"
-"""The folder of a dataset where writers work; no reader looks inside."""
-STORE = ".roboreel"
-"""The folder of a dataset for what changes leave behind; no reader looks inside."""
-
+# Of a dataset, readers look whether they are there: see `roboreel.frames.unchanged`.
+_DECIDED = DECIDED_FOLDER.removeprefix(f"{WORKSHOP}/")
+_UNDO = CHANGES_FOLDER.removeprefix(f"{STORE}/")
 # A folder of videos by camera and chunk has four parts; more than this is no dataset.
 _DEEPEST = 8
 
@@ -65,24 +71,24 @@ class Workshop:
     @property
     def decided(self) -> Path:
         """Where files wait to be moved to their places, beside the list of steps."""
-        return self.path / "commit"
+        return self.path / _DECIDED
 
     @property
     def undo(self) -> Path:
         """Where old files are kept, a folder per change."""
-        return self.root / self.store / "undo"
+        return self.root / self.store / _UNDO
 
     def decided_path(self, staged: str) -> str:
         """Return the path below ``root`` of a file that waits to be moved."""
-        return f"{self.name}/commit/{staged}"
+        return f"{self.name}/{_DECIDED}/{staged}"
 
     def kept_path(self, number: int, target: str) -> str:
         """Return the path below ``root`` where a change keeps the old file of a target."""
-        return f"{self.store}/undo/{number}/files/{target}"
+        return f"{self.store}/{_UNDO}/{number}/files/{target}"
 
     def change_path(self, number: int) -> str:
         """Return the path below ``root`` of what is written down about a change."""
-        return f"{self.store}/undo/{number}/change.json"
+        return f"{self.store}/{_UNDO}/{number}/change.json"
 
     def allows(self, target: str) -> bool:
         """Whether a commit may write or remove the file at a path below the folder."""

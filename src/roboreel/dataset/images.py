@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError
+from roboreel.errors import CorruptFileError, DatasetError
 from roboreel.image import box_of, decode_image, decode_images, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.sample_spec import SampleSpec
@@ -42,6 +42,7 @@ class Images:
         self._pictures = frames.pictures
         self._videos = frames.videos
         self._clips = frames.clips
+        self._unchanged = frames.unchanged
         self._cache = cache
         self._buffers = budget.share(BatchBuffers)
         self._pool = ThreadPool(frames.videos.threads, "roboreel-pictures")
@@ -72,7 +73,7 @@ class Images:
         """
         asked = _asked(cameras, episodes, sizes)
         videos = [one for one in asked.values() if self._is_video(one.camera, spec)]
-        found = self._read_videos(videos, spec, goes_on=goes_on)
+        found = self._read_videos(videos, spec, goes_on=goes_on) if videos else {}
         for camera, one in asked.items():
             if camera not in found:
                 found[camera] = self._read_stored(one, spec)
@@ -138,9 +139,10 @@ class Images:
             depth = self._manifest.features[camera].depth
             stored = self._videos.table(request.path).coding.image_size
             box = box_of(stored, spec.image_size or stored, spec.fit)
-            for image in self._videos.stream(
-                request, size=box.size, layout=spec.layout, depth=depth
-            ):
+            images = self._videos.stream(request, size=box.size, layout=spec.layout, depth=depth)
+            for number, image in enumerate(images):
+                if number == 0:  # The file is open by now, and stays so.
+                    self._unchanged.confirm()
                 yield box.padded(image, spec.layout)
             return
         for row in range(start, start + length):
@@ -234,7 +236,22 @@ class Images:
     def _read_videos(
         self, several: Sequence[_Asked], spec: SampleSpec, *, goes_on: bool
     ) -> dict[str, list[NDArray[Any]]]:
-        """Return the images of all cameras that are video, decoded side by side."""
+        """Return the images of all cameras that are video, decoded side by side.
+
+        Raises:
+            StaleDatasetError: The files may be those of other episodes by now.
+        """
+        try:
+            found = self._decode_videos(several, spec, goes_on=goes_on)
+        except DatasetError:
+            self._unchanged.confirm()  # If it was changed, that is what to say.
+            raise
+        self._unchanged.confirm()
+        return found
+
+    def _decode_videos(
+        self, several: Sequence[_Asked], spec: SampleSpec, *, goes_on: bool
+    ) -> dict[str, list[NDArray[Any]]]:
         found: dict[str, list[NDArray[Any]]] = {}
         work: list[tuple[Job, Target]] = []
         for asked in several:

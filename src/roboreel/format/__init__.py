@@ -9,6 +9,7 @@ from roboreel.errors import DatasetError
 from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
 from roboreel.format.absent import find_absent_cameras
 from roboreel.format.info import read_info
+from roboreel.format.manifest_state import ManifestFiles
 from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ def read_manifest(root: Path) -> Manifest:
         CorruptFileError: A metadata file is damaged.
         UnsafePathError: A path template leads out of the dataset's folder.
     """
+    files = ManifestFiles(root)
     for _ in range(_TRIES):
-        before = _state(root)
+        state, before = files.state(), _state(root)
         try:
             manifest = _read(root)
         except (DatasetError, OSError):
@@ -44,8 +46,9 @@ def read_manifest(root: Path) -> Manifest:
                 raise
         else:
             if _state(root) == before:
-                return manifest
-    return _read(root)
+                return replace(manifest, state=state)
+    state = files.state()
+    return replace(_read(root), state=state)
 
 
 def _read(root: Path) -> Manifest:

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "CHANGES_FOLDER",
+    "DECIDED_FOLDER",
     "EPISODES_FOLDER",
     "EPISODE_LINES_PATH",
     "EPISODE_STATS_PATH",
@@ -16,8 +18,10 @@ __all__ = [
     "METADATA_FOLDER",
     "SMALL_NAMES",
     "STATS_PATH",
+    "STORE",
     "SUBTASKS_PATH",
     "TASKS_PATH",
+    "WORKSHOP",
     "info_path",
     "tasks_path",
 ]
@@ -26,6 +30,15 @@ METADATA_FOLDER = "meta"
 """The folder that describes the others."""
 FOLDERS = ("data", "videos", METADATA_FOLDER)
 """All folders of a dataset whose paths are LeRobot's own."""
+
+WORKSHOP = ".recording"
+"""The folder of a dataset where writers work; no reader looks inside."""
+DECIDED_FOLDER = f"{WORKSHOP}/commit"
+"""Here while files are moved to their places."""
+STORE = ".roboreel"
+"""The folder of a dataset for what changes leave behind; no reader looks inside."""
+CHANGES_FOLDER = f"{STORE}/undo"
+"""Has a folder for each change that can be undone."""
 
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"

@@ -20,7 +20,7 @@ from roboreel.storage.parquet_errors import parquet_errors
 from roboreel.storage.row_groups import RowGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -45,14 +45,22 @@ class FrameFiles:
         files: Names of the files.
         episodes: Which rows lie where.
         budget: Holds what pyarrow makes of their footers. Default: the process's budget.
+        confirm: Called once a file was opened for the first time; raises if it may be another one
+            than the table says.
     """
 
     def __init__(
-        self, root: Path, files: FileSet, episodes: EpisodeTable, budget: Budget | None = None
+        self,
+        root: Path,
+        files: FileSet,
+        episodes: EpisodeTable,
+        budget: Budget | None = None,
+        confirm: Callable[[], None] = lambda: None,
     ) -> None:
         self.root = root
         self._files = files
         self._episodes = episodes
+        self._confirm = confirm
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
         self._arrow_files = OpenFiles(budget or process_budget())
         self._maps: KeptOpen[int, MappedFile] = KeptOpen(limit=_MAX_MAPS, survives_fork=True)
@@ -200,7 +208,9 @@ class FrameFiles:
         return mapped
 
     def _check_version(self, file: int, version: object) -> None:
-        """Raise if a file was replaced after its row groups were counted."""
+        """Raise if a file was replaced after its row groups were counted, or the dataset changed."""
+        if file not in self._versions:
+            self._confirm()
         if self._versions.setdefault(file, version) != version:
             raise changed_file(self.path(file))
 

@@ -11,6 +11,7 @@ from roboreel.frames.frame_files import FrameFiles
 from roboreel.frames.frame_order import FrameOrder
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.frames.task_texts import TaskTexts
+from roboreel.frames.unchanged import Unchanged
 from roboreel.memory.budget import process_budget
 from roboreel.spans.sources import source_of
 from roboreel.video.reader import VideoReader
@@ -41,7 +42,15 @@ class FrameReader:
     ) -> None:
         budget = budget or process_budget()
         self.manifest = manifest
-        self.files = FrameFiles(manifest.root, manifest.data_files, manifest.episodes, budget)
+        self.unchanged = Unchanged(manifest)
+        """Whether the files are still those that the manifest lists."""
+        self.files = FrameFiles(
+            manifest.root,
+            manifest.data_files,
+            manifest.episodes,
+            budget,
+            self.unchanged.confirm,
+        )
         """Which rows lie in which data file."""
         derived = DerivedCounters(manifest, self.files)
         self.columns = Columns(self.files, manifest.features, budget, derived)

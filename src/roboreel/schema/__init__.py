@@ -3,7 +3,7 @@
 from roboreel.schema.episodes import ClipTable, EpisodeTable, describe_episodes
 from roboreel.schema.feature import Depth, Feature
 from roboreel.schema.file_set import FileSet
-from roboreel.schema.manifest import Manifest
+from roboreel.schema.manifest import Manifest, ManifestState
 
 __all__ = [
     "ClipTable",
@@ -12,5 +12,6 @@ __all__ = [
     "Feature",
     "FileSet",
     "Manifest",
+    "ManifestState",
     "describe_episodes",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,18 @@ if TYPE_CHECKING:
     from roboreel.schema.feature import Feature
     from roboreel.schema.file_set import FileSet
 
-__all__ = ["Manifest"]
+__all__ = ["Manifest", "ManifestState"]
+
+
+class ManifestState(NamedTuple):
+    """What tells that a dataset has changed since its manifest was read."""
+
+    info: tuple[int, int]
+    """Size and time of info.json, which every writer replaces."""
+    changes: int | None
+    """Time of the last edit, repair or undo; None if there was none that can be undone."""
+    decided: int | None
+    """Time of a change whose files are being moved to their places, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,8 @@ class Manifest:
     """How many files a folder takes; before v3.0, how many episodes."""
     problems: tuple[Finding, ...] = ()
     """Inconsistencies in the metadata."""
+    state: ManifestState | None = field(default=None, compare=False, repr=False)
+    """That of the files it was read from; None if it was made otherwise."""
 
     __hash__ = None  # type: ignore[assignment]
 
