@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-import select
+import selectors
 import shutil
 import signal
 import subprocess
@@ -62,6 +62,9 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(prefix="chromium-")
         theirs, self._to = os.pipe()
         self._from, answers = os.pipe()
+        # select.select takes no descriptor beyond 1,023.
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(self._from, selectors.EVENT_READ)
         flags = [
             *_FLAGS,
             f"--window-size={width},{height}",
@@ -111,6 +114,7 @@ class Browser:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._to)
+        self._ready.close()
         os.close(self._from)
         shutil.rmtree(self._profile.name, ignore_errors=True)
         self._profile.cleanup()
@@ -160,8 +164,7 @@ class Browser:
 
     def _receive(self, deadline):
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._from], [], [], max(deadline - time.monotonic(), 0))
-            if not ready:
+            if not self._ready.select(max(deadline - time.monotonic(), 0)):
                 raise TimeoutError("The browser does not answer.")
             data = os.read(self._from, 2**20)
             if not data:

@@ -351,3 +351,21 @@ def test_frames_overwritten_while_they_are_read_are_drawn_anew(tmp_path, monkeyp
         assert (sample["wide"][:, 0] == sample["number"][:, None]).all()
         held = [number for episode in held_numbers(buffer) for number in episode]
         assert set(sample["number"].tolist()) <= set(held)
+
+
+def test_a_sample_is_drawn_though_all_episodes_left_while_they_were_listed(tmp_path, monkeypatch):
+    reader = ReplayBuffer(tmp_path / "buffer", capacity=4, features=FEATURES)
+    with ReplayBuffer(tmp_path / "buffer") as buffer:
+        for number in range(4):
+            buffer.add_episode(episode_of([number]))
+        held = reader._ring
+        read = held._read_starts
+
+        def late(first: int, stop: int) -> Any:
+            monkeypatch.undo()
+            for number in range(4):
+                buffer.add_episode(episode_of([10 + number]))
+            return read(first, stop)
+
+        monkeypatch.setattr(held, "_read_starts", late)
+        assert len(reader.sample(2)["row"]) == 2

@@ -45,7 +45,7 @@ def draw_sample(
     generator: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Return frames drawn at random, and the windows around them; see `ReplayBuffer.sample`."""
-    snapshot = ring.snapshot()
+    snapshot = _filled_snapshot(ring)
     places = _draw(ring, snapshot, batch, weights, generator)
     drawn = _gather(ring, snapshot, places, offsets)
     if ring.header().tail != snapshot.tail:
@@ -54,6 +54,17 @@ def draw_sample(
     for name in ring.encoded:
         drawn[name] = ring.slots[name].decode(drawn[name])
     return drawn
+
+
+def _filled_snapshot(ring: Ring) -> Snapshot:
+    """Return the complete episodes; none only if there are none.
+
+    While a slow reader lists the episodes, a quick writer may replace all of them.
+    """
+    while True:
+        snapshot, header = ring.snapshot(), ring.header()
+        if len(snapshot) or header.first_episode == header.next_episode:
+            return snapshot
 
 
 def _draw_lost_again(
@@ -69,7 +80,7 @@ def _draw_lost_again(
     Episodes leave as a whole, so if the anchor is still there, its window is too.
     """
     while (lost := anchors < ring.header().tail).any():
-        snapshot = ring.snapshot()
+        snapshot = _filled_snapshot(ring)
         places = _draw(ring, snapshot, int(lost.sum()), weights, generator)
         for key, values in _gather(ring, snapshot, places, offsets).items():
             drawn[key][lost] = values
