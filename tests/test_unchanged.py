@@ -101,8 +101,8 @@ def test_a_change_whose_writer_died_is_not_waited_for_twice(tmp_path, monkeypatc
     write_dataset(tmp_path, [4, 5])
     before = Unchanged(read_manifest(tmp_path))
     (tmp_path / DECIDED_FOLDER).mkdir(parents=True)
-    pauses = []
-    monkeypatch.setattr(unchanged.time, "sleep", pauses.append)
+    pauses: list[float] = []
+    monkeypatch.setattr("roboreel.frames.unchanged.time.sleep", pauses.append)
     monkeypatch.setattr(unchanged, "_PATIENCE_S", 0)
     before.confirm()
     assert len(pauses) <= 1
