@@ -1,5 +1,6 @@
 """A dataset that is held open across a change is read as it was, or refused; never mixed."""
 
+import pickle
 import threading
 from dataclasses import replace
 
@@ -76,6 +77,16 @@ def test_episodes_that_are_added_do_not_disturb_a_dataset_that_is_open(tmp_path)
         record(2)
         assert dataset.read([3], ["action"])["action"].tolist() == [[1, 1]]
         assert len(dataset) == 4
+
+
+def test_a_pickle_opens_what_has_grown_and_refuses_what_was_edited(tmp_path):
+    write_dataset_v2(tmp_path, [4, 5, 6])
+    view = pickle.dumps(reel.open_dataset(tmp_path).select([1, 2]))
+    write_dataset_v2(tmp_path, [4, 5, 6, 7])
+    assert [episode.number for episode in pickle.loads(view).episodes] == [1, 2]
+    edit_dataset(tmp_path).delete([0]).apply()
+    with pytest.raises(StaleDatasetError, match="handed to this process"):
+        pickle.loads(view)
 
 
 def test_a_dataset_that_is_gone_is_stale(tmp_path):

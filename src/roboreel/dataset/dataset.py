@@ -362,7 +362,7 @@ class Dataset(Fetchable):
         settings = {**self._settings, "memory": process_budget().limit_bytes}
         if self.is_remote:
             settings["connection"] = self._opened.connection
-        return reopen, (self.path, settings, bits)
+        return reopen, (self.path, settings, bits, self._opened.known)
 
     def _view(self, positions: NDArray[np.int64] | None) -> Dataset:
         return Dataset(self._opened, positions)

@@ -43,6 +43,15 @@ class Opened:
         return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
 
     @cached_property
+    def known(self) -> tuple[int, str]:
+        """The number of episodes, and their fingerprint: what is opened later can be compared."""
+        # Imported here: looking at a dataset needs neither.
+        from roboreel.frames.unchanged import fingerprint
+
+        count = len(self.manifest.episodes)
+        return count, fingerprint(self.manifest, count)
+
+    @cached_property
     def episode_metadata(self) -> dict[str, list[Any]]:
         """Further columns of the episode table, a value for each episode."""
         return read_episode_columns(self.manifest)

@@ -9,6 +9,7 @@ import numpy as np
 
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened, find_manifest
+from roboreel.errors import StaleDatasetError
 from roboreel.memory.budget import parse_size, process_budget
 from roboreel.mirror.connection import Connection
 
@@ -94,14 +95,42 @@ def open_dataset(
     return Dataset(opened, read_view(dataset, view))
 
 
-def reopen(path: Path, settings: Mapping[str, Any], bits: NDArray[np.uint8] | None) -> Dataset:
-    """Return the dataset or view that a pickle describes; ``bits`` has a bit per episode."""
+def reopen(
+    path: Path,
+    settings: Mapping[str, Any],
+    bits: NDArray[np.uint8] | None,
+    known: tuple[int, str],
+) -> Dataset:
+    """Return the dataset or view that a pickle describes.
+
+    Args:
+        path: Where it lies.
+        settings: Arguments of `open_dataset`.
+        bits: The episodes of a view, a bit for each.
+        known: How many episodes there were, and their fingerprint.
+
+    Raises:
+        StaleDatasetError: It has changed since it was pickled.
+    """
     connection: Connection | None = settings.get("connection")
     told = {name: value for name, value in settings.items() if name != "connection"}
     if connection is not None:
         told["storage_options"], told["mirror_limit"] = connection.options, connection.limit_bytes
     dataset = open_dataset(path, **told)
+    _check_same(dataset, *known)
     if bits is None:
         return dataset
     chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)
     return dataset._view(np.flatnonzero(chosen))
+
+
+def _check_same(dataset: Dataset, num_episodes: int, known: str) -> None:
+    """Raise if a dataset has other episodes than it had; it may have more."""
+    from roboreel.frames.unchanged import fingerprint
+
+    there = dataset.manifest
+    if len(there.episodes) < num_episodes or fingerprint(there, num_episodes) != known:
+        raise StaleDatasetError(
+            "The dataset was changed after it was handed to this process, so that samples would be "
+            f"those of other episodes. Open it again: {str(dataset.path)!r}."
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import FileSet, Manifest, ManifestState
 
-__all__ = ["Unchanged", "extends"]
+__all__ = ["Unchanged", "extends", "fingerprint"]
 
 # A writer that has decided moves its files within this time, unless it died.
 _PATIENCE_S, _PAUSE_S = 10.0, 0.01
@@ -93,38 +94,36 @@ class Unchanged:
 
 def extends(before: Manifest, now: Manifest) -> bool:
     """Return whether all that a manifest says holds of a later one, which may have more episodes."""
-    old, new = before.episodes, now.episodes
-    count = len(old)
-    if len(new) < count or (before.version, before.fps) != (now.version, now.fps):
-        return False
-    if before.features != now.features or not before.tasks.items() <= now.tasks.items():
-        return False
-    columns = ("number", "start", "length", "data_row")
-    if any(not np.array_equal(getattr(old, c), getattr(new, c)[:count]) for c in columns):
-        return False
-    if not _same_files(before.data_files, old.data_file, now.data_files, new.data_file[:count]):
-        return False
-    return all(
-        np.array_equal(clips.start_s, new.clips[camera].start_s[:count], equal_nan=True)
-        and np.array_equal(clips.stop_s, new.clips[camera].stop_s[:count], equal_nan=True)
-        and _same_files(
-            before.video_files[camera],
-            clips.file,
-            now.video_files[camera],
-            new.clips[camera].file[:count],
-        )
-        for camera, clips in old.clips.items()
+    count = len(before.episodes)
+    return (
+        before.tasks.items() <= now.tasks.items()
+        and len(now.episodes) >= count
+        and fingerprint(before, count) == fingerprint(now, count)
     )
 
 
-def _same_files(
-    left: FileSet, in_left: NDArray[np.int64], right: FileSet, in_right: NDArray[np.int64]
-) -> bool:
-    """Return whether episodes lie in files of the same names, which each side numbers itself."""
-    if left.template != right.template or dict(left.constants) != dict(right.constants):
-        return False
-    has_file = in_left >= 0
-    return np.array_equal(has_file, in_right >= 0) and all(
-        np.array_equal(numbers[in_left[has_file]], right.numbers[name][in_right[has_file]])
-        for name, numbers in left.numbers.items()
+def fingerprint(manifest: Manifest, num_episodes: int) -> str:
+    """Return what is another text if the first episodes, or how to read them, are not the same.
+
+    Neither times nor the folder count, so that a copy of a dataset has the same.
+    """
+    table, first = manifest.episodes, slice(num_episodes)
+    digest = hashlib.sha256(
+        repr((manifest.version, manifest.fps, dict(manifest.features))).encode("utf-8", "replace")
     )
+    for column in (table.number, table.start, table.length, table.data_row):
+        digest.update(column[first].astype(np.int64).tobytes())
+    _add_files(digest, manifest.data_files, table.data_file[first])
+    for camera, clips in table.clips.items():
+        for seconds in (clips.start_s, clips.stop_s):
+            digest.update(seconds[first].astype(np.float64).tobytes())
+        _add_files(digest, manifest.video_files[camera], clips.file[first])
+    return digest.hexdigest()
+
+
+def _add_files(digest: hashlib._Hash, files: FileSet, episodes: NDArray[np.int64]) -> None:
+    """Add the names of the episodes' files, whatever their places in the set."""
+    digest.update(repr((files.template, dict(files.constants))).encode("utf-8", "replace"))
+    for numbers in files.numbers.values():
+        there = np.append(numbers, -1)  # For episodes without a file, whose place is -1.
+        digest.update(there[episodes].astype(np.int64).tobytes())
