@@ -670,3 +670,15 @@ def test_a_fork_after_a_home_was_removed_does_no_harm(tmp_path):
     shutil.rmtree(tmp_path / "home")
     home._after_fork()
     assert home.held_bytes() == 0
+
+
+def test_bytes_of_a_process_that_does_not_fill_files_stay(tmp_path, monkeypatch):
+    path = tmp_path / "0"
+    with monkeypatch.context() as plain:
+        plain.setattr(holes, "poison", [])
+        file = holes.SparseFile(path, 100)
+        file.write(0, memoryview(b"fetched"))
+        file.close()
+    file = holes.SparseFile(path, 100)
+    assert file.read(0, 9) == b"fetched\xa5\xa5"
+    file.close()

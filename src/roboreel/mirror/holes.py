@@ -150,10 +150,9 @@ def _write_at(handle: int, data: memoryview, start: int) -> int:
 
 
 def _fill_new(handle: int, size_bytes: int) -> None:
-    """Fill a file, unless another thread or process has done so: by now it may hold bytes."""
+    """Fill a file behind what it holds: another thread or process may have written to it."""
     with alone(handle):
-        if os.fstat(handle).st_size < size_bytes:
-            _fill(handle, 0, size_bytes)
+        _fill(handle, os.fstat(handle).st_size, size_bytes)
 
 
 def _fill(handle: int, start: int, stop: int) -> None:
