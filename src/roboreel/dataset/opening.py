@@ -112,25 +112,20 @@ def reopen(
     Raises:
         StaleDatasetError: It has changed since it was pickled.
     """
+    # Imported here: a dataset that is opened by its path is not compared.
+    from roboreel.frames.unchanged import begins_with
+
     connection: Connection | None = settings.get("connection")
     told = {name: value for name, value in settings.items() if name != "connection"}
     if connection is not None:
         told["storage_options"], told["mirror_limit"] = connection.options, connection.limit_bytes
     dataset = open_dataset(path, **told)
-    _check_same(dataset, *known)
+    if not begins_with(dataset.manifest, *known):
+        raise StaleDatasetError(
+            "The dataset was changed after it was handed to this process, so that samples would be "
+            f"those of other episodes. Open it again: {str(path)!r}."
+        )
     if bits is None:
         return dataset
     chosen = np.unpackbits(bits, count=len(dataset.manifest.episodes)).astype(bool)
     return dataset._view(np.flatnonzero(chosen))
-
-
-def _check_same(dataset: Dataset, num_episodes: int, known: str) -> None:
-    """Raise if a dataset has other episodes than it had; it may have more."""
-    from roboreel.frames.unchanged import fingerprint
-
-    there = dataset.manifest
-    if len(there.episodes) < num_episodes or fingerprint(there, num_episodes) != known:
-        raise StaleDatasetError(
-            "The dataset was changed after it was handed to this process, so that samples would be "
-            f"those of other episodes. Open it again: {str(dataset.path)!r}."
-        )

@@ -32,13 +32,13 @@ FOLDERS = ("data", "videos", METADATA_FOLDER)
 """All folders of a dataset whose paths are LeRobot's own."""
 
 WORKSHOP = ".recording"
-"""The folder of a dataset where writers work; no reader looks inside."""
+"""The folder of a dataset where writers work."""
 DECIDED_FOLDER = f"{WORKSHOP}/commit"
-"""Here while files are moved to their places."""
+"""Here while files are moved to their places; all that readers look for in the folder."""
 STORE = ".roboreel"
-"""The folder of a dataset for what changes leave behind; no reader looks inside."""
+"""The folder of a dataset for what changes leave behind."""
 CHANGES_FOLDER = f"{STORE}/undo"
-"""Has a folder for each change that can be undone."""
+"""Has a folder for each change that can be undone; readers look at its time alone."""
 
 INFO_PATH = "meta/info.json"
 STATS_PATH = "meta/stats.json"

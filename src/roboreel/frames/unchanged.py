@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import FileSet, Manifest, ManifestState
 
-__all__ = ["Unchanged", "extends", "fingerprint"]
+__all__ = ["Unchanged", "begins_with", "extends", "fingerprint"]
 
 # A writer that has decided moves its files within this time, unless it died.
 _PATIENCE_S, _PAUSE_S = 10.0, 0.01
@@ -57,7 +57,8 @@ class Unchanged:
         """
         if self._state is not None and self._differs(self._state):
             with self._lock:
-                self._compare(self._state)
+                if self._differs(self._state):  # Otherwise another thread has just compared it.
+                    self._compare(self._state)
 
     def _differs(self, state: ManifestState) -> bool:
         # In this order: info.json is the last file to be moved.
@@ -94,12 +95,13 @@ class Unchanged:
 
 def extends(before: Manifest, now: Manifest) -> bool:
     """Return whether all that a manifest says holds of a later one, which may have more episodes."""
-    count = len(before.episodes)
-    return (
-        before.tasks.items() <= now.tasks.items()
-        and len(now.episodes) >= count
-        and fingerprint(before, count) == fingerprint(now, count)
-    )
+    known = len(before.episodes), fingerprint(before, len(before.episodes))
+    return before.tasks.items() <= now.tasks.items() and begins_with(now, *known)
+
+
+def begins_with(manifest: Manifest, num_episodes: int, known: str) -> bool:
+    """Return whether the first episodes of a manifest are those of a fingerprint."""
+    return len(manifest.episodes) >= num_episodes and fingerprint(manifest, num_episodes) == known
 
 
 def fingerprint(manifest: Manifest, num_episodes: int) -> str:
