@@ -207,3 +207,44 @@ def test_an_array_that_another_thread_replaced_is_filled_all_the_same(tmp_path):
 
     values = columns.gather("action", rows, together=replaced)
     np.testing.assert_array_equal(values, columns.gather("action", rows))
+
+
+def say_another_length(root, episode, length):
+    path = root / "meta/episodes/chunk-000/file-000.parquet"
+    table = pq.read_table(path)
+    lengths = table["length"].to_pylist()
+    lengths[episode] = length
+    place = table.schema.get_field_index("length")
+    pq.write_table(table.set_column(place, "length", pa.array(lengths)), path)
+
+
+@pytest.mark.parametrize("limit_bytes", [2**29, 100], ids=["one array", "row groups"])
+@pytest.mark.parametrize("length", [2, 6])
+def test_an_episode_of_another_length_is_refused_after_its_neighbours_were_read(
+    tmp_path, length, limit_bytes
+):
+    write_dataset(tmp_path, [4] * 4, episodes_per_file=4)
+    rewrite(tmp_path, rows=16)
+    say_another_length(tmp_path, 1, length)
+    columns, manifest = open_columns(tmp_path, limit_bytes)
+    (start, _), bad, *_ = spans(manifest)
+    for name in ("action", "frame_index", "note"):
+        columns.gather(name, np.array([start]))
+        for rows in (np.arange(*bad), np.array([start, bad[0]])):
+            with pytest.raises(CorruptFileError, match=f"Episode 1 has {length} frames in the"):
+                columns.gather(name, rows)
+
+
+def test_values_are_right_after_the_budget_has_changed(tmp_path, monkeypatch):
+    write_dataset(tmp_path, [1000])
+    (path,) = sorted((tmp_path / "data").rglob("*.parquet"))
+    small_pages = {"data_page_size": 512, "write_batch_size": 32, "use_dictionary": False}
+    pq.write_table(pq.read_table(path), path, **small_pages)
+    monkeypatch.setattr(pieces, "_LEAST_BYTES", 2**9)
+    whole, _ = open_columns(tmp_path)
+    rows, budget = np.arange(1000), Budget()
+    columns = FrameReader(reel.open_dataset(tmp_path).manifest, budget).columns
+    for limit_bytes in (2**17, 2**16, 2**18, 2**15):
+        budget.limit_bytes = limit_bytes  # As opening another dataset with a `memory=` does.
+        for name in ("note", "grid"):
+            np.testing.assert_array_equal(columns.gather(name, rows), whole.gather(name, rows))

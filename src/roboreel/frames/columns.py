@@ -263,14 +263,16 @@ class Columns:
             bounds = self._files.group_bounds(file)
             first, stop = int(bounds[group]), int(bounds[group + 1])
             for together in self._portions(names, stop - first):
+                written: dict[str, list[tuple[Any, Any]]] = {name: [] for name in together}
                 for start, values in self._pieces.numbers(file, group, together):
-                    length = len(next(iter(values.values())))
-                    to, source = self._files.rows_of_span(
-                        file, first + start, first + start + length
-                    )
+                    length, begin = len(next(iter(values.values()))), first + start
+                    there = self._files.rows_of_span(file, begin, begin + length)
+                    is_whole = len(there.rows) == length
                     for name, part in values.items():
-                        columns[name].put(to, part if len(to) == length else part[source])
-                self._note_filled([columns[name] for name in together], file, group)
+                        columns[name].put(there.rows, part if is_whole else part[there.places])
+                        written[name].append((there.episodes, there.counts))
+                for name, parts in written.items():
+                    columns[name].finish((file, group), parts)
 
     def _check_nulls(self, name: str, nulls: NDArray[np.bool_], rows: NDArray[np.int64]) -> None:
         wrong = rows[nulls[rows]]
@@ -280,16 +282,6 @@ class Columns:
                 f"{name!r} is null in row {int(wrong[0]):,}, but every frame needs a value, in "
                 f"{str(self._files.open(file).path)!r}."
             )
-
-    def _note_filled(self, columns: Iterable[Dense], file: int, group: int) -> None:
-        episodes, counts = self._files.episodes_in_group(file, group)
-        for dense in columns:
-            with dense.lock:
-                # Two threads may have filled it with the same values: count it once.
-                if (file, group) not in dense.filled:
-                    dense.filled.add((file, group))
-                    dense.missing[episodes] -= counts
-                    dense.num_missing -= int(counts.sum())
 
     def _portions(self, names: list[str], count: int) -> list[list[str]]:
         """Return which features to read together from a row group of ``count`` rows."""

@@ -11,6 +11,7 @@ from roboreel.storage.nulls import PartlyNull
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -42,3 +43,20 @@ class Dense:
                 self.nulls[rows] = part.nulls
             part = part.values
         self.values[rows] = part
+
+    def finish(
+        self, group: tuple[int, int], written: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    ) -> None:
+        """Take note of a row group that was put.
+
+        Args:
+            group: Its file and number.
+            written: Of each part that was put, the positions of its episodes, and the rows of each.
+        """
+        with self.lock:
+            # Two threads may have filled it with the same values: count it once.
+            if group not in self.filled:
+                self.filled.add(group)
+                for episodes, counts in written:
+                    self.missing[episodes] -= counts
+                    self.num_missing -= int(counts.sum())

@@ -34,9 +34,9 @@ class DerivedCounters:
 
         A task is the number of the episode's first task; -1 if the table of tasks does not have it.
         """
-        rows, places = self._files.rows_of_span(file, start, stop)
+        there = self._files.rows_of_span(file, start, stop)
         values = np.zeros(stop - start, self._manifest.features[name].numpy_dtype)
-        values[places] = self._values(name, rows)
+        values[there.places] = self._values(name, there.rows)
         return values
 
     def _values(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:

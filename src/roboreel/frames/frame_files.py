@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import TYPE_CHECKING
 
@@ -28,13 +29,26 @@ if TYPE_CHECKING:
     from roboreel.memory.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
-__all__ = ["FrameFiles"]
+__all__ = ["FrameFiles", "RowsThere"]
 
 _MAX_OPEN_FILES = 64
 _MAX_MAPS = 256
 # Episode numbers are compared this much at a time.
 _AT_ONCE_BYTES = 2**20
 _tokens = count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsThere:
+    """The dataset's rows in some rows of a file; those that cannot be located are left out."""
+
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
+    """Where each lies, counted from the first of the file's rows."""
+    episodes: NDArray[np.int64]
+    """Positions of their episodes."""
+    counts: NDArray[np.int64]
+    """How many of the rows each episode has."""
 
 
 class FrameFiles:
@@ -122,10 +136,8 @@ class FrameFiles:
         self._refuse_wrong(position)
         return file, self._data_row.item(position) + row - self._episodes.start.item(position)
 
-    def rows_of_span(
-        self, file: int, first: int, last: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the dataset's rows in the rows ``[first, last)`` of a file, and their places."""
+    def rows_of_span(self, file: int, first: int, last: int) -> RowsThere:
+        """Return the dataset's rows in the rows ``[first, last)`` of a file."""
         episodes = self._episodes
         positions = self._positions(file)
         if self._wrong:
@@ -135,26 +147,12 @@ class FrameFiles:
         begin = np.maximum(self._data_row[positions], first)
         end = np.minimum(self._data_row[positions] + episodes.length[positions], last)
         inside = np.flatnonzero(begin < end)
-        spans = [np.arange(begin[i], end[i]) for i in inside]
-        shifts = [
-            np.full(len(span), episodes.start[p] - self._data_row[p])
-            for p, span in zip(positions[inside], spans, strict=True)
-        ]
-        if not spans:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        in_file = np.concatenate(spans)
-        return in_file + np.concatenate(shifts), in_file - first
-
-    def episodes_in_group(
-        self, file: int, group: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of the episodes in a row group, and how many rows each has there."""
-        bounds = self.group_bounds(file)
-        positions = self._positions(file)
-        begin = np.maximum(self._data_row[positions], bounds[group])
-        stop = self._data_row[positions] + self._episodes.length[positions]
-        counts = np.minimum(stop, bounds[group + 1]) - begin
-        return positions[counts > 0], counts[counts > 0]
+        positions, counts = positions[inside], (end - begin)[inside]
+        before = np.cumsum(counts) - counts
+        in_file = np.arange(counts.sum()) + np.repeat(begin[inside] - before, counts)
+        shift = episodes.start[positions] - self._data_row[positions]
+        rows = in_file + np.repeat(shift, counts)
+        return RowsThere(rows, in_file - first, positions, counts)
 
     def group_bounds(self, file: int) -> NDArray[np.int64]:
         """Return where a file's row groups start and stop; kept after the file is closed."""

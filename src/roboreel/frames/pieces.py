@@ -115,8 +115,10 @@ class Pieces:
         step = self._step(file, group, name)
         parts = rows // step
         missing = set()
+        # With the step: another limit has other parts.
+        key = (self._files.token, name, file, group, step, nulls)
         for part in distinct(parts).tolist():
-            values = self._budget.get(self._key(name, file, group, part, nulls))
+            values = self._budget.get((*key, part))
             if values is None:
                 missing.add(part)
             else:
@@ -127,8 +129,7 @@ class Pieces:
                 read = self._parts(name, file, group, step, nulls=nulls)
                 for part, values in zip(range(max(missing) + 1), read, strict=False):
                     if part in missing:
-                        key = self._key(name, file, group, part, nulls)
-                        self._budget.put(key, values, int(values.nbytes), owner=_OWNER)
+                        self._budget.put((*key, part), values, int(values.nbytes), owner=_OWNER)
                         yield _chosen(parts, part, rows, step, values)
 
     def _parts(
@@ -220,9 +221,6 @@ class Pieces:
     @property
     def _limit_bytes(self) -> int:
         return max(self._budget.limit_bytes // _SHARE, _LEAST_BYTES)
-
-    def _key(self, name: str, file: int, group: int, part: int, nulls: bool) -> tuple[object, ...]:
-        return (self._files.token, name, file, group, part, nulls)
 
 
 def _chosen(

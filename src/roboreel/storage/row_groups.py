@@ -92,7 +92,15 @@ class RowGroups:
         with self._lock:
             table = bounded.read(groups, names, limit_bytes)
         with parquet_errors(self.path):
-            return {name: plain_array(table.column(name)) for name in names}
+            columns = {name: plain_array(table.column(name)) for name in names}
+        num_rows = sum(int(self.bounds[group + 1] - self.bounds[group]) for group in groups)
+        for name, column in columns.items():
+            if len(column) != num_rows:
+                raise CorruptFileError(
+                    f"{name!r} has {len(column):,} values for {num_rows:,} rows, in "
+                    f"{self.describe(groups[0])}."
+                )
+        return columns
 
     def read_field(self, group: int, name: str, field: str, limit_bytes: int) -> Any:  # noqa: ANN401
         """Return one field of a column of structs in a row group, as an Arrow array.
@@ -119,17 +127,10 @@ class RowGroups:
             TooLargeError: They take more than the limit.
         """
         place = self.describe(groups[0])
-        num_rows = int(self.bounds[groups[-1] + 1] - self.bounds[groups[0]])
-        read = {
+        return {
             name: dense_numbers(name, column, features[name], place=place)
             for name, column in self.read(groups, list(features), limit_bytes).items()
         }
-        for name, values in read.items():
-            if len(values) != num_rows:
-                raise CorruptFileError(
-                    f"{name!r} has {len(values):,} values for {num_rows:,} rows, in {place}."
-                )
-        return read
 
     def piece_rows(self, group: int, name: str, limit_bytes: int) -> int:
         """Return how many rows of a column fit in a limit; all of a row group, if they do.
