@@ -1,20 +1,29 @@
 """A dataset that is held open across a change is read as it was, or refused; never mixed."""
 
+import json
 import pickle
+import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.commit import undo_change
+from roboreel.commit import carry_out, undo_change
+from roboreel.commit.steps import Step
 from roboreel.edit import edit_dataset
-from roboreel.errors import StaleDatasetError
-from roboreel.format import read_manifest
-from roboreel.format.paths import DECIDED_FOLDER
-from roboreel.frames import unchanged
+from roboreel.errors import StaleDatasetError, UnfinishedChangeError
+from roboreel.format import manifest_state, read_manifest
+from roboreel.format.paths import STEPS_PATH
 from roboreel.frames.unchanged import Unchanged, extends
+from roboreel.lerobot import LeRobotDataset
+from roboreel.record.recover import recover_dataset
 from tests.clean import FRONT, VERSIONS, clean_dataset
 from tests.factory import make_manifest, write_dataset, write_dataset_v2
 from tests.video_factory import number_of
@@ -97,30 +106,101 @@ def test_a_dataset_that_is_gone_is_stale(tmp_path):
         dataset.read([0], ["action"])
 
 
+# --- a change that was decided and is not finished
+
+
+def leave_steps(root: Path, change: str | None) -> Path:
+    """Write the list of steps of a commit whose steps are done, as its process leaves it."""
+    steps = root / STEPS_PATH
+    steps.parent.mkdir(parents=True)
+    listed = {"change": change, "time": "now", "steps": [], "number": None, "purge": False}
+    steps.write_text(json.dumps(listed))
+    return steps
+
+
 def test_whoever_reads_during_a_change_waits_until_it_is_carried_out(tmp_path):
     write_dataset(tmp_path, [4, 5])
     looking = Unchanged(read_manifest(tmp_path))
-    (tmp_path / DECIDED_FOLDER).mkdir(parents=True)
-    writer = threading.Timer(0.1, (tmp_path / DECIDED_FOLDER).rmdir)
+    steps = leave_steps(tmp_path, "edit: delete 1")
+    writer = threading.Timer(0.1, steps.unlink)
     writer.start()
     looking.confirm()
-    assert not (tmp_path / DECIDED_FOLDER).exists()
+    read_manifest(tmp_path)
+    assert not steps.exists()
     writer.join()
 
 
-def test_a_change_whose_writer_died_is_not_waited_for_twice(tmp_path, monkeypatch):
+def test_episodes_being_added_are_not_waited_for(tmp_path, monkeypatch):
     write_dataset(tmp_path, [4, 5])
     before = Unchanged(read_manifest(tmp_path))
-    (tmp_path / DECIDED_FOLDER).mkdir(parents=True)
-    pauses: list[float] = []
-    monkeypatch.setattr("roboreel.frames.unchanged.time.sleep", pauses.append)
-    monkeypatch.setattr(unchanged, "_PATIENCE_S", 0)
+    leave_steps(tmp_path, None)
+    monkeypatch.setattr(manifest_state.time, "sleep", pytest.fail)
     before.confirm()
-    assert len(pauses) <= 1
-    pauses.clear()
     before.confirm()
-    Unchanged(read_manifest(tmp_path)).confirm()  # It was there when this one was opened.
-    assert not pauses
+    Unchanged(read_manifest(tmp_path)).confirm()
+
+
+@pytest.mark.parametrize("left", ["{", "{}", "null", '{"change": 7}'])
+def test_a_list_of_steps_that_says_nothing_is_taken_for_that_of_a_change(tmp_path, dead, left):
+    write_dataset(tmp_path, [4, 5])
+    steps = leave_steps(tmp_path, None)
+    steps.write_text(left)
+    with pytest.raises(UnfinishedChangeError):
+        reel.open_dataset(tmp_path)
+
+
+@pytest.fixture
+def dead(monkeypatch):
+    """No change that is found is waited for."""
+    monkeypatch.setattr(manifest_state, "_PATIENCE_S", 0)
+
+
+def stop_after(several: int, act: Callable[[], object]) -> bool:
+    """Act, and die after some steps of the commit; return whether it came so far."""
+    steps = count()
+    do = carry_out._Carrying._do
+
+    def die(self: Any, step: Step) -> None:
+        if next(steps) == several:
+            raise KeyboardInterrupt
+        do(self, step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carry_out._Carrying, "_do", die)
+        try:
+            act()
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("undo", [False, True])
+def test_a_change_that_was_decided_and_not_finished_is_refused(tmp_path, dead, version, undo):
+    """Else rows of one episode would come with images of another."""
+    made = clean_dataset(tmp_path / "made", version)
+    for several in count():
+        root = tmp_path / f"stopped-{several}"
+        shutil.copytree(made, root)
+        act = edit_dataset(root).delete([1]).apply
+        if undo:
+            act()
+        dataset = reel.open_dataset(root)
+        dataset.read([0], ["observation.state"])
+        if not stop_after(several, partial(undo_change, root) if undo else act):
+            break
+        what = "undo of edit: " if undo else "'edit: "
+        message = rf"{what}.*' of '20.*' was decided.*`roboreel recover {root}`"
+        with pytest.raises(UnfinishedChangeError, match=message):
+            reel.open_dataset(root)
+        with pytest.raises(UnfinishedChangeError, match=message):
+            LeRobotDataset("arm", root=root)
+        with pytest.raises(UnfinishedChangeError, match=message):
+            dataset.read([len(dataset) - 1], [FRONT])
+        dataset.read([0], ["observation.state"])  # of a file that is open
+        assert recover_dataset(root).finished
+        assert len(reel.open_dataset(root).episodes) == len(dataset.episodes) + (1 if undo else -1)
+    assert several > 3
 
 
 def test_a_manifest_extends_one_that_has_its_first_episodes_in_the_same_places(tmp_path):

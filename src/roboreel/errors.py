@@ -37,6 +37,7 @@
     ├── ForeignChangeError      (PermissionError)    an interrupted change of another user
     ├── StaleDatasetError       (RuntimeError)       a dataset that changed after it was opened
     ├── UndoError               (RuntimeError)       a change that cannot be undone
+    ├── UnfinishedChangeError   (RuntimeError)       a change that was decided and not finished
     ├── RecordingError          (RuntimeError)       a recording that cannot go on as asked
     │   └── FolderTakenError    (FileExistsError)    no place for a new dataset: something is there
     ├── RemoteError             (ConnectionError)    a remote file that cannot be fetched
@@ -84,6 +85,7 @@ __all__ = [
     "TooManyFilesError",
     "TooSlowError",
     "UndoError",
+    "UnfinishedChangeError",
     "UnsafePathError",
     "UnsupportedArgumentError",
     "UnsupportedVersionError",
@@ -232,6 +234,10 @@ class ForeignChangeError(DatasetError, PermissionError):
 
 class UndoError(DatasetError, RuntimeError):
     """A change cannot be undone, or there is none."""
+
+
+class UnfinishedChangeError(DatasetError, RuntimeError):
+    """An edit, a repair or an undo was decided and not finished, so the dataset is neither old nor new."""
 
 
 class StaleDatasetError(DatasetError, RuntimeError):

@@ -14,6 +14,7 @@ from roboreel.errors import (
     DatasetError,
     NotADatasetError,
     RemoteError,
+    UnfinishedChangeError,
     UnsafePathError,
     UnsupportedVersionError,
 )
@@ -59,6 +60,7 @@ def check_dataset(
 
     Raises:
         NotADatasetError: There is no dataset at this path.
+        UnfinishedChangeError: A change was decided and not finished.
         EpisodeNotFoundError: A number that no episode has.
         ValueError: No rule has such a code.
     """
@@ -68,7 +70,7 @@ def check_dataset(
     forget_failures(root)
     try:
         manifest = read_manifest(root)
-    except (NotADatasetError, RemoteError):
+    except (NotADatasetError, RemoteError, UnfinishedChangeError):
         raise
     except DatasetError as error:
         ledger.add([_unopenable(error, root)])

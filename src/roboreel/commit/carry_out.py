@@ -83,7 +83,8 @@ def damaged_commit(workshop: Workshop) -> str | None:
 def set_aside_commit(workshop: Workshop) -> None:
     """Move a commit that cannot be finished to the workshop's folder of what was set aside.
 
-    Readers find a whole dataset between any two steps, so it can be used without the rest.
+    If it only added episodes or joined files, nothing of the others is lost. If it changed what was
+    there, the dataset may be in between: `roboreel check` compares.
     """
     aside = workshop.path / "aside" / uuid.uuid4().hex[:8]
     make_folder(aside)

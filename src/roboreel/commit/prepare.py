@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from roboreel.commit.carry_out import finish_commit, in_parallel
 from roboreel.commit.real_folder import RealFolder
 from roboreel.commit.steps import Decision, Step, is_allowed, write_decision
-from roboreel.commit.store import describe_change, next_number
+from roboreel.commit.store import describe_change, next_number, now
 from roboreel.errors import UnsafePathError
 from roboreel.files import make_folder, sync_directory, sync_file
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from roboreel.commit.change import Change
+    from roboreel.commit.change import Change, PastChange
     from roboreel.commit.workshop import Workshop
 
 __all__ = ["Commit"]
@@ -30,18 +30,30 @@ class Commit:
     The files are prepared in the workshop. `run` waits until they are on the disk, decides by
     renaming the folder they are in, and then moves them one by one. A process that dies before the
     decision has changed nothing; what a process that dies after it left undone, `finish_commit`
-    does. Choose the order so that readers find a whole dataset between any two steps.
+    does. Readers wait for what changes (``change`` or ``undoes``), and refuse it if its process died.
+    If files only come, choose the order so that readers find a whole dataset between any two steps.
 
     Args:
         workshop: The folder that changes. The caller holds its lock, and has finished what an
             earlier process had decided.
         change: What the change is. If given, old files are moved to the undo store, from where
             `undo_change` brings them back; if not, they are gone.
+        undoes: The change that is undone, if any.
     """
 
-    def __init__(self, workshop: Workshop, *, change: Change | None = None) -> None:
+    def __init__(
+        self,
+        workshop: Workshop,
+        *,
+        change: Change | None = None,
+        undoes: PastChange | None = None,
+    ) -> None:
         self._workshop = workshop
         self._change = change
+        told = change or undoes
+        self._told = None if told is None else f"{told.command}: {told.summary}"
+        if undoes is not None:
+            self._told = f"undo of {self._told}"
         self._folder = RealFolder(workshop.root)
         # What an earlier process prepared and did not decide can be made again.
         shutil.rmtree(workshop.staged, ignore_errors=True)
@@ -124,7 +136,8 @@ class Commit:
     def _decide(self) -> Decision:
         change = self._change
         if change is None or not change.undoable or not self._steps:
-            return Decision(self._steps, purge=change is not None and not change.undoable)
+            purge = change is not None and not change.undoable
+            return Decision(self._steps, purge=purge, change=self._told, time=now())
         number = next_number(self._workshop)
         steps = self._kept()
         described = describe_change(self._workshop, number, change, steps)
@@ -132,7 +145,7 @@ class Commit:
         self._stage(self._workshop.change_path(number)).write_text(
             described.to_json(), encoding="utf-8"
         )
-        return Decision([*steps, self._steps[-1]], number)
+        return Decision([*steps, self._steps[-1]], number, change=self._told, time=now())
 
     def _kept(self) -> list[Step]:
         """Return the steps; the first that touches an old file keeps it."""

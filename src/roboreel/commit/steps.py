@@ -60,12 +60,18 @@ class Decision:
     """Number of the change that keeps old files; None if it keeps none."""
     purge: bool = False
     """Whether all old files that were ever kept are deleted."""
+    change: str | None = None
+    """What changes, for readers, who wait until it is done; None if files only come or are joined."""
+    time: str | None = None
+    """When it was decided, in UTC."""
 
 
 def write_decision(folder: Path, decision: Decision) -> Path:
     """Write the list of steps beside the prepared files, and return its path; nothing is synced."""
     path = folder / STEPS
     listed = {
+        "change": decision.change,
+        "time": decision.time,
         "steps": [[step.staged, step.target, step.source, step.keep] for step in decision.steps],
         "number": decision.number,
         "purge": decision.purge,

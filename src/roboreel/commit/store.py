@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from roboreel.commit.steps import Step
     from roboreel.commit.workshop import Workshop
 
-__all__ = ["describe_change", "next_number", "numbers", "read_changes"]
+__all__ = ["describe_change", "next_number", "now", "numbers", "read_changes"]
 
 
 def numbers(workshop: Workshop) -> list[int]:
@@ -67,11 +67,16 @@ def describe_change(
         number=number,
         command=change.command,
         summary=change.summary,
-        time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        time=now(),
         roboreel=__version__,
         files=tuple(files.values()),
         head=info.after if info is not None else head,
     )
+
+
+def now() -> str:
+    """Return the time, in UTC, as it is written down."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def _state(folder: RealFolder, path: str) -> FileState | None:

@@ -74,7 +74,7 @@ def undo_change(root: str | os.PathLike[str]) -> PastChange:
         finish_commit(workshop)
         change = newest_change(root)
         check_undoable(root, change)
-        commit = Commit(workshop)
+        commit = Commit(workshop, undoes=change)
         commit.extend(undo_steps(change, workshop))
         commit.run()
     return change

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STORE", "WORKSHOP", "Workshop"]
 
-# Of a dataset, readers look whether they are there: see `roboreel.frames.unchanged`.
+# Of a dataset, readers look at them: see `roboreel.format.manifest_state`.
 _DECIDED = DECIDED_FOLDER.removeprefix(f"{WORKSHOP}/")
 _UNDO = CHANGES_FOLDER.removeprefix(f"{STORE}/")
 # A folder of videos by camera and chunk has four parts; more than this is no dataset.

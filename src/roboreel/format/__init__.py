@@ -25,8 +25,13 @@ _TRIES = 20
 """How often a dataset is read again because it changed meanwhile; then it is taken as it is."""
 
 
-def read_manifest(root: Path) -> Manifest:
+def read_manifest(root: Path, *, unfinished: bool = False) -> Manifest:
     """Return all that is known of a dataset without opening its data.
+
+    Args:
+        root: The dataset's folder.
+        unfinished: Whether to read it between the steps of a change too, when its metadata may be
+            neither the old nor the new.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
@@ -34,21 +39,23 @@ def read_manifest(root: Path) -> Manifest:
         MetadataError: A metadata file cannot be understood.
         CorruptFileError: A metadata file is damaged.
         UnsafePathError: A path template leads out of the dataset's folder.
+        UnfinishedChangeError: A change was decided and not finished.
     """
     files = ManifestFiles(root)
-    for _ in range(_TRIES):
+    for left in reversed(range(_TRIES)):
+        if not unfinished:
+            files.settle()
         state, before = files.state(), _state(root)
         try:
             manifest = _read(root)
         except (DatasetError, OSError):
             # A writer may have moved a file away that had just been listed.
-            if _state(root) == before:
+            if not left or (files.state(), _state(root)) == (state, before):
                 raise
         else:
-            if _state(root) == before:
+            if not left or (files.state(), _state(root)) == (state, before):
                 return replace(manifest, state=state)
-    state = files.state()
-    return replace(_read(root), state=state)
+    raise AssertionError
 
 
 def _read(root: Path) -> Manifest:

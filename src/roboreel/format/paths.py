@@ -18,6 +18,7 @@ __all__ = [
     "METADATA_FOLDER",
     "SMALL_NAMES",
     "STATS_PATH",
+    "STEPS_PATH",
     "STORE",
     "SUBTASKS_PATH",
     "TASKS_PATH",
@@ -34,7 +35,9 @@ FOLDERS = ("data", "videos", METADATA_FOLDER)
 WORKSHOP = ".recording"
 """The folder of a dataset where writers work."""
 DECIDED_FOLDER = f"{WORKSHOP}/commit"
-"""Here while files are moved to their places; all that readers look for in the folder."""
+"""Here while files are moved to their places."""
+STEPS_PATH = f"{DECIDED_FOLDER}/steps.json"
+"""Here until they are; all that readers look for in the folder."""
 STORE = ".roboreel"
 """The folder of a dataset for what changes leave behind."""
 CHANGES_FOLDER = f"{STORE}/undo"

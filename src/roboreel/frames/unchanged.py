@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import DatasetError, StaleDatasetError
+from roboreel.errors import DatasetError, StaleDatasetError, UnfinishedChangeError
 from roboreel.forking import after_fork
 from roboreel.format import read_manifest
 from roboreel.format.manifest_state import ManifestFiles
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from roboreel.schema import FileSet, Manifest, ManifestState
 
 __all__ = ["Unchanged", "begins_with", "extends", "fingerprint"]
-
-# A writer that has decided moves its files within this time, unless it died.
-_PATIENCE_S, _PAUSE_S = 10.0, 0.01
 
 
 class Unchanged:
@@ -54,6 +50,7 @@ class Unchanged:
 
         Raises:
             StaleDatasetError: An edit, a repair or an undo has changed the dataset.
+            UnfinishedChangeError: It was decided, and is not finished.
         """
         if self._state is not None and self._differs(self._state):
             with self._lock:
@@ -66,25 +63,17 @@ class Unchanged:
 
     def _compare(self, state: ManifestState) -> None:
         """Read the manifest again, and note the state of the dataset if it has only grown."""
-        left = self._wait_for_writer(state.decided)
         try:
             now = read_manifest(self._manifest.root)
+        except UnfinishedChangeError:
+            raise
         except (DatasetError, OSError) as error:
             raise self._stale() from error
         if now.state is None or now.state.changes != state.changes:
             raise self._stale()
         if not extends(self._manifest, now):
             raise self._stale()
-        self._state = now.state._replace(decided=left)
-
-    def _wait_for_writer(self, left: int | None) -> int | None:
-        """Wait until a change is carried out; return the time of one whose writer died, if any."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        while (found := self._files.decided()) not in (None, left):
-            if time.monotonic() > deadline_s:
-                break
-            time.sleep(_PAUSE_S)
-        return found
+        self._state = now.state
 
     def _stale(self) -> StaleDatasetError:
         return StaleDatasetError(

@@ -12,6 +12,7 @@ from roboreel.commit import Commit, Workshop, finish_commit, locked
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
 from roboreel.format.hub import writable_folder
+from roboreel.format.info import read_info
 from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
@@ -76,7 +77,7 @@ def compact_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> C
     root = writable_folder(path)
     if dry_run:
         return plan_compaction(read_manifest(root))
-    read_manifest(root)  # before the lock, which makes a folder
+    read_info(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
         finish_commit(Workshop(root))
         return compact(root)

@@ -9,6 +9,7 @@ from roboreel.commit import Commit, Workshop, drop_commit, lock_folder
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import start_dataset
 from roboreel.format.hub import writable_folder
+from roboreel.format.info import read_info
 from roboreel.format.ledger import empty_manifest
 from roboreel.format.limits import FileSizes, with_file_sizes
 from roboreel.record.checks import Door
@@ -129,7 +130,7 @@ def resume_dataset(
     root = writable_folder(path)
     chosen = choose_options(options, keywords)
     check_choice(open_episode)
-    read_manifest(root)  # before the lock, which makes a folder
+    read_info(root)  # before the lock, which makes a folder
     lock = lock_folder(Workshop(root))
     try:
         found = recover(root, open_episode=open_episode)

@@ -16,11 +16,12 @@ from roboreel.commit import (
     locked,
     set_aside_commit,
 )
-from roboreel.errors import DatasetError, RecordingError
+from roboreel.errors import DatasetError, RecordingError, UnsupportedVersionError
 from roboreel.files import make_folder, remove_leftovers, sync_directory
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
 from roboreel.format.hub import writable_folder
+from roboreel.format.info import read_info
 from roboreel.format.ledger import Ledger
 from roboreel.format.strays import find_strays
 from roboreel.record.episode import drop_folder
@@ -50,7 +51,7 @@ class Recovery:
     saved_episodes: int
     """Episodes that had been saved."""
     finished: bool
-    """Whether a save or a compaction had been decided, and has now been finished."""
+    """Whether a change had been decided, and has now been finished."""
     found_frames: int
     """Frames of the open episode that are in its journal."""
     kept_frames: int
@@ -101,10 +102,17 @@ def recover_dataset(
         NotADatasetError: There is no dataset at this path.
     """
     root = writable_folder(path)
-    read_manifest(root)  # before the lock, which makes a folder
+    read_info(root)  # before the lock, which makes a folder
     with locked(Workshop(root)):
         choice: OpenEpisodeChoice = "discard" if discard else "keep"
-        return recover(root, open_episode=choice, dry_run=dry_run, any_owner=any_owner)
+        decided = has_commit(Workshop(root))
+        try:
+            return recover(root, open_episode=choice, dry_run=dry_run, any_owner=any_owner)
+        except UnsupportedVersionError:
+            # Others are not recorded, but edited: what was decided is finished by now.
+            if not decided or has_commit(Workshop(root)):
+                raise
+            return Recovery(len(read_manifest(root).episodes), True, 0, 0, ())
 
 
 def recover(
@@ -122,7 +130,7 @@ def recover(
     workshop = Workshop(root)
     damaged = damaged_commit(workshop)
     finished = _finish_change(workshop, dry_run=dry_run, any_owner=any_owner)
-    manifest = read_manifest(root)
+    manifest = read_manifest(root, unfinished=dry_run)
     check_appendable(manifest)
     # Files of a commit that is not finished yet are not strays.
     strays = [] if dry_run and finished else find_strays(manifest)

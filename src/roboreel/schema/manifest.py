@@ -25,7 +25,7 @@ class ManifestState(NamedTuple):
     changes: int | None
     """Time of the last edit, repair or undo; None if there was none that can be undone."""
     decided: int | None
-    """Time of a change whose files are being moved to their places, if there is one."""
+    """Time of a commit whose files are being moved to their places, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
