@@ -25,13 +25,14 @@ def differing_files(first: Path, second: Path) -> list[str]:
     return sorted(
         name
         for name in ours.keys() | theirs.keys()
-        if name not in ours
-        or name not in theirs
-        or (
-            ours[name].read_bytes() != theirs[name].read_bytes()
-            and not _same(_content(ours[name]), _content(theirs[name]))
-        )
+        if name not in ours or name not in theirs or not same_file(ours[name], theirs[name])
     )
+
+
+def same_file(first: Path, second: Path) -> bool:
+    """Whether two files hold the same values, whatever their bytes."""
+    same = first.read_bytes() == second.read_bytes()
+    return same or _same(_content(first), _content(second))
 
 
 def _content(path: Path) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.faults.library import build
+from tests.faults.mutants import MUTANTS, mutated
 
 PROJECT = Path(__file__).resolve().parents[2]
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", type=Path, help="where good points are noted")
     parser.add_argument("--ways", nargs="*", help="such as kill, eio, strict")
+    parser.add_argument("--mutant", choices=MUTANTS, help="a fault of the commit that must be found")
     parser.add_argument("--counts", type=Path, help="a file that counts are added to")
     given = parser.parse_args()
     if "LD_PRELOAD" in os.environ:
@@ -66,6 +68,8 @@ def run(given: argparse.Namespace) -> int:
     ]
     known = {scenario.name: scenario for scenario in every}
     chosen = [known[name] for name in given.only or known]
+    if given.mutant is not None:
+        chosen = [mutated(scenario, given.mutant) for scenario in chosen]
     problems = 0
     fast = Path("/dev/shm")
     with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:

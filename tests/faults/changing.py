@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 
 import roboreel as reel
 from roboreel.commit import STORE, WORKSHOP, Workshop, finish_commit, list_changes, undo_change
+from roboreel.edit import plan_conversion
 from roboreel.repair import repair_dataset
 from roboreel.repair.drop import plan_drop
+from tests.faults.between import check_between, check_either
 from tests.faults.recording import record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
 from tests.recordings import CAMERAS, FPS
@@ -85,7 +87,7 @@ def scrub(root: Path) -> None:
 def verify_for_good(remains: Remains, act: Act) -> None:
     """Check a change that cannot be undone."""
     root = remains.folder / "dataset"
-    reel.open_dataset(root)
+    check_between(remains)
     finish_commit(Workshop(root))
     if is_same(remains, "old"):
         assert "changed" not in remains.said
@@ -95,10 +97,14 @@ def verify_for_good(remains: Remains, act: Act) -> None:
     check_left(remains)
 
 
-def prepare(folder: Path, act: Act, store: str, *, undo: bool) -> None:
+def prepare(folder: Path, act: Act, store: str, *, undo: bool, version: str = "v3.0") -> None:
     """Make a dataset to change, and two beside it: as it is before, and as it is afterwards."""
     root = folder / "dataset"
     record_apart(folder, store)
+    if version != "v3.0":
+        plan_conversion(root, version, folder / "converted").apply()
+        shutil.rmtree(root)
+        (folder / "converted").rename(root)
     if act is repair:
         damage(root)
     shutil.copytree(root, folder / "old")
@@ -125,8 +131,9 @@ def take_back(folder: Path, say: Say) -> None:
 def verify_change(remains: Remains, act: Act) -> None:
     """Check that the change happened or not; do it, and undo it."""
     root = remains.folder / "dataset"
-    reel.open_dataset(root)
+    check_between(remains)
     finish_commit(Workshop(root))
+    remains.once(check_either, root, remains.folder / "old", remains.folder / "new")
     is_old = is_same(remains, "old")
     assert not (is_old and "changed" in remains.said)
     remains.go_on(lambda: change_and_undo(remains, act, is_old=is_old))
@@ -147,8 +154,9 @@ def change_and_undo(remains: Remains, act: Act, *, is_old: bool) -> None:
 def verify_undo(remains: Remains) -> None:
     """Check that the change was undone or not, undo it, and check that all is as it was."""
     root = remains.folder / "dataset"
-    reel.open_dataset(root)
+    check_between(remains, "new", "old")
     finish_commit(Workshop(root))
+    remains.once(check_either, root, remains.folder / "old", remains.folder / "new")
     is_old = is_same(remains, "old")
     assert is_old or "undone" not in remains.said
     remains.go_on(lambda: undo(remains, is_old=is_old))
@@ -183,19 +191,20 @@ def check_left(remains: Remains) -> None:
     assert not {"open", "staged", "commit", "salvage", "gone", "held"} & set(left), left
 
 
-def _scenarios(name: str, act: Act, store: str) -> list[Scenario]:
+def _scenarios(name: str, act: Act, store: str, version: str = "v3.0") -> list[Scenario]:
+    prepared = partial(prepare, act=act, store=store, version=version)
     return [
         Scenario(
             f"{name}, {store}",
             partial(change, act=act),
             partial(verify_change, act=act),
-            partial(prepare, act=act, store=store, undo=False),
+            partial(prepared, undo=False),
         ),
         Scenario(
             f"undo of {name}, {store}",
             take_back,
             verify_undo,
-            partial(prepare, act=act, store=store, undo=True),
+            partial(prepared, undo=True),
         ),
     ]
 
@@ -204,6 +213,7 @@ SCENARIOS = [
     *_scenarios("repair", repair, "image"),
     *_scenarios("drop", drop, "video"),
     *_scenarios("edit", edit, "video"),
+    *_scenarios("edit of v2.1", edit, "video", "v2.1"),
     *_scenarios("split", split, "image"),
     *_scenarios("relabel", relabel, "video"),
     *_scenarios("rename", rename, "video"),

@@ -10,6 +10,7 @@ import numpy as np
 
 import roboreel as reel
 from roboreel.edit import plan_conversion, plan_merge
+from tests.faults.between import check_either
 from tests.faults.recording import LENGTHS, record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
 from tests.recordings import frame
@@ -28,9 +29,13 @@ RECORDED = [(e, i) for e in range(3) for i in range(LENGTHS[e])]
 """Episode and frame of every row."""
 
 
-def prepare(folder: Path, store: str) -> None:
+def prepare(folder: Path, act: Act, store: str) -> None:
+    """Make the sources, and beside them what comes of them."""
     record_apart(folder, store)
     shutil.copytree(folder / "dataset", folder / "other")
+    act(folder)
+    (folder / "new" / "out").rename(folder / "expected")
+    (folder / "new").rmdir()
 
 
 def merge(folder: Path) -> None:
@@ -51,6 +56,7 @@ def verify(remains: Remains, act: Act, times: int) -> None:
     root = remains.folder / "new" / "out"
     if "copied" not in remains.said and not root.exists():
         act(remains.folder)
+    remains.once(check_either, root, remains.folder / "expected")
     dataset = reel.open_dataset(root)
     values = dataset.read(np.arange(len(dataset)))
     assert values["index"].tolist() == list(range(times * len(RECORDED)))
@@ -65,7 +71,7 @@ def _scenario(name: str, act: Act, store: str, times: int) -> Scenario:
         f"{name}, {store}",
         partial(copy, act=act),
         partial(verify, act=act, times=times),
-        partial(prepare, store=store),
+        partial(prepare, act=act, store=store),
     )
 
 

@@ -15,6 +15,7 @@ from roboreel.edit.edit_job import plan_edit_job
 from roboreel.errors import JobError
 from roboreel.jobs import InProcess, commit_job, execute, open_job, run_job
 from roboreel.jobs.job import is_committed
+from tests.faults.between import check_between, check_either
 from tests.faults.recording import record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
 from tests.recordings import CAMERAS
@@ -74,8 +75,11 @@ def go_on(folder: Path, make: Make) -> None:
 def verify(remains: Remains, make: Make, result: str) -> None:
     folder, root, job = remains.folder, remains.folder / result, remains.folder / "job"
     if result == "dataset":
-        reel.open_dataset(root)
+        check_between(remains)
         finish_commit(Workshop(root))
+        remains.once(check_either, root, folder / "old", folder / "new")
+    elif root.exists():
+        remains.once(check_either, root, folder / "new")
     is_new = root.exists() and differing_files(root, folder / "new") == []
     assert is_new or not root.exists() or differing_files(root, folder / "old") == []
     assert is_new or "done" not in remains.said

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from roboreel.commit import store
+from roboreel.format import manifest_state
 from tests.faults import library
 from tests.faults.children import FAILED, FOREIGN, in_child
 from tests.faults.library import Kind, Operation, read_log
@@ -200,6 +201,7 @@ def _run(scenario: Scenario, work: Path, log: Path, kind: Kind, call: int) -> No
 
 def _verify(scenario: Scenario, remains: Remains) -> None:
     _make_repeatable(2)
+    vars(manifest_state)["_PATIENCE_S"] = 0  # No writer is alive.
     scenario.verify(remains)
 
 

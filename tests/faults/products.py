@@ -79,7 +79,7 @@ def version_of(store: Path) -> int:
 
 # --- a training cache
 
-LENGTHS = [3, 2, 2]
+LENGTHS = [3, 3, 3]
 
 
 def build_cache(folder: Path, say: Say) -> None:
