@@ -19,6 +19,7 @@ from tests.faults.copying import SCENARIOS as COPYING
 from tests.faults.editing_jobs import SCENARIOS as EDITING_JOBS
 from tests.faults.library import Call, Operation, can_build
 from tests.faults.mirroring import SCENARIOS as MIRRORING
+from tests.faults.mutants import MUTANTS
 from tests.faults.powercut import MODELS, Disk, snapshot
 from tests.faults.products import SCENARIOS as PRODUCTS
 from tests.faults.recording import SCENARIOS as RECORDING
@@ -41,6 +42,7 @@ TWINS = {
     "resume, image",
     "new shards",
     "undo of edit, video",
+    "undo of edit of v2.1, video",
     "convert, image",
     "compact, video",
     "undo of drop, video",
@@ -64,6 +66,16 @@ def test_a_writer_stopped_at_some_call_leaves_what_it_promised(scenarios):
     done = run_rig("--points", 1, "--only", *names)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("0 problems") == len(names), done.stdout
+
+
+@needs_compiler
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_fault_of_the_commit_is_found(mutant):
+    """Else the points above would be good whatever the commit does."""
+    ways = ["strict, in part"] if "sync" in mutant else ["kill"]
+    done = run_rig("--mutant", mutant, "--ways", *ways)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"mutant: {mutant}: found" in done.stdout
 
 
 def can_import(modules: tuple[str, ...]) -> bool:

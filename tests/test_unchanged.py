@@ -113,7 +113,13 @@ def leave_steps(root: Path, change: str | None) -> Path:
     """Write the list of steps of a commit whose steps are done, as its process leaves it."""
     steps = root / STEPS_PATH
     steps.parent.mkdir(parents=True)
-    listed = {"change": change, "time": "now", "steps": [], "number": None, "purge": False}
+    listed: dict[str, Any] = {
+        "change": change,
+        "time": "now",
+        "steps": [],
+        "number": None,
+        "purge": False,
+    }
     steps.write_text(json.dumps(listed))
     return steps
 
@@ -134,7 +140,7 @@ def test_episodes_being_added_are_not_waited_for(tmp_path, monkeypatch):
     write_dataset(tmp_path, [4, 5])
     before = Unchanged(read_manifest(tmp_path))
     leave_steps(tmp_path, None)
-    monkeypatch.setattr(manifest_state.time, "sleep", pytest.fail)
+    monkeypatch.setattr("roboreel.format.manifest_state.time.sleep", pytest.fail)
     before.confirm()
     before.confirm()
     Unchanged(read_manifest(tmp_path)).confirm()

@@ -12,11 +12,17 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from tests.faults.library import build
 from tests.faults.mutants import MUTANTS, mutated
+
+if TYPE_CHECKING:
+    from tests.faults.scenario import Scenario
 
 PROJECT = Path(__file__).resolve().parents[2]
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -32,7 +38,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--state", type=Path, help="where good points are noted")
     parser.add_argument("--ways", nargs="*", help="such as kill, eio, strict")
-    parser.add_argument("--mutant", choices=MUTANTS, help="a fault of the commit that must be found")
+    parser.add_argument(
+        "--mutant", choices=MUTANTS, help="a fault of the commit that must be found"
+    )
     parser.add_argument("--counts", type=Path, help="a file that counts are added to")
     given = parser.parse_args()
     if "LD_PRELOAD" in os.environ:
@@ -68,8 +76,11 @@ def run(given: argparse.Namespace) -> int:
     ]
     known = {scenario.name: scenario for scenario in every}
     chosen = [known[name] for name in given.only or known]
+    mutants = [given.mutant] if given.mutant is not None else []
+    if not given.only and not mutants:
+        mutants = list(MUTANTS)
     if given.mutant is not None:
-        chosen = [mutated(scenario, given.mutant) for scenario in chosen]
+        chosen = []
     problems = 0
     fast = Path("/dev/shm")
     with TemporaryDirectory(dir=fast if os.access(fast, os.W_OK) else None) as scratch:
@@ -78,11 +89,26 @@ def run(given: argparse.Namespace) -> int:
         try:
             for scenario in chosen:
                 problems += Campaign(scenario, Path(scratch), given).run()
+            for mutant in mutants:
+                problems += not finds(mutant, known["edit, video"], Path(scratch), given)
         finally:
             if hub is not None:
                 os.kill(hub, signal.SIGKILL)
                 os.waitpid(hub, 0)
     return int(problems > 0)
+
+
+def finds(mutant: str, scenario: Scenario, scratch: Path, given: argparse.Namespace) -> bool:
+    """Return whether the rig finds a fault of the commit."""
+    from tests.faults.campaign import Campaign
+
+    alone = {**vars(given), "mutant": mutant, "state": None, "counts": None}
+    campaign = Campaign(mutated(scenario, mutant), scratch, argparse.Namespace(**alone))
+    with redirect_stdout(StringIO()):
+        campaign.run()
+    found = len(campaign.problems)
+    print(f"mutant: {mutant}: {f'found {found} times' if found else 'NOT FOUND'}", flush=True)
+    return found > 0
 
 
 if __name__ == "__main__":

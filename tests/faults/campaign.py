@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from roboreel.format.paths import DECIDED_FOLDER
 from tests.faults.children import import_all
 from tests.faults.library import Kind, Operation
 from tests.faults.points import Result, Tries, files_that_run, log_whole_run, prepare
@@ -120,14 +121,22 @@ class Campaign:
     def _all_points(self) -> Iterator[Point]:
         calls = self.tries.logged.calls
         made = [call for call in calls if call.operation != Operation.NOTE]
-        chosen = places(made, every=self.given.every)
+        chosen = self._wanted(made)
         for way in WAYS:
             for place in chosen:
                 if made[place - 1].operation in ONLY_AT.get(way, tuple(Operation)):
                     yield Point(way, place)
         if self.scenario.survives_power_cuts and not self.scenario.maps:
-            cuts = places(calls, every=self.given.every)
+            cuts = self._wanted(calls)
             yield from (Point(model, at) for model in MODELS for at in cuts)
+
+    def _wanted(self, calls: Sequence[Call]) -> list[int]:
+        """Return where to stop; if the commit has a fault, after a decision."""
+        found = places(calls, every=self.given.every)
+        if self.given.mutant is None:
+            return found
+        decided = [at for at, c in enumerate(calls) if c.other.endswith(f"/{DECIDED_FOLDER}")]
+        return [place for place in found if place > decided[0]]
 
     def _try_all(self, points: list[Point]) -> None:
         global _trying

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from roboreel.commit import carry_out, prepare
+from roboreel.commit import carry_out, prepare, steps
 from roboreel.format.paths import INFO_PATH
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def mutated(scenario: Scenario, mutant: str) -> Scenario:
 
 def _reorder(order: Callable[[Sequence[Step]], Sequence[Step]]) -> None:
     """Write steps down in another order."""
-    write = prepare.write_decision
+    write = steps.write_decision
 
     def write_mutated(folder: Path, decision: Decision) -> Path:
         return write(folder, replace(decision, steps=order(decision.steps)))
@@ -65,7 +65,7 @@ def _no_sync_around_the_index() -> None:
 
 
 def _not_named_twice() -> None:
-    carry_out._Carrying._name_twice = lambda *_: False  # type: ignore[method-assign,assignment]
+    carry_out._Carrying._name_twice = lambda *_: False  # type: ignore[method-assign]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

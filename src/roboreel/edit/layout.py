@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,14 +139,14 @@ class _Planner:
         file_of = [source.manifest.episodes.data_file for source in self._sources]
         limit = file_limits(self._first).data_bytes
         units = list(self._units(files_of, file_of, limit, None))
-        files, file = self._name(units, files_of[0], None)
+        same = [self._is_same_data(unit) for unit in units]
+        # LeRobot reads rows in the order of the names: after a file with a new name, all have one.
+        files, file = self._name(units, files_of[0], None, list(accumulate(same, min)))
         targets = []
         for place, unit in enumerate(units):
             size = self._share(unit, None)
             target = FileTarget(files[place], "rewritten", unit.pieces, unit.sources, size)
-            if self._is_same_data(unit):
-                target = self._whole(target)
-            targets.append(target)
+            targets.append(self._whole(target) if same[place] else target)
         return files, file, targets
 
     def _is_same_data(self, unit: Unit) -> bool:
@@ -186,34 +187,42 @@ class _Planner:
         ]
         limit = file_limits(self._first).video_bytes
         units = list(self._units(files_of, file_of, limit, camera))
-        files, file = self._name(units, files_of[0], camera)
+        grouped = not self._is_alone(files_of[0])
+        same = [self._is_same_video(unit, camera, grouped) for unit in units]
+        files, file = self._name(units, files_of[0], camera, same)
         targets = []
         for place, unit in enumerate(units):
             size = self._share(unit, camera)
             target = FileTarget(files[place], "remuxed", unit.pieces, unit.sources, size, camera)
-            targets.append(self._with_rung(target, unit, files))
+            whole = self._whole(target) if same[place] else None
+            targets.append(whole or self._with_rung(target, unit, grouped))
         return files, file, targets
 
-    def _with_rung(self, target: FileTarget, unit: Unit, files: FileSet) -> FileTarget:
+    def _is_same_video(self, unit: Unit, camera: str, grouped: bool) -> bool:
+        """Whether a file can have the bytes of an old one."""
+        recipe = self._recipe
+        if recipe.fps is not None or camera in recipe.codings or len(unit.sources) != 1:
+            return False
+        if grouped and unit.place is not None and not recipe.scrub:
+            return True
+        return self._has_all(unit, camera) and not self._shows_more(
+            camera, recipe.pieces[unit.pieces[0]]
+        )
+
+    def _with_rung(self, target: FileTarget, unit: Unit, grouped: bool) -> FileTarget:
         recipe = self._recipe
         pieces = [recipe.pieces[number] for number in unit.pieces]
         if recipe.fps is not None or target.camera in recipe.codings:
             return replace(target, rung="re-encoded")
-        grouped = not is_per_episode(files)
-        if len(unit.sources) == 1:
-            if grouped and unit.place is not None and not recipe.scrub:
-                return self._whole(target)
-            if self._has_all(unit, target.camera) and not self._shows_more(target, pieces[0]):
-                return self._whole(target)
         # A clip may begin between keyframes: in v2.x an edit list hides what is before it.
         if not recipe.scrub and (grouped or self._key(unit, target.camera) is not None):
             return target
         exact = [self._is_exact(piece, str(target.camera), grouped) for piece in pieces]
         return target if all(exact) else replace(target, rung="re-encoded")
 
-    def _shows_more(self, target: FileTarget, piece: Piece) -> bool:
+    def _shows_more(self, camera: str, piece: Piece) -> bool:
         """Whether an old file has images that would come along and must not."""
-        source, old = self._sources[piece.source], self._old(piece, str(target.camera))
+        source, old = self._sources[piece.source], self._old(piece, camera)
         if is_per_episode(source.manifest.video_files[old]) and not self._recipe.scrub:
             return False
         return source.has_unused(old, piece.episode)
@@ -313,20 +322,27 @@ class _Planner:
         return size * min(kept, total) // total if total else size
 
     def _name(
-        self, units: Sequence[Unit], old: FileSet, camera: str | None
+        self, units: Sequence[Unit], old: FileSet, camera: str | None, same: Sequence[bool]
     ) -> tuple[FileSet, NDArray[np.int64]]:
+        """Return the files, and which of them each episode is in.
+
+        In place, files that change get new names, where a table tells names: the old ones stay whole
+        until it does.
+        """
         file = np.empty(len(self._recipe.pieces), np.int64)
         for place, unit in enumerate(units):
             file[list(unit.pieces)] = place
         places = [unit.place for unit in units]
         stays = self._in_place and None not in places and not self._converts
+        if old.numbers.keys() == {"chunk_index", "file_index"}:
+            places = [unit.place if one else None for unit, one in zip(units, same, strict=True)]
         files = place_files(
             self._version,
             None if self._converts else old,
             camera=camera,
             count=len(units),
             files_per_chunk=self._first.files_per_chunk,
-            places=[int(p) for p in places if p is not None] if stays else None,
+            places=places if stays else None,
             numbers=[unit.pieces[0] for unit in units],
         )
         return files, file

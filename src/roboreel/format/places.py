@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import count as count_from
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -125,7 +126,7 @@ def place_files(
     camera: str | None,
     count: int,
     files_per_chunk: int,
-    places: Sequence[int] | None,
+    places: Sequence[int | None] | None,
     numbers: Sequence[int],
 ) -> FileSet:
     """Return the data files, or the videos of a camera, of a dataset that is made from others.
@@ -136,7 +137,8 @@ def place_files(
         camera: The camera; None for data.
         count: How many files there are.
         files_per_chunk: How many a folder takes; before v3.0, how many episodes.
-        places: If the files stay where they are, which of the old ones they are.
+        places: If files stay where they are, which of the old ones they are; None for one that gets
+            a name after all old ones.
         numbers: The number of the first episode in each, for files that are named by it.
     """
     grouped = version.startswith("v3")
@@ -144,8 +146,15 @@ def place_files(
     template = (names[0] if camera else names[1]) if old is None else old.template
     constants = {"video_key": camera} if camera and "{video_key}" in template else {}
     if places is not None and old is not None:
-        kept = {name: column[list(places)] for name, column in old.numbers.items()}
-        return FileSet(template, kept, constants)
+        columns = dict(old.numbers)
+        if None in places:
+            new = files_after(last_place(old), places.count(None), old, files_per_chunk)
+            columns = {
+                name: np.append(column, new.numbers[name]) for name, column in columns.items()
+            }
+        after = count_from(len(old))
+        kept = [next(after) if place is None else place for place in places]
+        return FileSet(template, {n: column[kept] for n, column in columns.items()}, constants)
     place, number = np.arange(count, dtype=np.int64), np.array(numbers, np.int64)
     if "{episode_index" in template or "{episode_chunk" in template:
         place = number
