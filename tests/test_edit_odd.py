@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
+from roboreel.commit import undo_change
 from roboreel.edit import edit_dataset, plan_conversion, plan_merge, plan_split
 from roboreel.edit.language import shifted_messages
 from roboreel.edit.recipe_file import replay_operations
@@ -305,3 +306,19 @@ def _episode_table(root, data_file):
     """Return the episodes of a data file, as the table lists them."""
     table = pq.read_table(root / "meta/episodes")
     return table.filter(pc.equal(table["data/file_index"], data_file))
+
+
+def test_files_that_change_in_place_get_new_names_in_the_order_of_their_rows(tmp_path):
+    """Readers that go by the table find the old files until it is new; LeRobot goes by the names."""
+    write_dataset(tmp_path / "d", [4, 5, 6, 7, 3, 2])
+    before = reel.open_dataset(tmp_path / "d").read(range(27), ["index", "action"])
+    edit_dataset(tmp_path / "d").set_task([2], "pour").apply()
+    paths = sorted((tmp_path / "d/data").rglob("*.parquet"))
+    assert [path.stem for path in paths] == ["file-000", "file-003", "file-004"]
+    rows = [row for path in paths for row in pq.read_table(path)["index"].to_pylist()]
+    assert rows == list(range(27))
+    after = reel.open_dataset(tmp_path / "d").read(range(27), ["index", "action"])
+    assert all(np.array_equal(after[name], before[name]) for name in ("index", "action"))
+    undo_change(tmp_path / "d")
+    paths = sorted((tmp_path / "d/data").rglob("*.parquet"))
+    assert [path.stem for path in paths] == ["file-000", "file-001", "file-002"]
