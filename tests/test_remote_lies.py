@@ -182,6 +182,66 @@ def test_the_token_goes_to_the_hub_alone(monkeypatch, location, is_hub):
     assert (sent["client_options"]["default_headers"] == {}) is not is_hub
 
 
+class Redirecting(BaseHTTPRequestHandler):
+    """Sends every request on to another host, and writes down what it was sent."""
+
+    def do_GET(self):
+        self.server.seen.append(dict(self.headers.items()))
+        self.send_response(302)
+        self.send_header("Location", self.server.target + urlsplit(self.path).path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def log_message(self, *about):
+        """Say nothing."""
+
+
+@contextmanager
+def redirecting(target: str):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
+    server.target, server.seen = target, []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("name", ["X-Api-Key", "Authorization", "Cookie"])
+def test_secrets_do_not_follow_a_redirect_to_another_host(root, tmp_path, monkeypatch, name):
+    seen, answer = [], FileServer.__init__.__globals__["_Handler"]._answer
+
+    def noting(handler, *, send):
+        seen.append(str(handler.headers))
+        answer(handler, send=send)
+
+    monkeypatch.setattr(FileServer.__init__.__globals__["_Handler"], "_answer", noting)
+    options = {"client_options": {"default_headers": {name: "hush"}}}
+    with FileServer(root.parent) as far:
+        elsewhere = far.url.replace("127.0.0.1", "localhost")
+        with redirecting(elsewhere) as near:
+            dataset = reel.open_dataset(
+                f"http://127.0.0.1:{near.server_port}/arm?signature=psst",
+                mirror=tmp_path / "m",
+                storage_options=options,
+            )
+            local = reel.open_dataset(root)
+            assert (dataset.episodes[0]["action"] == local.episodes[0]["action"]).all()
+        assert all(headers[name.title()] == "hush" for headers in near.seen)
+    assert seen
+    assert not [headers for headers in seen if "hush" in headers or "psst" in headers]
+
+
+def test_secrets_in_headers_of_an_object_store_are_refused(tmp_path):
+    options = {"client_options": {"default_headers": {"x-api-key": "hush"}}, "region": "eu"}
+    with pytest.raises(ValueError, match="default_headers of an object store"):
+        reel.open_dataset("s3://bucket/arm", mirror=tmp_path / "m", storage_options=options)
+
+
 def test_a_mirror_that_somebody_sent_calls_nobody(root, tmp_path):
     with FileServer(root.parent) as server:
         far = reel.open_dataset(f"{server.url}/arm", mirror=tmp_path / "m")

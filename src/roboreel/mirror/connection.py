@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "is_secret"]
 
 _SECRET_WORDS = ("secret", "token", "password", "key", "sas", "authorization")
 
@@ -33,7 +33,7 @@ class Connection:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not __getstate__, which Python 3.10 replaces in dataclasses with slots.
-        secret = [name for name, value in self.options.items() if _is_secret(name, value)]
+        secret = [name for name, value in self.options.items() if is_secret(name, value)]
         if secret:
             raise RemoteError(
                 f"storage_options has {secret[0]!r}, which is never sent to other processes: give workers "
@@ -42,9 +42,9 @@ class Connection:
         return Connection, (self.mirror, self.limit_bytes, dict(self.options))
 
 
-def _is_secret(name: str, value: object) -> bool:
+def is_secret(name: str, value: object) -> bool:
     """Whether an option must not be pickled; a provider is an object that knows how to ask."""
     if name == "client_options" and isinstance(value, dict):
         headers = value.get("default_headers") or {}
-        return any(_is_secret(str(header), "") for header in headers)
+        return any(is_secret(str(header), "") for header in headers)
     return any(word in name.lower() for word in _SECRET_WORDS)

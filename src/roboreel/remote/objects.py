@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit, urlunsplit
 
 from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
+from roboreel.mirror.connection import is_secret
 from roboreel.mirror.file_table import RemoteFile
 from roboreel.remote.credentials import with_profile
 from roboreel.remote.failures import translate
@@ -16,7 +16,9 @@ from roboreel.remote.patience import Patience, Place
 
 try:
     import obstore
-    from obstore.store import HTTPStore, from_url
+    from obstore.store import from_url
+
+    from roboreel.remote.web import WebStore, headers_that_follow, url_of
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "Remote datasets need obstore. Install it with: pip install 'roboreel[remote]'",
@@ -58,6 +60,7 @@ class ObjectClient:
     def __init__(self, address: Address, options: Mapping[str, Any]) -> None:
         self._address = address
         self._options = with_profile(address, options)
+        self._is_web = address.scheme in ("http", "https")
         self._is_forked = False
         self._patience = Patience(waits=not options.get("retry_config"))
         self.url = address.plain
@@ -67,7 +70,7 @@ class ObjectClient:
 
     def list_files(self) -> list[RemoteFile] | None:
         """Return all files; None for a web server, which has no list."""
-        if isinstance(self._store, HTTPStore):
+        if self._is_web:
             return None
         try:
             listed = self._patience.call(self._list, lambda: None)
@@ -99,9 +102,7 @@ class ObjectClient:
             found: RemoteFile | None = self._ask("find", name)
             return found
         try:
-            meta = self._patience.call(
-                lambda: obstore.head(self._store, name), lambda: self._place(name)
-            )
+            meta = self._patience.call(lambda: self._store.head(name), lambda: self._place(name))
             return _described(meta)
         except Exception as error:  # noqa: BLE001
             failure = translate(error, f"{self._address.plain}/{name}", "be found")
@@ -123,7 +124,7 @@ class ObjectClient:
             return
         try:
             result = self._patience.call(
-                lambda: obstore.get(self._store, file.name), lambda: self._place(file.name)
+                lambda: self._store.get(file.name), lambda: self._place(file.name)
             )
             check_unchanged(file, result.meta, self._address.plain)
             for chunk in result.stream(min_chunk_size=_WHOLE_FILE_CHUNK_BYTES):
@@ -144,15 +145,13 @@ class ObjectClient:
 
     def _place(self, name: str) -> Place | None:
         """Return where the server says how long to wait for a file."""
-        if not isinstance(self._store, HTTPStore):
+        if not self._is_web:
             try:
                 return Place(obstore.sign(self._store, "GET", name, expires_in=_SIGNED_FOR))
             except Exception:  # noqa: BLE001  # Without keys nothing can be signed: nothing is asked.
                 return None
-        parts = urlsplit(self._address.full)
-        path = f"{parts.path.rstrip('/')}/{quote(name)}"
         headers = (self._options.get("client_options") or {}).get("default_headers") or {}
-        return Place(urlunsplit(parts._replace(path=path)), headers)
+        return Place(url_of(self._address.full, name), headers)
 
     def _ask(self, *call: Any) -> Any:  # noqa: ANN401
         return ask_helper(self._address, self._options, *call)
@@ -164,6 +163,15 @@ class ObjectClient:
         endpoint = str(options.get("endpoint") or options.get("aws_endpoint") or "")
         if self._address.scheme == "http" or endpoint.startswith("http://"):
             client_options.setdefault("allow_http", True)
+        following = headers_that_follow(client_options)
+        if self._is_web and (following or "?" in self._address.full):
+            return WebStore(self._address.full, client_options)
+        if any(is_secret(name, "") for name in following):
+            raise ValueError(
+                "default_headers of an object store cannot hold secrets, which would be sent to the "
+                "host of a redirect too: give credentials as storage_options. Address: "
+                f"{self._address.plain!r}."
+            )
         try:
             return from_url(
                 self._address.full,
@@ -205,7 +213,7 @@ class Reading:
             options["if_unmodified_since"] = _moment(file.modified_ns)
 
         def get() -> memoryview:
-            result = obstore.get(self.store, self.path, options=options)
+            result = self.store.get(self.path, options=options)
             check_unchanged(file, result.meta, self.where)
             return _body(result, stop - start, f"{self.where}/{file.name}")
 

@@ -122,8 +122,9 @@ def _patience_s(error: Exception) -> float:
     """Return how long an error may last; 0 for one that will not pass."""
     text = str(error)
     found = _STATUS.search(text)
-    if found is None:  # obstore tries again by itself what may pass.
-        return OTHER_S if _tries_of(error) > 1 else 0.0
+    if found is None:  # obstore tries again by itself what may pass; urllib does not.
+        may_pass = isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+        return OTHER_S if may_pass or _tries_of(error) > 1 else 0.0
     status = int(found[1])
     if status in _BUSY:
         return BUSY_S
