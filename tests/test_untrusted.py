@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 
 import roboreel as reel
+from roboreel.check import check_dataset
 from roboreel.errors import CorruptFileError, DatasetError, MetadataError, TooManyFilesError
+from roboreel.files import copy_file, link_file, make_folder, remove_tree, sha256_of
 from roboreel.importing import open_recording
+from roboreel.jobs import create_job, remove_job
 from roboreel.memory import kept_open
 from roboreel.memory.kept_open import KeptOpen
+from roboreel.repair import repair_dataset
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.report import write_report
 from roboreel.spans.handles import open_to_read
@@ -22,7 +26,8 @@ from roboreel.spans.mapped import MappedFile
 from roboreel.spans.reading import read_file
 from roboreel.video.demux import demux_packet_table
 from roboreel.video.probe import probe_video
-from tests.factory import TASKS, write_dataset, write_dataset_v2
+from tests.factory import TASKS, edit_info, write_dataset, write_dataset_v2
+from tests.job_operations import squares
 from tests.mutation import make
 from tests.video_factory import write_video
 
@@ -213,3 +218,56 @@ def test_a_pipe_inside_a_recording_is_refused(tmp_path):
     pytest.importorskip("zarr")
     with pytest.raises(CorruptFileError, match="not a regular file"):
         open_recording(tmp_path / "store.zarr")
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_no_copy_waits_for_a_pipe_in_place_of_a_video(link, tmp_path):
+    make("video-v2", tmp_path / "arm")
+    (video, *_) = sorted(tmp_path.rglob("*episode_000001.mp4"))
+    video.unlink()
+    put_fifo(video)
+    with pytest.raises(CorruptFileError, match="not a regular file"):
+        reel.edit_dataset(tmp_path / "arm").delete([0]).apply(out=tmp_path / "out", link=link)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("put", [put_fifo, put_endless, put_socket])
+def test_what_is_no_regular_file_is_neither_copied_linked_nor_hashed(put, tmp_path):
+    put(tmp_path / "odd")
+    for use in (copy_file, link_file):
+        with pytest.raises(CorruptFileError, match="not a regular file"):
+            use(tmp_path / "odd", tmp_path / "new")
+        assert not (tmp_path / "new").exists()
+    with pytest.raises(CorruptFileError, match="not a regular file"):
+        sha256_of(tmp_path / "odd")
+    with pytest.raises(NotADirectoryError):
+        remove_tree(tmp_path / "odd")
+    remove_tree(tmp_path / "odd", ignore_errors=True)
+    assert os.path.lexists(tmp_path / "odd")
+
+
+def test_folders_may_be_nested_deeper_than_calls_of_functions(tmp_path):
+    root, deep = tmp_path / "d", Path("meta", *["a"] * 1200, "file.txt")
+    write_dataset(root, [3, 4])
+    make_folder((root / deep).parent, sync=False)
+    (root / deep).write_text("x")
+    try:
+        check_dataset(root)
+        reel.edit_dataset(root).delete([0]).apply(out=tmp_path / "edited")
+        edit_info(root, total_frames=99)
+        repair_dataset(root, out=tmp_path / "repaired")
+        for out in ("edited", "repaired"):
+            assert (tmp_path / out / deep).read_text() == "x"
+    finally:
+        for folder in list(tmp_path.iterdir()):
+            remove_tree(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["parts", "staging", "failed"])
+def test_removing_a_job_does_not_wait_for_a_pipe(name, tmp_path):
+    job = create_job(tmp_path / "job", squares(2))
+    remove_tree(job.path / name, ignore_errors=True)
+    put_fifo(job.path / name)
+    remove_job(job.path)
+    assert [path.name for path in job.path.iterdir()] == [name]

@@ -3,41 +3,53 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
 import uuid
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from roboreel.errors import CorruptFileError
 
 if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = [
     "atomic_file",
     "atomic_folder",
     "claimed",
     "copy_file",
+    "copy_tree",
     "draft_folder",
     "final_names",
     "link_file",
     "make_folder",
     "move_folder",
+    "open_regular",
     "remove_if_abandoned",
     "remove_leftovers",
+    "remove_tree",
+    "sha256_of",
     "sync_directory",
     "sync_file",
     "sync_tree",
+    "walk",
     "write_atomically",
 ]
 
 _FICLONE = 0x40049409
 """The Linux request that makes a file share the blocks of another."""
+# Opening a FIFO waits for a writer unless told not to. Regular files ignore the flag.
+_READING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_PIECE_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp-(.+)")
 
@@ -94,7 +106,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             temporary.rename(path)
     except BaseException as error:
         _name_file(error, path)
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary, ignore_errors=True)
         raise
     sync_directory(path.parent)
 
@@ -110,18 +122,54 @@ def draft_folder(path: Path) -> Iterator[Path]:
         with claimed(temporary, folder=True):
             yield temporary
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary, ignore_errors=True)
 
 
 def sync_tree(folder: Path) -> None:
     """Wait until all files of a folder, and their names, are on the disk."""
     if os.name == "nt":  # which syncs no names, and no file that may not be written
         return
-    for path, _, names in os.walk(folder):
-        for name in names:
-            if not Path(path, name).is_symlink():
-                _sync_as_it_is(Path(path, name))
-        _sync_as_it_is(Path(path))
+    for path in (folder, *walk(folder)):
+        if not path.is_symlink():
+            _sync_as_it_is(path)
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Yield all that lies below a folder, sorted; links to folders are not followed.
+
+    Unlike ``rglob``, it goes as deep as there are folders. One that may not be read counts as empty.
+    """
+    left = [(folder, True)]
+    while left:
+        path, is_folder = left.pop()
+        if path != folder:
+            yield path
+        if is_folder:
+            with suppress(PermissionError, FileNotFoundError, NotADirectoryError):
+                found = ((path / e.name, e.is_dir(follow_symlinks=False)) for e in os.scandir(path))
+                left += sorted(found, reverse=True)
+
+
+def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
+    """Remove a folder with all that is in it, at any depth. What is not a folder stays."""
+    if path.is_symlink() or not path.is_dir():  # rmtree would wait for a FIFO.
+        if not ignore_errors:
+            kind = errno.ENOTDIR if path.is_symlink() or path.exists() else errno.ENOENT
+            raise OSError(kind, os.strerror(kind), str(path))
+        return
+    try:
+        shutil.rmtree(path, ignore_errors=ignore_errors)
+    except RecursionError:  # Up to Python 3.12.
+        for each in reversed([path, *walk(path)]):
+            each.rmdir() if each.is_dir() and not each.is_symlink() else each.unlink()
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy the regular files of a folder to a new one, or one that is empty."""
+    make_folder(target, sync=False)
+    for path in walk(source):
+        new = target / path.relative_to(source)
+        new.mkdir() if path.is_dir() and not path.is_symlink() else copy_file(path, new)
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> None:
@@ -151,14 +199,54 @@ def write_atomically(path: Path, data: bytes | str, *, sync: bool = True) -> Non
         temporary.write_bytes(encoded)
 
 
+def open_regular(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
+    """Return a handle of a regular file, and its state: the one place that opens files of others.
+
+    Args:
+        path: The file. Links are followed.
+        noun: What the file is, for the error.
+
+    Raises:
+        CorruptFileError: It is a folder, a FIFO, a device or a socket, which might never end.
+        OSError: It cannot be opened.
+    """
+    try:
+        handle = os.open(path, _READING)
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # What opening a socket says.
+            raise
+        raise _not_regular(path, noun) from error
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise _not_regular(path, noun)
+    return handle, status
+
+
+def _not_regular(path: Path, noun: str) -> CorruptFileError:
+    return CorruptFileError(f"The {noun} is not a regular file: {str(path)!r}.")
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a regular file, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(open_regular(path)[0], "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file, sharing its blocks where the file system can; nothing is synced."""
-    if not _cloned(source, target):
-        shutil.copyfile(source, target)
+    """Copy a regular file, sharing its blocks where the file system can; nothing is synced."""
+    with open(open_regular(source)[0], "rb") as old, target.open("wb") as new:
+        if not _cloned(old.fileno(), new.fileno()):
+            shutil.copyfileobj(old, new, _PIECE_BYTES)
 
 
 def link_file(source: Path, target: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no such names."""
+    """Give a regular file a second name, or copy it where the file system has no such names."""
+    if not stat.S_ISREG(source.stat().st_mode):
+        raise _not_regular(source, "file")
     try:
         target.hardlink_to(source)
     except OSError:
@@ -174,26 +262,25 @@ def move_folder(source: Path, target: Path) -> None:
     if not source.exists() and target.is_dir():
         return
     if target.exists():
-        shutil.rmtree(target)
+        remove_tree(target)
     try:
         source.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         with atomic_folder(target) as copy:
-            shutil.copytree(source, copy, dirs_exist_ok=True)
+            copy_tree(source, copy)
     sync_directory(target.parent)
 
 
-def _cloned(source: Path, target: Path) -> bool:
+def _cloned(old: int, new: int) -> bool:
     """Try to copy by reference, as Btrfs and XFS can."""
     if sys.platform == "win32":
         return False
-    with source.open("rb") as old, target.open("wb") as new:
-        try:
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-        except OSError:
-            return False
+    try:
+        fcntl.ioctl(new, _FICLONE, old)
+    except OSError:
+        return False
     return True
 
 
@@ -204,14 +291,13 @@ def make_folder(path: Path, *, sync: bool = True) -> None:
         path: The folder.
         sync: Whether to wait until the names of new folders are on the disk.
     """
-    above = path.parent
-    if path.is_dir():
-        return
-    if above != path:
-        make_folder(above, sync=sync)
-    path.mkdir(exist_ok=True)
-    if sync:
-        sync_directory(above)
+    missing = [path]
+    while not missing[-1].is_dir():
+        missing.append(missing[-1].parent)
+    for folder in reversed(missing[:-1]):
+        folder.mkdir(exist_ok=True)
+        if sync:
+            sync_directory(folder.parent)
 
 
 def sync_file(path: Path) -> None:
@@ -228,7 +314,7 @@ def sync_directory(path: Path) -> None:
 
 def _sync_as_it_is(path: Path) -> None:
     """Sync a folder, or a file that may be read-only."""
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, _READING)
     try:
         os.fsync(handle)
     finally:
@@ -298,7 +384,7 @@ def remove_if_abandoned(path: Path) -> None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.is_dir():
-                shutil.rmtree(path)
+                remove_tree(path)
             else:
                 path.unlink()
         finally:

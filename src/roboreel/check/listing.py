@@ -41,7 +41,9 @@ class Listing:
             if (root / folder).is_symlink():
                 self.links.append(folder)
             if (root / folder).is_dir():
-                self._add(str(root), folder)
+                self._left = [folder]
+                while self._left:
+                    self._add(str(root), self._left.pop())
 
     def __contains__(self, path: str) -> bool:
         return path in self.paths
@@ -61,21 +63,21 @@ class Listing:
             (files if entry.is_file(follow_symlinks=False) else others).append(entry)
         self.paths.update([f"{folder}/{entry.name}" for entry in files])
         for entry in others:
-            self._add_other(root, f"{folder}/{entry.name}", entry)
+            self._add_other(f"{folder}/{entry.name}", entry)
         if files or any(entry.is_file() for entry in others):
             self.folders.add(folder)
 
-    def _add_other(self, root: str, path: str, entry: os.DirEntry[str]) -> None:
+    def _add_other(self, path: str, entry: os.DirEntry[str]) -> None:
         """Add what is not simply a file: a folder or a link."""
         if not entry.is_symlink():
             if entry.is_dir():
-                self._add(root, path)
+                self._left.append(path)
             return
         self.links.append(path)
         if entry.is_file():
             self.paths.add(path)
         elif entry.is_dir() and path.count("/") < _DEEPEST:
-            self._add(root, path)
+            self._left.append(path)
 
 
 def list_files(manifest: Manifest) -> Listing:

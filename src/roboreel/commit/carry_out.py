@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from roboreel.commit.real_folder import RealFolder
 from roboreel.commit.steps import STEPS, Decision, Step, UnreadableStepsError, read_decision
 from roboreel.errors import CorruptFileError, ForeignChangeError
-from roboreel.files import make_folder, sync_directory
+from roboreel.files import make_folder, remove_tree, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,13 +52,13 @@ def finish_commit(workshop: Workshop, *, any_owner: bool = False) -> bool:
         folder.remove(workshop.decided_path(STEPS))
     elif not workshop.decided.is_dir():
         return False
-    shutil.rmtree(workshop.decided)
+    remove_tree(workshop.decided)
     return True
 
 
 def drop_commit(workshop: Workshop) -> None:
     """Forget what was decided, where there is no dataset that it could belong to."""
-    shutil.rmtree(workshop.decided, ignore_errors=True)
+    remove_tree(workshop.decided, ignore_errors=True)
 
 
 def has_commit(workshop: Workshop) -> bool:
@@ -129,7 +128,7 @@ class _Carrying:
             if gone is not None:
                 self._folder.prune(gone)
         if self._decision.purge:
-            shutil.rmtree(self._workshop.undo, ignore_errors=True)
+            remove_tree(self._workshop.undo, ignore_errors=True)
 
     def _make_room(self) -> None:
         for step in self._decision.steps:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
+from roboreel.files import sha256_of
 from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ __all__ = ["Change", "FileChange", "FileState", "PastChange", "file_state", "par
 
 # Larger files are known by size and time alone: nobody reads terabytes again to undo an edit.
 _MOST_HASHED_BYTES = 64 << 20
-_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class FileState:
         if found.st_size != self.size_bytes:
             return False
         return found.st_mtime_ns == self.mtime_ns or (
-            self.sha256 is not None and _sha256(path) == self.sha256
+            self.sha256 is not None and sha256_of(path) == self.sha256
         )
 
 
@@ -99,7 +98,7 @@ def file_state(found: os.stat_result, path: Path | None = None) -> FileState:
     """Return the state of a file; with a path, its bytes are read if it is not large."""
     read = path is not None and found.st_size <= _MOST_HASHED_BYTES
     return FileState(
-        found.st_size, found.st_mtime_ns, _sha256(path) if read and path is not None else None
+        found.st_size, found.st_mtime_ns, sha256_of(path) if read and path is not None else None
     )
 
 
@@ -131,11 +130,3 @@ def _parse_file(read: dict[str, Any]) -> FileChange:
 
 def _parse_state(read: dict[str, Any] | None) -> FileState | None:
     return None if read is None else FileState(**read)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()

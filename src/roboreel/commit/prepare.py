@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from roboreel.commit.real_folder import RealFolder
 from roboreel.commit.steps import Decision, Step, is_allowed, write_decision
 from roboreel.commit.store import describe_change, next_number, now
 from roboreel.errors import UnsafePathError
-from roboreel.files import make_folder, sync_directory, sync_file
+from roboreel.files import make_folder, remove_tree, sync_directory, sync_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +55,7 @@ class Commit:
             self._told = f"undo of {self._told}"
         self._folder = RealFolder(workshop.root)
         # What an earlier process prepared and did not decide can be made again.
-        shutil.rmtree(workshop.staged, ignore_errors=True)
+        remove_tree(workshop.staged, ignore_errors=True)
         make_folder(workshop.staged)
         self._steps: list[Step] = []
         self._gone: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from roboreel.commit.steps import Step
 from roboreel.commit.store import numbers, read_changes
 from roboreel.commit.workshop import Workshop
 from roboreel.errors import NotADatasetError, UndoError
-from roboreel.files import sync_directory
+from roboreel.files import remove_tree, sync_directory
 from roboreel.format.info import what_is_there
 
 if TYPE_CHECKING:
@@ -164,4 +163,4 @@ def _forget(workshop: Workshop, number: int) -> None:
     RealFolder(workshop.root).remove(workshop.change_path(number))
     folder = (workshop.root / workshop.change_path(number)).parent
     sync_directory(folder)
-    shutil.rmtree(folder)
+    remove_tree(folder)

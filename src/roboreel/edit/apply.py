@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from roboreel.commit import Change, Commit, Workshop, finish_commit, locked
 from roboreel.edit.side_files import find_side_files
 from roboreel.errors import EditError, FolderTakenError
-from roboreel.files import atomic_folder, copy_file
+from roboreel.files import atomic_folder, copy_file, make_folder
 from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
 from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import METADATA_FOLDER
@@ -81,7 +81,7 @@ def write_new(context: EditContext, out: Path, make: Make, check: Check) -> None
 
         def stage(file: str) -> Path:
             path = folder / file
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent, sync=False)
             return path
 
         renamed = dict(_renamed_files(context))

@@ -14,7 +14,8 @@ from roboreel.edit.encoding import join_encoded
 from roboreel.edit.making import Made, finish_dataset, staged_place
 from roboreel.edit.results import read_looks, read_places, read_rows
 from roboreel.edit.states import check_digest
-from roboreel.files import link_file, write_atomically
+from roboreel.files import link_file, open_regular, write_atomically
+from roboreel.jobs.folder import read_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +54,7 @@ def commit_edit(
             finish_commit(workshop)
     if not _is_published(note, root):
         _publish(open_work(), options, folders, note)
-    said = json.loads(note.read_bytes())
+    said = read_note(note)
     return {"path": str(root), "episodes": said["episodes"], "frames": said["frames"]}
 
 
@@ -140,7 +141,7 @@ def _is_published(note: Path, root: Path) -> bool:
     """Whether a dataset has every file that a commit was about to give it."""
     if not note.exists():
         return False
-    files = json.loads(note.read_bytes())["files"]
+    files = read_note(note)["files"]
     return all((root / f).is_file() and _mark(root / f) == mark for f, mark in files.items())
 
 
@@ -149,7 +150,7 @@ def _mark(path: Path) -> list[int | str]:
 
     Not its time: a file server may set that after a file was closed.
     """
-    with path.open("rb") as file:
+    with open(open_regular(path)[0], "rb") as file:  # noqa: PTH123  # a handle, not a path
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         data = file.read(_END_BYTES if size > _WHOLE_BYTES else size)

@@ -10,6 +10,7 @@ import numpy as np
 from roboreel.edit.encoding import ClipPlace
 from roboreel.edit.rows import RowsResult
 from roboreel.format.statistics import stats_from_json, stats_to_json
+from roboreel.jobs.folder import read_note
 from roboreel.stats import Accumulator
 
 if TYPE_CHECKING:
@@ -107,5 +108,5 @@ def _write(path: Path, said: Mapping[Any, Any]) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(path.read_bytes())
+    read: dict[str, Any] = read_note(path)
     return read

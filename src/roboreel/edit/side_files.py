@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roboreel.files import walk
 from roboreel.format.edited_info import KNOWN_METADATA
 from roboreel.format.paths import METADATA_FOLDER
 
@@ -69,6 +70,6 @@ def _below(root: Path) -> Iterator[Path]:
             continue
         yield top
         if top.is_dir() and (not top.is_symlink() or top.name == METADATA_FOLDER):
-            for path in sorted(top.rglob("*")):
+            for path in walk(top):
                 if not any(part.startswith(".") for part in path.relative_to(root).parts):
                     yield path

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
+from roboreel.files import walk
 from roboreel.findings import finding
 from roboreel.format.consistency import compare_metadata, compare_spans
 from roboreel.format.files_v3 import data_files_of, video_files_of
@@ -110,7 +111,7 @@ def _episode_tables(root: Path) -> tuple[list[Path], list[Path]]:
     """Return the files of the episode table, and tables that are not named as those are."""
     folder = root / EPISODES_FOLDER
     # Names that begin with a dot are files that are being written.
-    there = sorted(path for path in folder.glob("**/*.parquet") if not path.name.startswith("."))
+    there = [p for p in walk(folder) if p.suffix == ".parquet" and not p.name.startswith(".")]
     is_named = [_TABLE.fullmatch(path.relative_to(folder).as_posix()) is not None for path in there]
     if not any(is_named):
         return there, []

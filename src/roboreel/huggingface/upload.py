@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import huggingface_hub
 from huggingface_hub.errors import EntryNotFoundError, RevisionNotFoundError
 
+from roboreel.files import walk
 from roboreel.format import read_manifest
 from roboreel.format.paths import FOLDERS
 
@@ -93,7 +94,7 @@ def push(
 
 def _own_files(root: Path) -> list[str]:
     """Return the files of a folder, hidden ones left out, relative to it."""
-    files = (path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file())
+    files = (path.relative_to(root) for path in walk(root) if path.is_file())
     return [f.as_posix() for f in files if not any(part.startswith(".") for part in f.parts)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from roboreel.edit import plan_merge
 from roboreel.errors import FolderTakenError, SourceError
-from roboreel.files import sync_directory
+from roboreel.files import copy_tree, remove_tree, sync_directory, walk
 from roboreel.importing.changes import Changes, changed_map
 from roboreel.importing.mapping_file import map_from_json, map_to_json
 from roboreel.importing.opening import open_recording
@@ -115,11 +114,11 @@ def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
     staged = out.with_name(f".{out.name}.importing")
-    shutil.rmtree(staged, ignore_errors=True)
+    remove_tree(staged, ignore_errors=True)
     out.parent.mkdir(parents=True, exist_ok=True)
     folders = [part.folder / _DATASET for part in listed]
     if len(folders) == 1:
-        shutil.copytree(folders[0], staged)
+        copy_tree(folders[0], staged)
     else:
         plan_merge(folders, staged).apply()
     write_provenance(staged, sources, complete=True)
@@ -156,4 +155,4 @@ def _said(feature: Feature) -> str:
 def _size(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return sum(file.stat().st_size for file in walk(path) if file.is_file())

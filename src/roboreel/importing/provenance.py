@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import DatasetError
-from roboreel.files import write_atomically
+from roboreel.files import sha256_of, walk, write_atomically
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.importing.mapping_file import map_to_json
 from roboreel.importing.plan import describe_episode
@@ -59,10 +59,10 @@ def import_key(plan: ImportPlan) -> str:
 def hash_source(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and hashes of all files of a folder."""
     if path.is_file():
-        return _hash_file(path)
+        return sha256_of(path)
     digest = hashlib.sha256()
     for file in _files(path):
-        digest.update(f"{file.relative_to(path).as_posix()}\0{_hash_file(file)}\n".encode())
+        digest.update(f"{file.relative_to(path).as_posix()}\0{sha256_of(file)}\n".encode())
     return digest.hexdigest()
 
 
@@ -115,12 +115,4 @@ def _files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    yield from (file for file in sorted(path.rglob("*")) if file.is_file())
-
-
-def _hash_file(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_EDGE_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+    yield from (file for file in walk(path) if file.is_file())

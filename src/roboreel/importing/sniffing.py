@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
+from roboreel.files import walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,4 +95,4 @@ def is_ros2_bag(path: Path) -> bool:
 
 def is_media_folder(path: Path) -> bool:
     """Return whether a path is a folder with CSV tables beside images or videos."""
-    return path.is_dir() and any(path.rglob("*.csv"))
+    return path.is_dir() and any(file.suffix == ".csv" for file in walk(path))

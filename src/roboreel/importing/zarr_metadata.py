@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 from roboreel.errors import CorruptFileError, SourceError
+from roboreel.files import walk
 from roboreel.spans.reading import read_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["check_folder", "check_zip"]
 
@@ -26,17 +28,16 @@ def check_folder(path: Path) -> tuple[list[str], list[str]]:
         SourceError: An array is stored as pickles.
     """
     arrays, links = [], []
-    for folder, below, names in os.walk(path):
-        inside = Path(folder).relative_to(path).as_posix().removeprefix(".")
-        links += [f"{inside}/{n}".lstrip("/") for n in below if Path(folder, n).is_symlink()]
-        for name in names:
-            file = f"{folder}/{name}"
-            if not os.path.isfile(file):  # noqa: PTH113  # one for each chunk
-                raise CorruptFileError(f"It is not a regular file: {file!r}.")
-            if name in _METADATA_FILES and _is_array(
-                name, read_file(Path(file), "Zarr metadata"), file
-            ):
-                arrays.append(inside)
+    for file in walk(path):
+        if file.is_dir():
+            links += [file.relative_to(path).as_posix()] if file.is_symlink() else []
+            continue
+        if not file.is_file():
+            raise CorruptFileError(f"It is not a regular file: {str(file)!r}.")
+        if file.name in _METADATA_FILES and _is_array(
+            file.name, read_file(file, "Zarr metadata"), str(file)
+        ):
+            arrays.append(file.parent.relative_to(path).as_posix().removeprefix("."))
     return sorted(arrays), sorted(links)
 
 

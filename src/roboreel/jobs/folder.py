@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import socket
 import uuid
 from contextlib import contextmanager, suppress
@@ -31,8 +30,11 @@ from roboreel.files import (
     claimed,
     make_folder,
     remove_if_abandoned,
+    remove_tree,
+    sha256_of,
     sync_directory,
     sync_tree,
+    walk,
     write_atomically,
 )
 from roboreel.spans.reading import read_file
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["DONE_FILE", "Failure", "JobFolder", "read_note"]
 
 DONE_FILE = "done.json"
-_HASHED_AT_ONCE = 1 << 20
 
 
 def read_note(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
@@ -105,7 +106,7 @@ class JobFolder:
             try:
                 yield folder
             finally:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder, ignore_errors=True)
 
     def publish(self, task_id: str, staged: Path, summary: Mapping[str, Any]) -> bool:
         """Make a staged folder the part of a task; return whether another execution was first."""
@@ -124,7 +125,7 @@ class JobFolder:
                 return True
             if not part.exists():
                 raise
-            shutil.rmtree(part)
+            remove_tree(part)
             staged.rename(part)
         sync_directory(part.parent)
         return False
@@ -162,13 +163,13 @@ class JobFolder:
             path = part / name
             if not path.is_file() or path.stat().st_size != size_bytes:
                 return f"{name!r} is missing, or has another size than it was written with."
-            if hashes and _sha256(path) != digest:
+            if hashes and sha256_of(path) != digest:
                 return f"{name!r} has other bytes than were written."
         return None
 
     def drop(self, task_id: str) -> None:
         """Remove the part of a task, so that it is done again."""
-        shutil.rmtree(self.part(task_id), ignore_errors=True)
+        remove_tree(self.part(task_id), ignore_errors=True)
 
     def fail(self, task_id: str, failure: Failure) -> None:
         """Write down why a task failed."""
@@ -239,15 +240,8 @@ def _machine() -> str:
 
 def _hashes(folder: Path) -> dict[str, tuple[int, str]]:
     """Return size and hash of each file, by its path below the folder."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    paths = [path for path in walk(folder) if path.is_file()]
     return {
-        path.relative_to(folder).as_posix(): (path.stat().st_size, _sha256(path)) for path in paths
+        path.relative_to(folder).as_posix(): (path.stat().st_size, sha256_of(path))
+        for path in paths
     }
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(_HASHED_AT_ONCE):
-            digest.update(piece)
-    return digest.hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from roboreel.errors import DatasetError, JobError
-from roboreel.files import make_folder, remove_leftovers, sync_directory, write_atomically
+from roboreel.files import (
+    make_folder,
+    remove_leftovers,
+    remove_tree,
+    sync_directory,
+    write_atomically,
+)
 from roboreel.jobs.folder import Failure, JobFolder, read_note
 from roboreel.jobs.operation import Operation, Part, load_operation
 from roboreel.jobs.places import forget_place, note_place
@@ -284,7 +289,7 @@ def commit_job(path: str | os.PathLike[str]) -> Any:  # noqa: ANN401  # whatever
 def remove_job(path: Path) -> None:
     """Remove the folder of a job, whatever state it is in. The result, if any, goes last."""
     for name in _FOLDERS:
-        shutil.rmtree(path / name, ignore_errors=True)
+        remove_tree(path / name, ignore_errors=True)
     for name in _FILES:
         (path / name).unlink(missing_ok=True)
     remove_leftovers(path)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import MirrorError
+from roboreel.files import remove_tree
 from roboreel.mirror.geometry import BLOCK_BYTES
 from roboreel.mirror.holes import stored_bytes
 from roboreel.mirror.home import MIRROR_FILE, open_home
@@ -116,7 +116,7 @@ def _remove(entry: MirrorEntry, home: MirrorHome, *, dry_run: bool) -> bool:
             home.forget(entry.path.name)
             # What describes it goes first: nobody opens a mirror that is half gone.
             (entry.path / MIRROR_FILE).unlink(missing_ok=True)
-            shutil.rmtree(entry.path, ignore_errors=True)
+            remove_tree(entry.path, ignore_errors=True)
         return True
     finally:
         use.close()

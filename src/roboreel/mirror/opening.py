@@ -6,12 +6,11 @@ import atexit
 import json
 import os
 import secrets
-import shutil
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MirrorError, NotADatasetError
-from roboreel.files import draft_folder, remove_leftovers, write_atomically
+from roboreel.files import draft_folder, remove_leftovers, remove_tree, write_atomically
 from roboreel.mirror.addresses import client_module, parse_address, version_of
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.file_table import FileTable
@@ -220,4 +219,4 @@ def _remove(mirror: Mirror, process: int) -> None:
         return
     drop_source(mirror.root)
     mirror.home.forget(mirror.folder.path.name)
-    shutil.rmtree(mirror.folder.path, ignore_errors=True)
+    remove_tree(mirror.folder.path, ignore_errors=True)

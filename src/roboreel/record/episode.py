@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from roboreel.commit import Workshop
 from roboreel.cores import usable_cores
 from roboreel.errors import RecordingError
-from roboreel.files import sync_directory
+from roboreel.files import remove_tree, sync_directory
 from roboreel.format.json_files import write_json
 from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
@@ -104,7 +103,7 @@ class OpenEpisode:
     def __init__(self, root: Path, number: int, settings: Settings) -> None:
         self._folder = open_folder(root)
         # Of an episode whose first frame was interrupted: it has no frames.
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_tree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
         self._settings = settings
         self._format = RowFormat(given_features(settings.features))
@@ -282,10 +281,10 @@ def drop_folder(folder: Path) -> None:
     """Remove the folder of an open episode, if it is there."""
     # One rename, so that a crash cannot bring back half of the episode.
     gone = folder.with_name("gone")
-    shutil.rmtree(gone, ignore_errors=True)
+    remove_tree(gone, ignore_errors=True)
     if folder.exists():
         folder.rename(gone)
-        shutil.rmtree(gone)
+        remove_tree(gone)
 
 
 def _whole_videos(paths: Iterable[Path]) -> list[Path]:

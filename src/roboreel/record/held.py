@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 from roboreel.commit import Workshop
+from roboreel.files import remove_tree
 from roboreel.format.episode_metadata import check_metadata, column_types
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class HeldEpisodes:
     def take(self, episode: OpenEpisode, finished: FinishedEpisode) -> None:
         """Take an episode over; its files make room for those of the next one."""
         if not self.episodes:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_tree(self._folder, ignore_errors=True)
             self._folder.mkdir()
         moved = episode.move(finished, self._folder / f"{len(self.episodes):05d}")
         self._types |= {name: type(value) for name, value in moved.metadata.items()}
@@ -61,4 +61,4 @@ class HeldEpisodes:
 
     def clear(self) -> None:
         """Remove the files, once the episodes are saved."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_tree(self._folder, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from roboreel.commit import (
     set_aside_commit,
 )
 from roboreel.errors import DatasetError, RecordingError, UnsupportedVersionError
-from roboreel.files import make_folder, remove_leftovers, sync_directory
+from roboreel.files import copy_tree, make_folder, remove_leftovers, remove_tree, sync_directory
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
 from roboreel.format.hub import writable_folder
@@ -192,7 +191,7 @@ def _save(remains: Remains, manifest: Manifest) -> tuple[int, tuple[str, ...]]:
             problems = (f"The open episode cannot be used: {error}", *problems)
     if problems:
         # Copied, not moved: the journal must stay until its frames are saved.
-        shutil.copytree(remains.folder, _aside(manifest.root) / remains.folder.name)
+        copy_tree(remains.folder, _aside(manifest.root) / remains.folder.name)
     if finished is not None:
         totals = Totals.restore(manifest)
         ledger = save_episodes(Ledger.of(manifest), totals, [finished])
@@ -227,12 +226,12 @@ def _scratch(workshop: Workshop) -> Iterator[Path]:
     folder = workshop.path / "salvage"
     remove_leftovers(workshop.path)
     for left in (folder, workshop.path / "gone", held_folder(workshop.root)):
-        shutil.rmtree(left, ignore_errors=True)
+        remove_tree(left, ignore_errors=True)
     folder.mkdir()
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder, ignore_errors=True)
 
 
 def _set_aside(root: Path, path: Path) -> None:

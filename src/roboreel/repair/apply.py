@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.commit import STORE, Change, Commit, Workshop, finish_commit, locked
 from roboreel.errors import RecordingError
-from roboreel.files import atomic_folder, copy_file, sync_file
+from roboreel.files import atomic_folder, copy_file, make_folder, sync_file, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def copy_with_changes(root: Path, out: Path, changes: Sequence[PlannedChange]) -
     check_new(out)
     by_source = {change.source or change.file: change for change in changes}
     with atomic_folder(out) as folder:
-        for path in sorted(root.rglob("*")):
+        for path in walk(root):
             file = path.relative_to(root)
             if path.is_file() and not any(part.startswith(".") for part in file.parts):
                 change = by_source.get(file.as_posix())
@@ -80,7 +80,7 @@ def copy_with_changes(root: Path, out: Path, changes: Sequence[PlannedChange]) -
         for change in changes:
             if change.write is not None:
                 target = folder / change.file
-                target.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(target.parent, sync=False)
                 change.write(root, target)
                 sync_file(target)
 
@@ -96,6 +96,6 @@ def check_new(folder: Path) -> None:
 
 
 def _place(path: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent, sync=False)
     copy_file(path, target)
     sync_file(target)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import STORE, WORKSHOP
-from roboreel.files import atomic_folder
+from roboreel.files import atomic_folder, remove_tree
 from roboreel.repair.apply import check_new
 from roboreel.repair.drop import plan_drop
 from roboreel.repair.planning import plan_repair
@@ -81,7 +80,7 @@ def repair_dataset(
         rest = _repair(plan_repair(folder, **selection), agree, selection)
         # A copy has no history: the old files are in the dataset that it was made from.
         for name in (STORE, WORKSHOP):
-            shutil.rmtree(folder / name, ignore_errors=True)
+            remove_tree(folder / name, ignore_errors=True)
     return Repaired((first, *rest.plans), rest.last)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import StaleDatasetError
+from roboreel.files import walk
 from roboreel.spans.sources import stat_below
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_state(root: Path, changes: Iterable[PlannedChange]) -> State:
 
 def state_of(root: Path, files: Iterable[str]) -> State:
     """Return the state of the metadata and of some files, by their paths below the folder."""
-    metadata = (path for path in (root / "meta").rglob("*") if path.is_file())
+    metadata = (path for path in walk(root / "meta") if path.is_file())
     every = {path.relative_to(root).as_posix() for path in metadata} | set(files)
     return State(tuple((file, _mark(root, file)) for file in sorted(every)))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 import uuid
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from filelock import FileLock
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.files import make_folder, sync_directory, write_atomically
+from roboreel.files import make_folder, remove_tree, sync_directory, write_atomically
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.reading import read_file
 
@@ -210,7 +209,7 @@ def withdraw(root: Path) -> bool:
 
 def _remove_generation(generation: Path) -> None:
     if _withdraw(generation):
-        shutil.rmtree(generation, ignore_errors=True)
+        remove_tree(generation, ignore_errors=True)
 
 
 def _withdraw(generation: Path) -> bool:

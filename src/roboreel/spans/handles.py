@@ -1,22 +1,19 @@
-"""Files opened for reading: the one place that does so."""
+"""Files opened for reading, with an error of ours for all that can be wrong."""
 
 from __future__ import annotations
 
 import errno
 import os
-import stat
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError, MissingFileError, TooManyFilesError
+from roboreel.files import open_regular
 from roboreel.spans.lfs import LFS_ADVICE, MOST_POINTER_BYTES, starts_as_pointer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["open_to_read", "too_many_files"]
-
-# Opening a FIFO waits for a writer unless told not to. Regular files ignore the flag.
-_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
@@ -32,9 +29,11 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
         TooManyFilesError: The limit of open files is reached.
     """
     try:
-        handle = os.open(path, _FLAGS)
+        handle, status = open_regular(path, noun)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingFileError(f"There is no {noun} {str(path)!r}.") from error
+    except CorruptFileError:
+        raise
     except ValueError as error:  # A name with a null byte, or with half of a surrogate pair.
         raise CorruptFileError(f"No {noun} can be called {str(path)!r}.") from error
     except OSError as error:
@@ -43,10 +42,6 @@ def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
         raise CorruptFileError(
             f"Cannot open the {noun} ({error.strerror}): {str(path)!r}."
         ) from error
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(handle)
-        raise CorruptFileError(f"The {noun} is not a regular file: {str(path)!r}.")
     if status.st_size <= MOST_POINTER_BYTES and starts_as_pointer(handle):
         os.close(handle)
         raise CorruptFileError(f"The {noun} {LFS_ADVICE}: {str(path)!r}.")

@@ -26,7 +26,7 @@ from roboreel.dataset.cache.home import cache_path
 from roboreel.dataset.cache.manifest import CacheManifest, dataset_state
 from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
-from roboreel.files import make_folder, write_atomically
+from roboreel.files import make_folder, remove_tree, write_atomically
 from roboreel.image import encode_jpeg
 from roboreel.memory.budget import process_budget
 from roboreel.memory.heap import return_freed_memory
@@ -227,7 +227,7 @@ def publish(root: Path, manifest: CacheManifest) -> None:
     for old in root.iterdir():
         # An open cache holds its numbers. If this one is open, a later build removes it.
         if is_generation(old) and old.name != manifest.key and withdraw(old / NUMBERS):
-            shutil.rmtree(old, ignore_errors=True)
+            remove_tree(old, ignore_errors=True)
 
 
 def write_numbers(dataset: Dataset, folder: Path, manifest: CacheManifest) -> None:

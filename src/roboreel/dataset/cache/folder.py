@@ -12,12 +12,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roboreel.errors import CacheError
+from roboreel.files import walk
 from roboreel.shards.publish import is_part_of_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["CACHE_FILE", "LOCK_FILE", "NUMBERS", "is_generation", "part_name", "refuse_strangers"]
 
@@ -45,14 +48,12 @@ def refuse_strangers(root: Path) -> None:
     Raises:
         CacheError: There is; the message names it.
     """
-    for folder, folders, files in os.walk(root):
-        for name in (*folders, *files):
-            path = Path(folder, name)
-            if path.is_symlink() or not _is_ours(*path.relative_to(root).parts):
-                raise CacheError(
-                    f"There are other files, such as {path.relative_to(root).as_posix()!r}. "
-                    f"A cache needs a folder of its own, not {str(root)!r}."
-                )
+    for path in walk(root):
+        if path.is_symlink() or not _is_ours(*path.relative_to(root).parts):
+            raise CacheError(
+                f"There are other files, such as {path.relative_to(root).as_posix()!r}. "
+                f"A cache needs a folder of its own, not {str(root)!r}."
+            )
 
 
 def _is_ours(name: str, store: str | None = None, *inside: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from roboreel.dataset.cache.folder import CACHE_FILE, refuse_strangers
 from roboreel.dataset.cache.manifest import CacheManifest, differences
 from roboreel.dataset.cache.pictures import Jpeg
 from roboreel.errors import CacheError
+from roboreel.files import remove_tree, walk
 from roboreel.shards import validate_shards
 
 if TYPE_CHECKING:
@@ -163,13 +163,13 @@ def remove_cache(root: Path, *, dry_run: bool = False) -> int:
     if not dry_run:
         # The manifest goes first: a cache that is half removed is not a cache.
         (root / CACHE_FILE).unlink()
-        shutil.rmtree(root)
+        remove_tree(root)
     return size_bytes
 
 
 def size_of(root: Path) -> int:
     """Return the bytes of all files below a folder."""
-    return sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
+    return sum(path.lstat().st_size for path in walk(root) if not path.is_dir())
 
 
 def _form(picture: Picture) -> str:

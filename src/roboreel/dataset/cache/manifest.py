@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.dataset.cache.folder import CACHE_FILE, NUMBERS, part_name
 from roboreel.dataset.cache.pictures import picture_from_json, picture_to_json
 from roboreel.errors import CacheError, MissingFileError
+from roboreel.files import walk
 from roboreel.format.paths import METADATA_FOLDER, SMALL_NAMES
 from roboreel.spans.reading import read_file
 from roboreel.spans.sources import state_of
@@ -112,9 +113,7 @@ def dataset_state(manifest: Manifest, *, files: bool = True) -> dict[str, Any]:
         files: Whether to stat every data and video file.
     """
     digest = hashlib.sha256()
-    for path in sorted(
-        path for path in (manifest.root / METADATA_FOLDER).rglob("*") if path.is_file()
-    ):
+    for path in (p for p in walk(manifest.root / METADATA_FOLDER) if p.is_file()):
         digest.update(f"{path.relative_to(manifest.root).as_posix()}\n".encode())
         if path.name in SMALL_NAMES:
             digest.update(read_file(path))
