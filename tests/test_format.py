@@ -543,6 +543,7 @@ def test_broken_json_names_file_and_line(tmp_path):
     [
         ({"fps": 0}, "fps is 0"),
         ({"fps": "fast"}, "fps is 'fast'"),
+        ({"fps": 5e-324}, "fps is 5e-324: a number from 1e-6"),
         ({"features": None}, "'features' is missing, or not an object"),
         ({"data_path": None}, "data_path is None"),
         ({"chunks_size": 0}, "chunks_size is 0"),

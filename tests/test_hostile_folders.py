@@ -20,7 +20,9 @@ from roboreel.commit import (
     Workshop,
     finish_commit,
     has_commit,
+    list_changes,
     lock_folder,
+    purge_changes,
     undo_change,
 )
 from roboreel.commit.real_folder import RealFolder
@@ -292,3 +294,26 @@ def test_undo_of_a_foreign_dataset_stays_inside_it(dataset):
         undo_change(dataset)
     assert contents(dataset.parent / "home") == dict.fromkeys(VICTIMS, "precious")
     assert not has_commit(Workshop(dataset))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("path", "data/a\0b"),
+        ("path", "data/\ud800"),
+        ("moved_from", "data/\udfff"),
+        ("after", {"size_bytes": 10**400, "mtime_ns": 0}),
+    ],
+)
+def test_names_and_sizes_that_no_file_has_cannot_be_undone(dataset, key, value):
+    commit = Commit(Workshop(dataset), change=Change("repair", "x"))
+    commit.add("meta/stats.json").write_text("{}")
+    commit.run()
+    path = dataset / STORE / "undo/1/change.json"
+    change = json.loads(path.read_text())
+    change["files"][0][key] = value
+    path.write_text(json.dumps(change))
+    with pytest.raises(DatasetError):
+        undo_change(dataset)
+    purge_changes(dataset)
+    assert list_changes(dataset) == []

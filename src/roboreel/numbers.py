@@ -12,7 +12,7 @@ from roboreel.errors import RowNotFoundError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_at_least", "inside", "one_number", "positions", "whole_numbers"]
+__all__ = ["check_at_least", "inside", "is_rate", "one_number", "positions", "whole_numbers"]
 
 # Far beyond anything that is counted, and far from the edge of int64.
 _HUGE = 2**62
@@ -78,6 +78,11 @@ def check_at_least(lowest: int, **numbers: object) -> None:
             raise TypeError(f"{name} is {given!r}: give a whole number.")
         if number < lowest:
             raise ValueError(f"{name} must be {lowest} or more; it is {number}.")
+
+
+def is_rate(fps: float) -> bool:
+    """Whether frames can follow each other so quickly: all times that it gives are finite."""
+    return 1e-6 <= fps <= 1e6
 
 
 def inside(

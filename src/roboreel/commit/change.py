@@ -44,8 +44,8 @@ class FileState:
 
     def __post_init__(self) -> None:
         for value in (self.size_bytes, self.mtime_ns):
-            if type(value) is not int:
-                raise TypeError(f"Not a whole number: {value!r}.")
+            if type(value) is not int or abs(value) >= 2**63:
+                raise TypeError(f"Not a size or a time: {value!r}.")
 
     def matches(self, found: os.stat_result, path: Path) -> bool:
         """Whether a file is as it was; its bytes are read only if a copy changed its time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ _OPENAT = {
     os.rmdir,
 } <= os.supports_dir_fd
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
+_IMPOSSIBLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+"""What no name of a file can hold; Python spells bytes that are not UTF-8 by other surrogates."""
 
 
 class RealFolder:
@@ -106,7 +109,7 @@ class RealFolder:
     def _at(self, path: str, *, make: bool = False) -> Iterator[tuple[str, int | None]]:
         """Yield a file's name, and the open folder that it is relative to if folders are opened."""
         *folders, name = path.split("/")
-        if {"", ".", ".."} & {*folders, name}:
+        if {"", ".", ".."} & {*folders, name} or _IMPOSSIBLE.search(path):
             raise self._not_regular(path)
         if not self._openat:
             yield str(self._look_along(folders, make=make) / name), None

@@ -18,6 +18,7 @@ from roboreel.edit.planning import plan_edit
 from roboreel.edit.recipe import CameraCoding, Recipe, whole_episodes
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError
+from roboreel.numbers import is_rate
 
 if TYPE_CHECKING:
     import os
@@ -276,8 +277,8 @@ class Edit:
         Raises:
             EditError: The rate is not positive.
         """
-        if not 0 < fps <= _MOST_FPS:
-            raise EditError(f"{fps} frames per second are impossible: give at most {_MOST_FPS}.")
+        if not is_rate(fps) or fps > _MOST_FPS:
+            raise EditError(f"{fps} frames per second are impossible: give 1e-6 to {_MOST_FPS}.")
         rate = int(fps) if float(fps).is_integer() else float(fps)
         return self._with(replace(self.recipe, fps=rate), f"resample to {rate} frames per second")
 

@@ -19,6 +19,7 @@ from roboreel.format.paths import (
     TASKS_PATH,
     info_path,
 )
+from roboreel.numbers import is_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -271,8 +272,10 @@ def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[Findin
 
 
 def _fps(fps: object, path: Path) -> float:
-    if isinstance(fps, bool) or not isinstance(fps, int | float) or not 0 < fps < 1e6:
-        raise MetadataError(f"fps is {fps!r}: a positive number was expected in {str(path)!r}.")
+    if isinstance(fps, bool) or not isinstance(fps, int | float) or not is_rate(fps):
+        raise MetadataError(
+            f"fps is {fps!r}: a number from 1e-6 to 1e6 was expected in {str(path)!r}."
+        )
     return fps
 
 

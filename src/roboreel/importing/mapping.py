@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 from roboreel.errors import SourceError
+from roboreel.numbers import is_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,8 +165,8 @@ class ImportMap:
     def __post_init__(self) -> None:
         _check_one(self.align, _METHODS, "align")
         _check_one(self.clock, ("auto", "header", "log"), "clock")
-        if self.fps is not None and not (math.isfinite(self.fps) and self.fps > 0):
-            raise SourceError(f"fps is {self.fps}: give frames per second, more than 0.")
+        if self.fps is not None and not is_rate(self.fps):
+            raise SourceError(f"fps is {self.fps}: give frames per second, from 1e-6 to 1e6.")
         if self.drop_last < 0:
             raise SourceError(f"drop_last is {self.drop_last}: give 0 or more.")
         if not self.features:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from roboreel.errors import EncodingError, MetadataError, RecordingError
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json
 from roboreel.format.video_info import encoding_of, with_video_info
+from roboreel.numbers import is_rate
 from roboreel.schema import Feature
 from roboreel.video.encode import check_encoding
 from roboreel.video.encoding import Encoding
@@ -28,8 +28,8 @@ __all__ = ["check_rate", "check_same", "choose_encodings", "declare_features", "
 
 def check_rate(fps: float) -> None:
     """Raise if a dataset cannot have a rate."""
-    if not (math.isfinite(fps) and fps > 0):
-        raise MetadataError(f"fps is {fps}: give frames per second, more than 0.")
+    if not is_rate(fps):
+        raise MetadataError(f"fps is {fps}: give frames per second, from 1e-6 to 1e6.")
 
 
 def declare_features(features: Declared, camera_kind: CameraKind | None) -> dict[str, Feature]:

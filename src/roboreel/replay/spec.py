@@ -13,6 +13,7 @@ import numpy as np
 from roboreel.errors import BufferMismatchError, FrameError, MetadataError
 from roboreel.files import write_atomically
 from roboreel.format.counters import TASK_NUMBER
+from roboreel.numbers import is_rate
 from roboreel.schema import Feature
 from roboreel.spans.reading import read_file
 
@@ -64,8 +65,10 @@ class RingSpec:
             raise FrameError(f"capacity is {self.capacity}: give at least one frame.")
         if not self.features:
             raise FrameError("A replay buffer needs at least one feature.")
-        if self.fps is not None and not (np.isfinite(self.fps) and self.fps > 0):
-            raise FrameError(f"fps is {self.fps}: give frames per second, or leave it out.")
+        if self.fps is not None and not is_rate(self.fps):
+            raise FrameError(
+                f"fps is {self.fps}: give frames per second, from 1e-6 to 1e6, or leave it out."
+            )
         reserved = {"row", *(f"{name}_is_pad" for name in self.features)}
         for name, feature in self.features.items():
             if name in reserved:
