@@ -12,10 +12,16 @@ import pytest
 
 import roboreel as reel
 from roboreel.check import check_dataset
-from roboreel.errors import CorruptFileError, DatasetError, MetadataError, TooManyFilesError
+from roboreel.errors import (
+    CorruptFileError,
+    DatasetError,
+    JobError,
+    MetadataError,
+    TooManyFilesError,
+)
 from roboreel.files import copy_file, link_file, make_folder, remove_tree, sha256_of
 from roboreel.importing import open_recording
-from roboreel.jobs import create_job, remove_job
+from roboreel.jobs import InProcess, create_job, remove_job, run_job
 from roboreel.memory import kept_open
 from roboreel.memory.kept_open import KeptOpen
 from roboreel.repair import repair_dataset
@@ -271,3 +277,13 @@ def test_removing_a_job_does_not_wait_for_a_pipe(name, tmp_path):
     put_fifo(job.path / name)
     remove_job(job.path)
     assert [path.name for path in job.path.iterdir()] == [name]
+
+
+def test_a_commit_does_not_wait_for_a_pipe_in_place_of_a_part(tmp_path):
+    job = create_job(tmp_path / "job", squares(2))
+    run_job(job, InProcess())
+    (part, *_) = tmp_path.rglob("square.txt")
+    part.unlink()
+    put_fifo(part)
+    with pytest.raises(JobError, match="not a regular file"):
+        job.commit()

@@ -168,8 +168,13 @@ class Job:
     def _parts(self) -> Iterator[Part]:
         for number in range(len(self.plan)):
             task = self.plan.task(number)
-            part = self.folder.part(task.id)
-            yield Part(task, part, self.folder.read_done(task.id)["summary"])
+            part, done = self.folder.part(task.id), self.folder.read_done(task.id)
+            for name in done[
+                "files"
+            ]:  # One that is gone was moved by a commit that was interrupted.
+                if (part / name).exists() and not (part / name).is_file():
+                    raise JobError(f"A part is not a regular file: {str(part / name)!r}.")
+            yield Part(task, part, done["summary"])
 
 
 def create_job(path: str | os.PathLike[str], plan: Plan, *, name: str = "job") -> Job:
