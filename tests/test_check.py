@@ -380,6 +380,28 @@ class TestColumns:
             (found,) = check_dataset(tmp_path, only=["RR210"])
             assert found.severity == severity
 
+    @pytest.mark.parametrize(
+        ("dtype", "values"),
+        [
+            ("int8", np.array([1, 2, 3, 400])),
+            ("uint8", np.array([1, 2, 3, -4])),
+            ("int64", np.array([1, 2, 3, 2**63], np.uint64)),
+            ("int8", np.array([1.0, 2, 3, 400])),
+            ("int64", np.array([1.0, 2, 3, 2.0**60])),
+        ],
+    )
+    def test_numbers_that_reading_refuses_are_an_error(self, dtype, values, tmp_path):
+        write_dataset(tmp_path, [4], features={"mode": Feature(dtype, (1,))})
+        path = next(tmp_path.glob("data/**/*.parquet"))
+        table = pq.read_table(path)
+        place = table.schema.get_field_index("mode")
+        pq.write_table(table.set_column(place, "mode", pa.array(values)), path)
+        with pytest.raises(CorruptFileError):
+            reel.open_dataset(tmp_path).read([0], ["mode"])
+        (found,) = check_dataset(tmp_path, only=["RR210"])
+        assert found.severity == "error"
+        assert "cannot hold them all" in str(found)
+
 
 class TestTime:
     def test_long_episodes_in_float32_are_on_time(self, tmp_path):

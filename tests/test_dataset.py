@@ -396,7 +396,7 @@ def test_numbers_beyond_their_declared_dtype_are_refused_and_others_are_not(tmp_
         if fits:
             assert dataset.read([3], ["mode"])["mode"].tolist() == [300]
         else:
-            with pytest.raises(CorruptFileError, match=f"to 300.* which are no {dtype}"):
+            with pytest.raises(CorruptFileError, match=f"to 300.* digits as {dtype}"):
                 dataset.read([3], ["mode"])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from roboreel.check.checks import Scan
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+from roboreel.storage.dense import keeps_values
 from roboreel.words import counted
 
 if TYPE_CHECKING:
@@ -129,9 +130,8 @@ def _describe_type(
     if stored == wanted:
         return None
     says = f"{name!r} holds {stored} values, but {wanted} is declared"
-    if stored.kind == "f" and wanted.kind in "iub":
-        whole = bool((column.values == np.trunc(column.values)).all())
-        return says, "note" if whole else "error"
+    if not keeps_values(column.values, wanted):
+        return f"{says} and cannot hold them all", "error"
     return says, "note"
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["dense_numbers", "plain_array"]
+__all__ = ["dense_numbers", "keeps_values", "plain_array"]
 
 
 def plain_array(column: Any) -> Any:  # noqa: ANN401  # pyarrow is untyped
@@ -56,34 +56,29 @@ def dense_numbers(name: str, column: Any, feature: Feature, *, place: str) -> ND
     if count and _without_ones(shape) != _without_ones(feature.value_shape):
         raise CorruptFileError(_describe_shape(name, tuple(shape), feature, place))
     numbers = plain_numbers(array)
-    if numbers.dtype.kind == "f" and feature.numpy_dtype.kind != "f":
-        _check_whole(name, numbers, feature, place)
-    if feature.numpy_dtype.kind in "iu":
-        _check_range(name, numbers, feature, place)
+    if not keeps_values(numbers, feature.numpy_dtype):
+        raise CorruptFileError(
+            f"{name!r} holds {numbers.dtype} values from {numbers.min()} to {numbers.max()}, which "
+            f"would lose their fractions or digits as {feature.dtype}, the dtype that "
+            f"meta/info.json declares, in {place}."
+        )
     values: NDArray[Any] = np.asarray(numbers, feature.numpy_dtype)
     return values.reshape(count, *feature.value_shape)
 
 
-def _check_whole(name: str, numbers: NDArray[Any], feature: Feature, place: str) -> None:
-    """Raise if floats cannot be the integers or booleans that are declared."""
+def keeps_values(numbers: NDArray[Any], dtype: np.dtype[Any]) -> bool:
+    """Return whether numbers can be read as a dtype: integers and booleans must stay the same."""
+    if dtype.kind not in "iub" or not numbers.size or np.can_cast(numbers.dtype, dtype):
+        return True
     # Beyond 2**53 a double does not hold every whole number.
-    if not ((numbers == np.floor(numbers)) & (np.abs(numbers) <= 2**53)).all():
-        raise CorruptFileError(
-            f"{name!r} holds {numbers.dtype} values, which would lose their fractions as "
-            f"{feature.dtype}, the dtype that meta/info.json declares, in {place}."
-        )
-
-
-def _check_range(name: str, numbers: NDArray[Any], feature: Feature, place: str) -> None:
-    """Raise if numbers are beyond the integers that are declared."""
-    if np.can_cast(numbers.dtype, feature.numpy_dtype) or not len(numbers):
-        return
-    bounds, lowest, highest = np.iinfo(feature.numpy_dtype), numbers.min(), numbers.max()
-    if int(lowest) < bounds.min or int(highest) > bounds.max:
-        raise CorruptFileError(
-            f"{name!r} holds {numbers.dtype} values from {lowest} to {highest}, which are no "
-            f"{feature.dtype}, the dtype that meta/info.json declares, in {place}."
-        )
+    if numbers.dtype.kind == "f" and not (
+        ((numbers == np.floor(numbers)) & (np.abs(numbers) <= 2**53)).all()
+    ):
+        return False
+    if dtype.kind == "b":
+        return True
+    bounds = np.iinfo(dtype)
+    return bool(int(numbers.min()) >= bounds.min and int(numbers.max()) <= bounds.max)
 
 
 def _without_ones(shape: Sequence[int]) -> list[int]:
