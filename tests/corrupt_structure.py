@@ -165,6 +165,25 @@ def data_files_not_listed(folder: Folder) -> Place:
     return Place((folder.episode_table,))
 
 
+@corruption("RR115", also=("RR116", "RR207", "RR208"))
+def task_number_twice(folder: Folder) -> Place:
+    folder.edit_table(folder.task_table, lambda rows: [{**row, "task_index": 0} for row in rows])
+    folder.edit_info(total_tasks=3 if folder.is_v3 else 1)
+    return Place((folder.task_table,))
+
+
+@corruption("RR115", versions=V3)
+def tasks_out_of_order(folder: Folder) -> Place:
+    folder.edit_table(folder.task_table, lambda rows: rows[::-1])
+    return Place((folder.task_table,))
+
+
+@corruption("RR116")
+def task_is_not_listed(folder: Folder) -> Place:
+    folder.edit_episode(2, tasks=["fold the towel"])
+    return Place((folder.task_table,), (2,))
+
+
 def _copy_aside(folder: Folder, file: str) -> Place:
     """Copy a file to the name of one that nothing lists."""
     copy = file.replace("000000", "000009").replace("file-000", "file-009")

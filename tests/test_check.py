@@ -188,6 +188,15 @@ class TestTheAccount:
         assert problems
         assert list(check_dataset(root, only=["RR101"])) == list(problems)
 
+    def test_no_problem_of_the_dataset_is_left_out_at_the_cheapest_tier(self, tmp_path):
+        root = clean_dataset(tmp_path / "d")
+        start = f"videos/{CAMERAS[0]}/from_timestamp"
+        Folder(root).edit_episode(1, **{start: None})
+        (problem,) = reel.open_dataset(root).problems
+        assert problem.code == "RR404"
+        assert problem in list(check_dataset(root, tier="metadata"))
+        assert problem in list(check_dataset(root, only=["RR404"]))
+
     def test_progress_is_reported_file_by_file(self, tmp_path):
         calls = []
         check_dataset(

@@ -180,7 +180,49 @@ def test_subtasks_are_read(tmp_path):
         pa.table({"subtask_index": [1, 0], "subtask": ["grasp", "reach"]}),
         tmp_path / "meta" / "subtasks.parquet",
     )
-    assert reel.open_dataset(tmp_path).manifest.subtasks == {1: "grasp", 0: "reach"}
+    dataset = reel.open_dataset(tmp_path)
+    assert dataset.manifest.subtasks == {1: "grasp", 0: "reach"}
+    (problem,) = dataset.problems
+    assert (problem.code, problem.severity) == ("RR115", "warning")
+    assert "The row at place 0 has subtask_index 1." in str(problem)
+
+
+def test_tasks_whose_numbers_occur_twice_are_read_by_place_as_lerobot_reads_them(tmp_path):
+    write_dataset(tmp_path, [3, 3])
+    table = pa.table({"task_index": [0, 0, 1, 1], "task": [*TASKS.values(), "c", "d"]})
+    pq.write_table(table, tmp_path / "meta" / "tasks.parquet")
+    edit_info(tmp_path, total_tasks=4)
+    dataset = reel.open_dataset(tmp_path)
+    assert dataset.tasks == {0: TASKS[0], 1: TASKS[1], 2: "c", 3: "d"}
+    assert dataset.read([0, 3], ["task"])["task"] == [TASKS[0], TASKS[1]]
+    (problem,) = dataset.problems
+    assert (problem.code, problem.severity) == ("RR115", "error")
+    assert str(problem) == (
+        "task_index 0 and 1 occur more than once. Rows are counted instead, as LeRobot does."
+    )
+
+
+def test_in_json_lines_the_last_text_of_a_number_counts_as_for_lerobot(tmp_path):
+    write_dataset_v2(tmp_path, [3, 3])
+    with (tmp_path / "meta" / "tasks.jsonl").open("a") as file:
+        file.write('{"task_index": 0, "task": "another"}\n')
+    dataset = reel.open_dataset(tmp_path)
+    assert dataset.tasks == {0: "another", 1: TASKS[1]}
+    problems = {found.code: found for found in dataset.problems}
+    assert problems["RR115"].severity == "error"
+    assert "The last text of a number counts" in str(problems["RR115"])
+
+
+def test_a_task_that_an_episode_names_and_no_table_lists_is_a_problem(tmp_path):
+    write_dataset(tmp_path, [3, 3])
+    table = pa.table({"task_index": [0], "task": [TASKS[0]]})
+    pq.write_table(table, tmp_path / "meta" / "tasks.parquet")
+    edit_info(tmp_path, total_tasks=1)
+    dataset = reel.open_dataset(tmp_path)
+    (problem,) = dataset.problems
+    assert (problem.code, problem.episode) == ("RR116", 1)
+    with pytest.warns(RuntimeWarning, match="Episode 1 has task_index 1, which no task has"):
+        assert dataset.read([0, 3], ["task"])["task"] == [TASKS[0], ""]
 
 
 @pytest.mark.parametrize(

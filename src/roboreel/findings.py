@@ -124,6 +124,8 @@ _ALL = (
     Rule("RR112", "duplicate-episode", "error", "metadata", "An episode is listed more than once.", fixable=True),
     Rule("RR113", "wrong-splits", "warning", "metadata", "The splits in info.json do not fit the episodes.", fixable=True),
     Rule("RR114", "derived-columns", "note", "metadata", "The episode table lacks columns, which were derived.", fixable=True),
+    Rule("RR115", "ambiguous-tasks", "error", "metadata", "The numbers in the table of tasks are not the places of its rows: readers disagree."),
+    Rule("RR116", "unlisted-task", "warning", "metadata", "An episode names a task that the table of tasks lacks."),
 
     Rule("RR201", "unreadable-table", "error", "numbers", "A data file is not a readable Parquet file.", fixable=True),
     Rule("RR202", "wrong-length", "error", "numbers", "An episode has another length in the metadata than in its data file.", fixable=True),

@@ -42,7 +42,7 @@ class Check:
     applies: Callable[[Context], bool] = lambda _: True
     """Whether there is something to check; where not, its codes do not count as checked."""
     also: tuple[str, ...] = ()
-    """Codes of cheaper tiers that it adds findings to. It runs if one of them is asked for."""
+    """Codes of other tiers that it adds findings to. It runs if one of them is asked for."""
 
     @property
     def tier(self) -> Tier:

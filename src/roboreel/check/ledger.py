@@ -38,6 +38,7 @@ class Ledger:
     def __init__(self, codes: Sequence[str], tier: Tier) -> None:
         self.tier: Tier = tier
         affordable = TIERS[: TIERS.index(tier) + 1]
+        self._selected = frozenset((*codes, _NOT_CHECKED))
         self._asked = [code for code in codes if RULES[code].tier in affordable]
         self._found: list[Finding] = []
         self._checked: set[str] = set()
@@ -69,7 +70,7 @@ class Ledger:
         for outcome in outcomes:
             if isinstance(outcome, NotChecked):
                 self._missed.setdefault(outcome.code, outcome.reason)
-            elif outcome.code in self._asked or outcome.code == _NOT_CHECKED:
+            elif outcome.code in self._selected:
                 self._found.append(outcome)
 
     def give_up(self, reason: str) -> None:

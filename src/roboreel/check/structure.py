@@ -122,8 +122,12 @@ def _is_table_of_lerobot(path: str) -> bool:
 
 CHECKS = (
     Check(
-        ("RR101", "RR102", "RR103", "RR106", "RR111", "RR112", "RR113", "RR114", "RR203"),
+        (
+            *("RR101", "RR102", "RR103", "RR106", "RR111", "RR112", "RR113", "RR114"),
+            *("RR115", "RR116", "RR203"),
+        ),
         metadata_problems,
+        also=("RR404",),
     ),
     Check(("RR104", "RR105", "RR109", "RR110"), listed_and_stored_files),
     Check(("RR108",), links_out),

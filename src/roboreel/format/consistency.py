@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import numpy as np
 from roboreel.findings import finding
 from roboreel.format.paths import INFO_PATH, tasks_path
 from roboreel.format.tables import compare_totals
+from roboreel.words import enumerated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from roboreel.format.info import Info
     from roboreel.schema import EpisodeTable
 
-__all__ = ["compare_metadata", "compare_spans"]
+__all__ = ["compare_metadata", "compare_spans", "repeated_number"]
 
 _SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 
@@ -43,7 +45,41 @@ def compare_metadata(
         *compare_totals(totals, episodes, len(tasks)),
         *missing,
         *_compare_splits(info.splits, len(episodes)),
+        *_unlisted_tasks(episodes, tasks, file),
     )
+
+
+def _unlisted_tasks(
+    episodes: EpisodeTable, tasks: Mapping[int, str], file: str
+) -> tuple[Finding, ...]:
+    listed = set(tasks.values())
+    unlisted = [code for code, text in enumerate(episodes.task_texts) if text not in listed]
+    places = np.flatnonzero(np.isin(episodes.task_codes, unlisted))
+    if not tasks or not len(places):
+        return ()
+    owners = np.unique(np.searchsorted(episodes.task_bounds, places, side="right") - 1)
+    text = episodes.task_texts[episodes.task_codes[places[0]]]
+    number = int(episodes.number[owners[0]])
+    says = (
+        f"Episode {number} names the task {text!r}, which the table of tasks lacks "
+        f"({len(owners)} such episodes in all)."
+    )
+    return (finding("RR116", says, file=file, episode=number),)
+
+
+def repeated_number(numbers: Sequence[int | None], noun: str, file: str, says: str) -> Finding:
+    """Return that a number occurs more than once in a table of tasks or subtasks.
+
+    Args:
+        numbers: The number of each row.
+        noun: What they are numbers of.
+        file: The table, below the dataset's folder.
+        says: How texts are found all the same.
+    """
+    repeated = [number for number, count in Counter(numbers).items() if count > 1]
+    what = f"{noun}_index {enumerated(repeated)} "
+    what += "occurs" if len(repeated) == 1 else "occur"
+    return finding("RR115", f"{what} more than once. {says}, as LeRobot does.", file=file)
 
 
 def compare_spans(columns: Mapping[str, NDArray[Any]], file: str) -> tuple[Finding, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.format.consistency import compare_metadata
+from roboreel.format.consistency import compare_metadata, repeated_number
 from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.json_files import whole
 from roboreel.format.tables import arrange_episodes, sorted_once
@@ -18,6 +18,7 @@ from roboreel.storage.jsonl import read_line_columns, read_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from roboreel.findings import Finding
     from roboreel.format.info import Info
 
 __all__ = ["read_manifest"]
@@ -48,7 +49,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         tasks=texts["tasks"].take(first),
         path=lines,
     )
-    tasks = _read_tasks(root / "meta" / "tasks.jsonl")
+    tasks, task_problems = _read_tasks(root / "meta" / "tasks.jsonl")
     return Manifest(
         root=root,
         version=info.version_name,
@@ -67,12 +68,18 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         splits=info.splits,
         extra=info.extra,
         files_per_chunk=info.chunks_size,
-        problems=(*info.problems, *problems, *compare_metadata(root, info, episodes, tasks)),
+        problems=(
+            *info.problems,
+            *problems,
+            *compare_metadata(root, info, episodes, tasks),
+            *task_problems,
+        ),
     )
 
 
-def _read_tasks(path: Path) -> dict[int, str]:
-    tasks = {}
+def _read_tasks(path: Path) -> tuple[dict[int, str], tuple[Finding, ...]]:
+    tasks: dict[int, str] = {}
+    numbers: list[int] = []
     try:
         for line, task in read_lines(path):
             number = whole(task.get(TASK_NUMBER))
@@ -82,6 +89,10 @@ def _read_tasks(path: Path) -> dict[int, str]:
                     f"{', '.join(task) or 'nothing'}: {str(path)!r}."
                 )
             tasks[number] = str(task["task"])
+            numbers.append(number)
     except MissingFileError:
-        return {}
-    return tasks
+        return {}, ()
+    if len(tasks) == len(numbers):
+        return tasks, ()
+    says = "The last text of a number counts"
+    return tasks, (repeated_number(numbers, "task", "meta/tasks.jsonl", says),)

@@ -10,7 +10,7 @@ import numpy as np
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import walk
 from roboreel.findings import finding
-from roboreel.format.consistency import compare_metadata, compare_spans
+from roboreel.format.consistency import compare_metadata, compare_spans, repeated_number
 from roboreel.format.files_v3 import data_files_of, video_files_of
 from roboreel.format.json_files import whole
 from roboreel.format.paths import EPISODES_FOLDER, SUBTASKS_PATH, TASKS_PATH
@@ -77,7 +77,8 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         tasks=listed.tasks.take(first),
         path=root / "meta" / "episodes",
     )
-    tasks = _read_texts(root / TASKS_PATH, "task")
+    tasks, task_problems = _read_texts(root, TASKS_PATH, "task")
+    subtasks, subtask_problems = _read_texts(root, SUBTASKS_PATH, "subtask")
     return Manifest(
         root=root,
         version=info.version_name,
@@ -88,7 +89,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         data_files=data.files,
         video_files=video_files,
         robot_type=info.robot_type,
-        subtasks=_read_texts(root / SUBTASKS_PATH, "subtask"),
+        subtasks=subtasks,
         splits=info.splits,
         extra=info.extra,
         files_per_chunk=info.chunks_size,
@@ -98,6 +99,8 @@ def read_manifest(root: Path, info: Info) -> Manifest:
             *(_ignored(path.relative_to(root)) for path in ignored),
             *compare_spans(columns, table),
             *compare_metadata(root, info, episodes, tasks),
+            *task_problems,
+            *subtask_problems,
         ),
     )
 
@@ -211,10 +214,15 @@ def _clips(
     return found.files, ClipTable(found.file, start_s, stop_s), problems
 
 
-def _read_texts(path: Path, noun: str) -> dict[int, str]:
-    """Read a table of numbered texts; the text is a named column, or the index of a pandas frame."""
+def _read_texts(root: Path, file: str, noun: str) -> tuple[dict[int, str], tuple[Finding, ...]]:
+    """Read a table of numbered texts, and what is wrong with its numbers.
+
+    The text is a named column, or the index of a pandas frame. It is found by its number; if a
+    number occurs twice, by the place of its row, as LeRobot finds all of them.
+    """
+    path = root / file
     if not path.exists():
-        return {}
+        return {}, ()
     with open_parquet(path) as table:
         texts = [name for name in (noun, "__index_level_0__") if name in table.column_names]
         if f"{noun}_index" not in table.column_names or not texts:
@@ -229,5 +237,17 @@ def _read_texts(path: Path, noun: str) -> dict[int, str]:
                 f"'{noun}_index' holds {stored[numbers.index(None)]!r}, where a whole number was "
                 f"expected: {str(path)!r}."
             )
-        listed = zip(numbers, table.texts(texts[0]), strict=True)
-        return {number: text for number, text in listed if number is not None}
+        places = dict(enumerate(table.texts(texts[0])))
+    by_number = {
+        number: places[place] for place, number in enumerate(numbers) if number is not None
+    }
+    if by_number == places:
+        return places, ()
+    if len(by_number) < len(places):
+        return places, (repeated_number(numbers, noun, file, "Rows are counted instead"),)
+    place = next(place for place, number in enumerate(numbers) if place != number)
+    says = (
+        f"The row at place {place} has {noun}_index {numbers[place]}. {noun.capitalize()}s are read "
+        "by their numbers, but LeRobot reads them by their places, and gets others."
+    )
+    return by_number, (finding("RR115", says, severity="warning", file=file),)

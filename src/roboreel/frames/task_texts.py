@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from roboreel.format.counters import TASK_NUMBER
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskTexts"]
 
+_NULL = -1
+
 
 class TaskTexts:
     """Turns the numbers of tasks into texts."""
@@ -22,6 +25,8 @@ class TaskTexts:
     def __init__(self, manifest: Manifest, columns: Columns) -> None:
         self._manifest = manifest
         self._columns = columns
+        self._undefined: set[int] = set()
+        """Numbers that no task has, and that were warned of."""
 
     def tasks(
         self,
@@ -31,6 +36,7 @@ class TaskTexts:
     ) -> list[str]:
         """Return the task of each row; an empty text if its number is null or not defined.
 
+        Of a number that is not defined, a `RuntimeWarning` names the first episode.
         Where there are no numbers, or no table that defines them, it is the episode's.
 
         Args:
@@ -42,7 +48,7 @@ class TaskTexts:
             numbers = self._columns.gather_tasks(TASK_NUMBER, rows)
         texts = self._manifest.tasks
         return [
-            texts[number] if number in texts else self._without_number(row, episode)
+            texts[number] if number in texts else self._without_text(number, row, episode)
             for number, row, episode in zip(
                 numbers.tolist(), rows.tolist(), episodes.tolist(), strict=True
             )
@@ -56,6 +62,17 @@ class TaskTexts:
             numbers = self._columns.gather_tasks("subtask_index", rows)
         return [self._manifest.subtasks.get(number, "") for number in numbers.tolist()]
 
-    def _without_number(self, row: int, episode: int) -> str:
-        is_said = bool(self._manifest.tasks) and self._columns.is_stored(TASK_NUMBER, row)
-        return "" if is_said else self._manifest.episodes.first_task(episode)
+    def _without_text(self, number: int, row: int, episode: int) -> str:
+        episodes = self._manifest.episodes
+        if not (self._manifest.tasks and self._columns.is_stored(TASK_NUMBER, row)):
+            return episodes.first_task(episode)
+        if number != _NULL and number not in self._undefined:
+            self._undefined.add(number)
+            warnings.warn(
+                f"Episode {episodes.number[episode]} has task_index {number}, which no task has: "
+                "the task is an empty text there. Run `roboreel check --tier numbers`: "
+                f"{str(self._manifest.root)!r}.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return ""
