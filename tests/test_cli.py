@@ -285,6 +285,37 @@ def test_a_check_that_finds_problems_exits_with_1(folder):
     assert json.loads(checked.out)["problems"]
 
 
+def test_the_statistics_of_a_counter_are_compared_too(folder):
+    stats = clean_dataset(Path("d")) / "meta/stats.json"
+    known = json.loads(stats.read_text())
+    index = known["episode_index"]
+    index["min"], index["max"] = [1], [5]
+    stats.write_text(json.dumps(known))
+    done = roboreel_("stats", "d", "--check")
+    assert done.code == 1
+    assert "Problem: 'episode_index': min is 1 in the metadata" in done.out
+    assert "agree" not in done.out
+    assert roboreel_("check", "d", "--only", "RR501").code == 0
+
+
+def test_stats_say_whether_they_are_stored_or_computed(folder):
+    stats = clean_dataset(Path("d")) / "meta/stats.json"
+    known = json.loads(stats.read_text())
+    known["action"]["max"] = [777.0] * len(known["action"]["max"])
+    stats.write_text(json.dumps(known))
+    for options in ([], ["--stored"]):
+        said = roboreel_("stats", "d", *options).out
+        assert "777" in said
+        assert "These are stored in the metadata." in said
+    for options in (["--computed"], ["--on", "local"], ["--workers", "1"]):
+        said = roboreel_("stats", "d", *options).out
+        assert "777" not in said
+        assert "These are computed from the values." in said
+    refused = roboreel_("stats", "d", "--stored", "--on", "local")
+    assert refused.code == 2
+    assert "--stored reads the metadata only." in " ".join(refused.err.split())
+
+
 def test_text_from_a_dataset_cannot_control_the_terminal(folder):
     info = Path("arm/meta/info.json")
     facts = json.loads(info.read_text())

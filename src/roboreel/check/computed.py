@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
     from roboreel.check.data_file import Block
-    from roboreel.findings import Finding
+    from roboreel.findings import Finding, Severity
     from roboreel.format.episode_stats import EpisodeStatColumns
     from roboreel.stats.moments import Moments
     from roboreel.storage.scan import ScannedColumn
 
 __all__ = ["SCANS"]
 
+# Nothing is normalized by their statistics, and the edits of some tools leave them behind: a note.
 _INDICES = [name for name in COUNTERS if name.endswith("index")]
 # As in stats/compare.py: some store float32, and everyone sums in another order.
 _TOLERANCE = 1e-3
@@ -62,11 +63,10 @@ class Statistics(Scan):
         self._of_episodes: dict[str, EpisodeStatColumns] = {}
         self._unreadable: DatasetError | None = None
         self._is_whole = has_whole_statistics(context)
-        # Nothing is normalized by the statistics of an index, and edits leave them behind.
         numbers = [
             name
             for name, feature in context.manifest.features.items()
-            if feature.kind == "number" and name not in _INDICES
+            if feature.kind == "number" and not (self._is_whole and name in _INDICES)
         ]
         cameras = [] if self._is_whole else context.manifest.cameras
         try:
@@ -85,7 +85,7 @@ class Statistics(Scan):
         """Add up the values, and compare those of each episode."""
         starts, positions = _segments(block)
         for name, column in block.columns.items():
-            if column.values is None or not column.num_rows or name in _INDICES:
+            if column.values is None or not column.num_rows:
                 continue
             shape = column.values.shape[1:]
             if self._shapes.setdefault(name, shape) == shape:
@@ -153,7 +153,8 @@ class Statistics(Scan):
             size = math.prod(shape)
             computed = total.as_stats(shape, quantiles={}, nan_count=np.zeros(size, np.int64))
             for problem in compare_stats(name, stored, computed):
-                yield finding("RR501", problem, file=STATS_PATH, feature=name)
+                severity: Severity = "note" if name in _INDICES else "error"
+                yield finding("RR501", problem, severity=severity, file=STATS_PATH, feature=name)
 
     def _judge_episodes(self) -> Iterator[Outcome]:
         """Judge what v2.1 has in place of statistics of the whole dataset."""
@@ -185,12 +186,15 @@ class Statistics(Scan):
     def _wrong_episode(self, position: int, problems: list[tuple[str, str]]) -> Finding:
         number = int(self.context.manifest.episodes.number[position])
         names = list(dict.fromkeys(name for name, _ in problems))
+        # Where there are no others, these are what training normalizes by.
+        severity: Severity = "warning" if self._is_whole else "error"
+        if set(names) <= set(_INDICES):
+            severity = "note"
         more = f"; also {enumerated(map(repr, names[1:]))}" if len(names) > 1 else ""
         return finding(
             "RR506",
             f"Episode {number}, {names[0]!r}: {problems[0][1]}{more}.",
-            # Where there are no others, these are what training normalizes by.
-            severity="warning" if self._is_whole else "error",
+            severity=severity,
             file=None if self._is_whole else EPISODE_STATS_PATH,
             episode=number,
             feature=names[0] if len(names) == 1 else None,

@@ -43,7 +43,10 @@ WorkersOption = Annotated[
     typer.Option(min=1, help="Processes, one core each. Default: all cores, if it takes long."),
 ]
 OnOption = Annotated[
-    OnName, typer.Option(help="local: this machine. ray: a cluster. slurm: write an array script.")
+    OnName | None,
+    typer.Option(
+        help="local: this machine, the default. ray: a cluster. slurm: write an array script."
+    ),
 ]
 AddressOption = Annotated[
     str | None, typer.Option(help="The Ray cluster. Default: the running one, or this machine.")
@@ -62,7 +65,7 @@ class Where:
     """Where to run the tasks of a plan: a group of options."""
 
     workers: WorkersOption = None
-    on: OnOption = OnName.LOCAL
+    on: OnOption = None
     address: AddressOption = None
     shards: ShardsOption = 64
     job: JobOption = None

@@ -90,7 +90,7 @@ def commit(path: JobArgument, as_json: JsonOption = False) -> None:
 def resume(
     path: JobArgument,
     workers: WorkersOption = None,
-    on: OnOption = OnName.LOCAL,
+    on: OnOption = None,
     address: AddressOption = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read every byte first; redo what is damaged.")
