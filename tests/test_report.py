@@ -13,11 +13,13 @@ from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.report import write_report
 from roboreel.report.distribution import spread
-from roboreel.report.doubts import doubt_feature
 from roboreel.report.survey import survey_dataset
 from roboreel.schema import Feature
 from tests import factory
 from tests.browser import Browser, needs_chromium
+from tests.clean import clean_dataset
+from tests.corruptions import CORRUPTIONS
+from tests.surgery import Folder
 
 ATTACK = "<script>document.title='owned'</script><img src=http://example.invalid/x>'\"&"
 
@@ -39,7 +41,7 @@ def test_the_page_has_totals_features_tasks_values_and_images(arm, tmp_path):
         assert text in page
     assert page.count("data:image/jpeg;base64,") == 3 * 2 * 3
     assert page.count('class="range"') == 6 + 2 + 1 + 1
-    assert "Nothing looks wrong." in page
+    assert "Nothing that was checked looks wrong." in page
 
 
 def test_a_page_refers_to_nothing_outside_of_itself(arm, tmp_path):
@@ -76,11 +78,13 @@ def test_broken_values_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr(factory, "columns_of", columns_of)
     factory.write_dataset(tmp_path / "data", [300, 400, 9])
     doubts = "\n".join(survey_dataset(reel.open_dataset(tmp_path / "data")).doubts)
-    assert "action has 6 values that are NaN or infinite." in doubts
-    assert "observation.state is constant: 1 in every frame" in doubts
-    assert "next.reward has outliers: it ranges from 0 to 1e+06" in doubts
+    assert "error RR601: 'action' is NaN in 1 row of episode 0, first at frame 1." in doubts
+    assert "note RR603: 'observation.state' never changes: 1 in all 709 rows." in doubts
+    assert (
+        "next.reward has outliers, the farthest in episode 0: it ranges from 0 to 1e+06" in doubts
+    )
     assert "Episode 2 has less than a fifth of the typical 300 frames." in doubts
-    assert "There are no stored statistics" in doubts
+    assert "RR503: 'action' has no statistics." in doubts
 
 
 def test_a_missing_video_does_not_keep_the_rest_from_being_shown(tmp_path):
@@ -145,13 +149,34 @@ def test_values_that_are_not_finite_are_counted_apart():
     assert nothing.broken == 3
 
 
-def test_uneven_timestamps_are_seen():
-    even = np.arange(20)[:, None] / 30
-    assert list(doubt_feature("timestamp", even, 30)) == []
-    even[10:] += 3 / 30
-    assert list(doubt_feature("timestamp", even, 30)) == [
-        "timestamp is uneven: 1 steps are not 1/30 s long."
-    ]
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+@pytest.mark.parametrize(
+    "name", ["video-missing", "video-cut-in-half", "swapped-videos", "dangling-task-index"]
+)
+def test_the_page_names_what_check_finds_with_its_episode(name, version, tmp_path):
+    root = clean_dataset(tmp_path / "d", version)
+    corruption = next(one for one in CORRUPTIONS if one.name == name)
+    place = corruption.apply(root)
+    page = page_of(root, tmp_path)
+    lines = [line for line in re.findall("<li>(.*?)</li>", page) if corruption.code in line]
+    assert lines
+    assert any(
+        re.search(rf"[Ee]pisodes? .*\b{episode}\b", "".join(lines)) for episode in place.episodes
+    )
+    assert "looks wrong" not in page
+
+
+def test_the_page_says_what_was_not_looked_at(arm, tmp_path):
+    assert "Images were not decoded: use roboreel check --deep." in page_of(arm, tmp_path)
+
+
+def test_the_page_of_some_episodes_is_about_those(tmp_path):
+    root = clean_dataset(tmp_path / "d", "v2.1")
+    Folder(root).edit_column(2, "task_index", lambda values: [99] * len(values))
+    dataset = reel.open_dataset(root)
+    doubts = {n: "".join(survey_dataset(dataset.select([n])).doubts) for n in (1, 2)}
+    assert "RR207" not in doubts[1]
+    assert "RR207" in doubts[2]
 
 
 @needs_chromium

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -16,20 +17,42 @@ if TYPE_CHECKING:
     from roboreel.check.result import Findings
     from roboreel.findings import Finding
 
-__all__ = ["format_text"]
+__all__ = ["format_text", "one_line_each", "summary", "told", "unchecked"]
 
 _MOST_SHOWN = 3
 _MOST_NUMBERS = 8
 _HINTS = {
-    "metadata": "Data and video files were not opened: use --tier index.",
-    "numbers": "Video files were not opened: use --tier index.",
-    "index": "Images were not decoded: use --deep.",
+    "metadata": ("Data and video files were not opened", "--tier index"),
+    "numbers": ("Video files were not opened", "--tier index"),
+    "index": ("Images were not decoded", "--deep"),
 }
 
 
 def format_text(findings: Findings, *, width: int = 80) -> str:
     """Return findings as lines of at most ``width`` columns, except for paths that are longer."""
     return "\n".join(_lines(findings, width))
+
+
+def one_line_each(findings: Findings, *, most: int) -> Iterator[str]:
+    """Yield a line for each finding, the worst first, with code and place; at most so many a code."""
+    for severity in SEVERITIES:
+        for code, group in findings.by_code().items():
+            chosen = [found for found in group if found.severity == severity]
+            for found in chosen[:most]:
+                place = "" if found.file is None else f" ({found.file})"
+                yield f"{severity} {code}: {told(found)}{place}"
+            if len(chosen) > most:
+                yield f"{severity} {code}: {_more(chosen[most:])}"
+
+
+def told(found: Finding) -> str:
+    """Return what a finding says, with its episode."""
+    episode = found.episode
+    if episode is None or re.search(
+        rf"\bepisodes? (\d+(, | and ))*{episode}\b", found.message, re.IGNORECASE
+    ):
+        return found.message
+    return f"Episode {episode}: {found.message}"
 
 
 def _lines(findings: Findings, width: int) -> Iterator[str]:
@@ -40,7 +63,7 @@ def _lines(findings: Findings, width: int) -> Iterator[str]:
             if chosen:
                 yield from _group(chosen, width)
                 yield ""
-    for sentence in (_summary(findings), *_unchecked(findings)):
+    for sentence in (summary(findings), *unchecked(findings)):
         yield from _wrapped(sentence, width)
 
 
@@ -49,7 +72,7 @@ def _group(group: Sequence[Finding], width: int) -> Iterator[str]:
     count = f" ({len(group):,} times)" if len(group) > 1 else ""
     yield f"{group[0].severity} {rule.code} {rule.name}{count}"
     for found in group[:_MOST_SHOWN]:
-        yield from _wrapped(found.message, width, "  ")
+        yield from _wrapped(told(found), width, "  ")
         if found.file is not None:
             yield f"    {readable(found.file)}"
     if len(group) > _MOST_SHOWN:
@@ -65,7 +88,8 @@ def _more(rest: Sequence[Finding]) -> str:
     return f"and {len(rest):,} more."
 
 
-def _summary(findings: Findings) -> str:
+def summary(findings: Findings) -> str:
+    """Return how much was found, and by how many rules."""
     counts = [counted(count, name) for name, count in findings.counts.items() if count]
     found = f"Found {enumerated(counts)}" if counts else "No problems found"
     fixable = sum(found.fixable for found in findings)
@@ -77,8 +101,8 @@ def _summary(findings: Findings) -> str:
     return " ".join(parts)
 
 
-def _unchecked(findings: Findings) -> Iterator[str]:
-    """Yield what a reader might take for checked and is not."""
+def unchecked(findings: Findings, *, command: str = "") -> Iterator[str]:
+    """Yield what a reader might take for checked and is not, with the option of `command` for it."""
     reasons: dict[str, list[str]] = {}
     for code, reason in findings.not_checked.items():
         if not reason.startswith(ROUTINE):
@@ -87,7 +111,8 @@ def _unchecked(findings: Findings) -> Iterator[str]:
         yield f"Not checked: {enumerated(codes)}. {why}"
     left = any(reason.startswith(NEEDS_TIER) for reason in findings.not_checked.values())
     if left and findings.tier in _HINTS:
-        yield _HINTS[findings.tier]
+        says, option = _HINTS[findings.tier]
+        yield f"{says}: use {command}{option}."
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:

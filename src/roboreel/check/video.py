@@ -15,7 +15,7 @@ from roboreel.check.swapped_videos import swapped_cameras, swapped_files
 from roboreel.check.video_survey import read_video, survey
 from roboreel.errors import MissingFileError
 from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.words import counted
+from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,9 +93,12 @@ def survey_video(
     except MissingFileError:
         return None, []
     findings = [replace(one, feature=camera) for one in findings]
-    if len(positions) == 1:
-        number = int(manifest.episodes.number[positions[0]])
-        findings = [replace(one, episode=number) for one in findings]
+    numbers = manifest.episodes.number[positions]
+    if len(numbers) == 1:
+        findings = [replace(one, episode=int(numbers[0])) for one in findings]
+    else:
+        shows = f" It is of {name_episodes(numbers)}."
+        findings = [replace(one, message=one.message + shows) for one in findings]
     if table is None:
         return None, findings
     placed = place_clips(clips, table)

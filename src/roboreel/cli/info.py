@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from roboreel.check import check_dataset
+from roboreel.check.text import told, unchecked
 from roboreel.cli.arguments import DatasetArgument, JsonOption
 from roboreel.cli.console import literal, output, print_json, print_line, print_problem, text_table
 from roboreel.dataset import open_dataset
@@ -26,10 +28,12 @@ def info(
     as_json: JsonOption = False,
     episodes: Annotated[bool, typer.Option("--episodes", help="List every episode.")] = False,
 ) -> None:
-    """Show what is in a dataset. Only its metadata is read."""
+    """Show what is in a dataset, and what its metadata and the names of its files say is wrong."""
     dataset = open_dataset(path)
+    findings = check_dataset(dataset.path, tier="metadata")
+    problems = [told(found) for found in findings.at_least("warning")]
     if as_json:
-        print_json(_as_json(dataset, episodes=episodes))
+        print_json({**_as_json(dataset, episodes=episodes), "problems": problems})
         return
     _print_summary(dataset)
     tables = [_feature_table(dataset), _task_table(dataset)]
@@ -38,8 +42,10 @@ def info(
     for table in tables:
         output.print()
         output.print(table)
-    for problem in dataset.problems:
-        print_problem(str(problem))
+    for problem in problems:
+        print_problem(problem)
+    for sentence in unchecked(findings, command="roboreel check "):
+        print_line(sentence)
 
 
 def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
@@ -63,7 +69,6 @@ def _as_json(dataset: Dataset, *, episodes: bool) -> dict[str, Any]:
             for name, feature in dataset.features.items()
         },
         "tasks": {str(number): text for number, text in dataset.tasks.items()},
-        "problems": [str(problem) for problem in dataset.problems],
     }
     if episodes:
         summary["episode_list"] = [

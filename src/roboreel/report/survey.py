@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.check import check_dataset
+from roboreel.check.text import one_line_each, summary, unchecked
 from roboreel.errors import DatasetError
-from roboreel.format.counters import COUNTERS
+from roboreel.format.counters import COUNTERS, EPISODE_NUMBER
 from roboreel.report.distribution import MOST_ELEMENTS, Distribution, spread
-from roboreel.report.doubts import (
-    doubt_episodes,
-    doubt_feature,
-    doubt_outliers,
-    doubt_statistics,
-)
+from roboreel.report.doubts import doubt_episodes, doubt_outliers
 from roboreel.report.pictures import Strip, take_pictures
 
 if TYPE_CHECKING:
@@ -33,6 +30,8 @@ _MOST_ROWS = 100_000
 """How many rows to read at most; larger datasets are read in evenly spaced stretches."""
 _STRETCHES = 64
 _MOST_TEXTS = 5
+_MOST_FINDINGS = 20
+"""How many findings of one code are listed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,12 +48,23 @@ class Survey:
     strips: list[Strip]
     doubts: list[str]
     """What looks wrong, in one sentence each."""
+    checked: tuple[str, ...]
+    """How many rules were checked, and what was not looked at."""
 
 
 def survey_dataset(dataset: Dataset) -> Survey:
-    """Return what the page shows, from metadata, a limited number of rows and a few images."""
+    """Return what the page shows: what a check finds, values of some rows, and a few images.
+
+    Of a remote dataset only the metadata is checked: the rest would have to be fetched whole.
+    """
     rows = _rows_to_read(len(dataset))
-    doubts = [*map(str, dataset.problems), *doubt_episodes(dataset)]
+    is_whole = len(dataset.episodes) == len(dataset.manifest.episodes)
+    findings = check_dataset(
+        dataset.path,
+        tier="index" if dataset.url is None else "metadata",
+        episodes=None if is_whole else dataset.episodes.numbers.tolist(),
+    )
+    doubts = [*one_line_each(findings, most=_MOST_FINDINGS), *doubt_episodes(dataset)]
     numbers: dict[str, list[Distribution]] = {}
     texts: dict[str, list[tuple[str, int]]] = {}
     for name, feature in dataset.features.items():
@@ -68,16 +78,16 @@ def survey_dataset(dataset: Dataset) -> Survey:
         if feature.kind != "number":
             texts[name] = Counter(map(str, values)).most_common(_MOST_TEXTS)
             continue
-        doubts += doubt_feature(name, _flat(values), dataset.fps)
         # The distribution of a counter says nothing.
         if name not in COUNTERS:
             numbers[name] = spread(_flat(values)[:, :MOST_ELEMENTS], _labels(feature))
-            doubts += doubt_outliers(name, numbers[name])
-    doubts += doubt_statistics(dataset, numbers)
+            if any(shown.has_outliers for shown in numbers[name]):
+                episodes = dataset.read(rows, [EPISODE_NUMBER])[EPISODE_NUMBER].reshape(-1)
+                doubts += doubt_outliers(name, numbers[name], _flat(values), episodes)
     strips, missing = take_pictures(dataset)
-    return Survey(
-        dataset, len(rows), _count_tasks(dataset), numbers, texts, strips, [*doubts, *missing]
-    )
+    doubts += missing
+    said = (summary(findings), *unchecked(findings, command="roboreel check "))
+    return Survey(dataset, len(rows), _count_tasks(dataset), numbers, texts, strips, doubts, said)
 
 
 def _rows_to_read(count: int) -> NDArray[np.int64]:
