@@ -25,7 +25,6 @@ import roboreel as reel
 from roboreel.check import check_dataset
 from roboreel.commit import STORE, WORKSHOP
 from roboreel.errors import DatasetError
-from roboreel.repair.drop import plan_drop
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.report import write_report
 from roboreel.schema import Feature
@@ -178,7 +177,9 @@ def write_template(kind: str, root: Path) -> None:
         write_dataset_v2(root, [6, 4, 5])
     elif form in ("image", "video"):
         clean_dataset(root, full, store="image" if form == "image" else "video")
-        plan_drop(root, [0, 1, 2, 3]).apply()  # Two episodes are as easily damaged as six.
+        reel.edit_dataset(root).delete(
+            [0, 1, 2, 3]
+        ).apply()  # Two episodes are as easily damaged as six.
         for name in (STORE, WORKSHOP):
             shutil.rmtree(root / name, ignore_errors=True)
     elif kind == "shards":

@@ -31,7 +31,6 @@ from roboreel.record.compact import compact_dataset
 from roboreel.record.journal import read_records
 from roboreel.record.recover import recover_dataset
 from roboreel.repair import repair_dataset
-from roboreel.repair.drop import plan_drop
 from tests.factory import edit_info
 from tests.recordings import FPS, features, record
 
@@ -82,7 +81,7 @@ def relabel(root: Path) -> None:
 
 
 def drop(root: Path) -> None:
-    plan_drop(root, [0]).apply()
+    repair_dataset(root, drop=[0])
 
 
 def repair(root: Path) -> None:

@@ -11,6 +11,7 @@ import roboreel as reel
 from roboreel.check import check_dataset
 from roboreel.commit import STORE, Workshop, finish_commit, list_changes, undo_change
 from roboreel.errors import (
+    EditError,
     EpisodeNotFoundError,
     NotADatasetError,
     RecordingError,
@@ -321,14 +322,57 @@ class TestDroppedEpisodes:
         assert contents(root) == before
         assert place.files[0] in before
 
+    @pytest.mark.parametrize("store", ["video", "image"])
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_dropping_equals_deleting(self, version, store, tmp_path):
+        root = clean_dataset(tmp_path / "dropped", version, store=store)
+        deleted = clean_dataset(tmp_path / "deleted", version, store=store)
+        copied = tmp_path / "copied"
+        done = repair_dataset(root, drop=[1, 4])
+        reel.edit_dataset(deleted).delete([1, 4]).apply()
+        repair_dataset(clean_dataset(tmp_path / "d", version, store=store), drop=[4, 1], out=copied)
+        assert [plan.leaving for plan in done.plans] == [(1, 4)]
+        assert contents(root) == contents(deleted) == contents(copied)
+        if version == "v3.0":
+            gone = LENGTHS[1] + LENGTHS[4]
+            stats = json.loads((root / "meta/stats.json").read_text())
+            assert stats[FRONT]["count"] == [sum(LENGTHS) - gone]
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_what_can_be_repaired_is_repaired_before_they_leave(self, version, tmp_path):
+        root = clean_dataset(tmp_path / "d", version)
+        deleted = clean_dataset(tmp_path / "deleted", version)
+        Folder(root).edit_info(total_frames=7)
+        before = contents(root)
+        done = repair_dataset(root, drop=[2])
+        assert [one.code for one in done.plans[0].cured] == ["RR101"]
+        assert str(done.plans[0]).endswith("Then episode 2 will be deleted, by a plan of its own.")
+        assert [plan.edit is None for plan in done.plans] == [True, False]
+        reel.edit_dataset(deleted).delete([2]).apply()
+        assert contents(root) == contents(deleted)
+        for _ in done.plans:
+            undo_change(root)
+        assert contents(root) == before
+
+    def test_the_episodes_to_look_at_are_found_under_their_new_numbers(self, tmp_path):
+        root = clean_dataset(tmp_path / "d", "v2.1")
+        done = repair_dataset(root, drop=[1], episodes=[1, 5])
+        assert done.last.findings.at_least("warning") == ()
+        assert len(reel.open_dataset(root).episodes) == 5
+
     def test_only_named_episodes_leave(self, tmp_path):
         root = corrupt(tmp_path, "zero-byte-data-file")
         assert "RR201" in {one.code for one in repair_dataset(root).remaining}
         assert len(reel.open_dataset(root).episodes) == len(LENGTHS)
 
     def test_one_episode_must_stay(self, tmp_path):
-        with pytest.raises(EpisodeNotFoundError, match="No episode would stay"):
-            repair_dataset(clean_dataset(tmp_path / "d"), drop=range(6))
+        root = corrupt(tmp_path, "counts-differ")
+        before = contents(root)
+        with pytest.raises(EditError, match="No episode would stay"):
+            repair_dataset(root, drop=range(6))
+        with pytest.raises(EpisodeNotFoundError):
+            repair_dataset(root, drop=[6])
+        assert contents(root) == before
 
 
 class TestTheCommand:

@@ -14,7 +14,6 @@ import roboreel as reel
 from roboreel.commit import STORE, WORKSHOP, Workshop, finish_commit, list_changes, undo_change
 from roboreel.edit import plan_conversion
 from roboreel.repair import repair_dataset
-from roboreel.repair.drop import plan_drop
 from tests.faults.between import check_between, check_either
 from tests.faults.recording import record_apart
 from tests.faults.scenario import Remains, Scenario, check_no_litter
@@ -48,7 +47,7 @@ def repair(root: Path) -> None:
 
 
 def drop(root: Path) -> None:
-    plan_drop(root, [1]).apply()
+    assert [plan.leaving for plan in repair_dataset(root, drop=[1]).plans] == [(1,)]
 
 
 def edit(root: Path) -> None:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from roboreel.commit.state import State
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
     from roboreel.jobs import Executor, Plan
-    from roboreel.repair.state import State
 
 __all__ = ["EditPlan"]
 

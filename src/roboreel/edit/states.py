@@ -6,14 +6,14 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
+from roboreel.commit.state import state_of
 from roboreel.errors import StaleDatasetError
-from roboreel.repair.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from roboreel.commit.state import State
     from roboreel.edit.context import EditContext
-    from roboreel.repair.state import State
 
 __all__ = ["check_digest", "check_metadata", "digest_of", "metadata_digest", "states_of"]
 

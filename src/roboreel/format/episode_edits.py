@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     EpisodeStats = Mapping[int, Mapping[str, FeatureStats]]
 
-__all__ = ["drop_entries", "edit_episode_stats", "edit_episodes"]
+__all__ = ["edit_episode_stats", "edit_episodes"]
 
 
 def edit_episodes(
@@ -64,56 +64,6 @@ def edit_episode_stats(manifest: Manifest, episode_stats: EpisodeStats) -> FileE
         entries = {name: stats_to_json(one) for name, one in stats.items()}
         new[number] = {**entry, "stats": {**entry["stats"], **entries}}
     return _edit_json_lines(EPISODE_STATS_PATH, old, [new[number] for number in sorted(new)])
-
-
-def drop_entries(
-    manifest: Manifest, kept: NDArray[np.int64], start: NDArray[np.int64]
-) -> list[FileEdit]:
-    """Return how the files that list episodes change when some leave and the others are renumbered.
-
-    Args:
-        manifest: The dataset as it is.
-        kept: Positions of the episodes that stay, in the order of their new numbers.
-        start: The first row that each of them will have.
-    """
-    new = {int(number): place for place, number in enumerate(manifest.episodes.number[kept])}
-    if not manifest.version.startswith("v3"):
-        files = [
-            f for f in (EPISODE_LINES_PATH, EPISODE_STATS_PATH) if (manifest.root / f).exists()
-        ]
-        return [_drop_lines(manifest.root, file, new) for file in files]
-    stop = start + manifest.episodes.length[kept]
-    edits = []
-    for path in episode_files(manifest.root):
-        with open_parquet(path) as table:
-            numbers = table.numbers([EPISODE_NUMBER])[EPISODE_NUMBER].astype(np.int64).tolist()
-        rows = np.array([row for row, number in enumerate(numbers) if number in new], np.int64)
-        places = np.array([new[numbers[row]] for row in rows.tolist()], np.int64)
-        columns = {
-            EPISODE_NUMBER: places.tolist(),
-            "dataset_from_index": start[places].tolist(),
-            "dataset_to_index": stop[places].tolist(),
-        }
-        file = path.relative_to(manifest.root).as_posix()
-        write = partial(_rewrite, file, columns, rows)
-        edits.append(FileEdit(file, _renumbered(numbers, new), write, path.stat().st_size))
-    return edits
-
-
-def _drop_lines(root: Path, file: str, new: Mapping[int, int]) -> FileEdit:
-    old = [entry for _, entry in read_lines(root / file)]
-    lines = [
-        {**entry, EPISODE_NUMBER: new[entry[EPISODE_NUMBER]]}
-        for entry in old
-        if entry[EPISODE_NUMBER] in new
-    ]
-    differences = _renumbered([entry[EPISODE_NUMBER] for entry in old], new)
-    return FileEdit(file, differences, partial(_write_lines, lines), (root / file).stat().st_size)
-
-
-def _renumbered(numbers: Sequence[int], new: Mapping[int, int]) -> tuple[Difference, ...]:
-    changes = ((number, new.get(number, ABSENT)) for number in numbers)
-    return tuple(Difference("episode", old, number) for old, number in changes if old != number)
 
 
 def _edit_lines(manifest: Manifest) -> FileEdit | None:

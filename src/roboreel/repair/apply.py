@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from roboreel.commit.state import State
     from roboreel.repair.changes import PlannedChange
-    from roboreel.repair.state import State
 
 __all__ = ["apply_changes", "check_new", "copy_with_changes"]
 
@@ -42,8 +42,6 @@ def apply_changes(
 def _stage(change: PlannedChange, root: Path, commit: Commit) -> None:
     if change.kind == "aside":
         commit.move(change.file, _place_aside(root, change.file))
-    elif change.kind == "remove":
-        commit.remove(change.file)
     elif change.source is not None:
         commit.move(change.source, change.file)
     elif change.write is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from roboreel.format.edits import FileEdit
 
-__all__ = ["PlannedChange", "aside", "move", "remove", "written"]
+__all__ = ["PlannedChange", "aside", "move", "written"]
 
 _MOST_SHOWN = 6
 _WIDTH = 80
@@ -22,9 +22,9 @@ _LEAST_CHARACTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A file that is written anew, moved, set aside, or removed."""
+    """A file that is written anew, moved or set aside."""
 
-    kind: Literal["write", "move", "aside", "remove"]
+    kind: Literal["write", "move", "aside"]
     file: str
     """Path below the dataset's folder, with forward slashes; of a moved file, the new one."""
     codes: tuple[str, ...]
@@ -43,7 +43,7 @@ class PlannedChange:
         if self.kind == "move":
             yield f"{self.source} -> {self.file}{codes}"
             return
-        fate = {"aside": "  is set aside", "remove": "  goes"}.get(self.kind, "")
+        fate = "  is set aside" if self.kind == "aside" else ""
         yield f"{self.file}{codes}{fate}"
         for one in self.differences[:_MOST_SHOWN]:
             yield from _diff(one)
@@ -80,11 +80,6 @@ def move(source: str, file: str, codes: tuple[str, ...], size_bytes: int) -> Pla
 def aside(file: str, codes: tuple[str, ...], size_bytes: int) -> PlannedChange:
     """Return the change that sets a file aside."""
     return PlannedChange("aside", file, codes, (), size_bytes)
-
-
-def remove(file: str, codes: tuple[str, ...], size_bytes: int) -> PlannedChange:
-    """Return the change after which a file is only in the undo store."""
-    return PlannedChange("remove", file, codes, (), size_bytes)
 
 
 def _diff(one: Difference) -> Iterator[str]:

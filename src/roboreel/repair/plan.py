@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roboreel.commit.state import State, state_of
+from roboreel.edit import edit_dataset
 from roboreel.repair.apply import apply_changes, copy_with_changes
-from roboreel.repair.state import State, read_state
+from roboreel.words import name_episodes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from roboreel.check import Findings
+    from roboreel.edit import EditPlan
     from roboreel.findings import Finding
     from roboreel.repair.changes import PlannedChange
 
@@ -44,6 +47,10 @@ class RepairPlan:
     """The findings that the changes answer."""
     state: State
     """The files as they are now: a plan is applied to these and no others."""
+    leaving: tuple[int, ...] = ()
+    """Episodes that leave the dataset, once nothing more can be repaired."""
+    edit: EditPlan | None = None
+    """The edit by which they do; None as long as there is something to repair."""
 
     @classmethod
     def of(
@@ -55,10 +62,21 @@ class RepairPlan:
     ) -> RepairPlan:
         """Return a plan, with its changes in order."""
         ordered = tuple(sorted(changes, key=_rank))
-        return cls(root, ordered, findings, tuple(cured), read_state(root, ordered))
+        files = {file for one in ordered for file in (one.file, one.source) if file is not None}
+        return cls(root, ordered, findings, tuple(cured), state_of(root, files))
+
+    def dropping(self, episodes: Sequence[int], out: Path | None) -> RepairPlan:
+        """Return the plan by which episodes leave, in place of what it repairs.
+
+        Args:
+            episodes: The numbers of the episodes.
+            out: Where the dataset will lie, if it is a copy.
+        """
+        edit = replace(edit_dataset(self.root).delete(episodes).plan(), out=out)
+        return replace(self, changes=(), cured=(), leaving=tuple(episodes), edit=edit)
 
     def __bool__(self) -> bool:
-        return bool(self.changes)
+        return bool(self.changes or self.edit)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -72,27 +90,35 @@ class RepairPlan:
     @property
     def size_bytes(self) -> int:
         """Bytes that will be written, about."""
-        return sum(change.size_bytes for change in self.changes if change.kind == "write")
+        edited = 0 if self.edit is None else self.edit.written_bytes
+        return edited + sum(one.size_bytes for one in self.changes if one.kind == "write")
 
     def lines(self) -> Iterator[str]:
         """Yield the plan as lines of a diff, file by file, and a summary."""
+        if self.edit is not None:
+            yield from self.edit.lines()
+            return
         shown: Counter[str] = Counter()
         for change in self.changes:
             shown[change.kind] += 1
             if change.kind == "write" or shown[change.kind] <= _MOST_SHOWN:
                 yield from change.lines()
-        for kind, verb in (("move", "moved"), ("aside", "set aside"), ("remove", "removed")):
+        for kind, verb in (("move", "moved"), ("aside", "set aside")):
             if shown[kind] > _MOST_SHOWN:
                 yield f"and {shown[kind] - _MOST_SHOWN:,} more files are {verb} likewise"
         yield self.summary
+        if self.leaving:
+            yield f"Then {name_episodes(self.leaving)} will be deleted, by a plan of its own."
 
     @property
     def summary(self) -> str:
         """What will happen, in one sentence."""
+        if self.edit is not None:
+            return self.edit.summary
         if not self.changes:
             return "There is nothing to repair."
         parts = []
-        verbs = {"write": "written", "move": "moved", "aside": "set aside", "remove": "removed"}
+        verbs = {"write": "written", "move": "moved", "aside": "set aside"}
         for kind, verb in verbs.items():
             count = sum(change.kind == kind for change in self.changes)
             size = f", about {self.size_bytes:,} bytes" if kind == "write" else ""
@@ -108,6 +134,8 @@ class RepairPlan:
             "changes": [change.to_json() for change in self.changes],
             "cured": [asdict(one) for one in self.cured],
             "remaining": [asdict(one) for one in self.remaining],
+            "leaving": list(self.leaving),
+            "edit": None if self.edit is None else self.edit.to_json(),
         }
 
     def apply(self, out: str | os.PathLike[str] | None = None) -> None:
@@ -125,12 +153,16 @@ class RepairPlan:
         if out is not None:
             self.state.check(self.root)
             copy_with_changes(self.root, Path(out).expanduser(), self.changes)
+            if self.edit is not None:
+                edit_dataset(out).delete(self.leaving).apply()
+        elif self.edit is not None:
+            replace(self.edit, out=None).apply()
         elif self.changes:
             apply_changes(self.root, self.changes, self.state, summary=self.summary)
 
 
 def _rank(change: PlannedChange) -> tuple[int, int]:
     """Return when a change is made: files, then what describes them, then what leaves."""
-    order = {"move": 0, "write": 1, "aside": 3, "remove": 3}[change.kind]
+    order = {"move": 0, "write": 1, "aside": 3}[change.kind]
     is_metadata = change.kind == "write" and change.file.startswith("meta/")
     return order + is_metadata, int(change.file.endswith("info.json"))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import STORE, WORKSHOP
+from roboreel.edit.recipe import Recipe, whole_episodes
 from roboreel.files import atomic_folder, remove_tree
+from roboreel.format import read_manifest
+from roboreel.format.hub import dataset_folder
 from roboreel.repair.apply import check_new
-from roboreel.repair.drop import plan_drop
 from roboreel.repair.planning import plan_repair
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from roboreel.findings import Finding
     from roboreel.repair.plan import RepairPlan
@@ -55,50 +57,89 @@ def repair_dataset(
 ) -> Repaired:
     """Repair a dataset, or a copy of it, and check it again.
 
+    Each plan is a change of its own, which `roboreel undo` takes back.
+
     Args:
         path: The dataset's folder.
         out: A new folder for a repaired copy, which appears whole. By default the dataset itself is
             repaired.
-        drop: Numbers of episodes that leave the dataset first. The others are numbered anew.
+        drop: Numbers of episodes that leave the dataset, as by `Edit.delete`, once all else is
+            repaired. Those behind them get lower numbers.
         agree: Takes each plan before it is applied, and returns whether to go on.
         **selection: What to repair: see `plan_repair`.
 
     Raises:
         NotADatasetError: There is no dataset at this path.
+        EpisodeNotFoundError: A number that no episode has.
+        EditError: Episodes cannot leave: none would stay, or what stays cannot be read.
         DatasetInUseError: Another process changes the dataset.
         RecordingError: ``out`` exists and is not empty.
     """
-    first = plan_drop(path, drop) if drop else plan_repair(path, **selection)
-    if out is None or not first:
-        return _repair(first, agree, selection)
+    if drop:
+        table = read_manifest(dataset_folder(path)).episodes
+        Recipe(whole_episodes(table.length)).without(table.positions_of(drop).tolist())
+    work = _Work(tuple(drop), None if out is None else Path(out).expanduser(), selection)
+    first = work.plan(path)
+    if work.out is None or not first:
+        return work.carry_out(first, agree)
     if not agree(first):
         return Repaired((), first)
-    target = Path(out).expanduser()
-    check_new(target)
-    with atomic_folder(target) as folder:
+    check_new(work.out)
+    with atomic_folder(work.out) as folder:
         first.apply(folder)
-        rest = _repair(plan_repair(folder, **selection), agree, selection)
+        left = work.after(first)
+        rest = left.carry_out(left.plan(folder), agree)
         # A copy has no history: the old files are in the dataset that it was made from.
         for name in (STORE, WORKSHOP):
             remove_tree(folder / name, ignore_errors=True)
     return Repaired((first, *rest.plans), rest.last)
 
 
-def _repair(
-    plan: RepairPlan, agree: Callable[[RepairPlan], bool], selection: dict[str, Any]
-) -> Repaired:
-    done: list[RepairPlan] = []
-    while plan and len(done) < _MOST_ROUNDS and _is_new(plan, done) and agree(plan):
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is left to do."""
+
+    drop: tuple[int, ...]
+    out: Path | None
+    selection: Mapping[str, Any]
+    done: tuple[RepairPlan, ...] = ()
+    """Since episodes got other numbers, if they did."""
+
+    def plan(self, path: str | os.PathLike[str]) -> RepairPlan:
+        """Return what comes next: a repair, or the edit by which episodes leave."""
+        plan = plan_repair(path, **self.selection)
+        if self.drop and not self._helps(plan):
+            return plan.dropping(self.drop, self.out)
+        return replace(plan, leaving=self.drop)
+
+    def carry_out(self, plan: RepairPlan, agree: Callable[[RepairPlan], bool]) -> Repaired:
+        """Carry out a plan and those after it."""
+        if not self._helps(plan) or not agree(plan):
+            return Repaired((), plan)
         plan.apply()
-        done.append(plan)
-        plan = plan_repair(plan.root, **selection)
-    return Repaired(tuple(done), plan)
+        left = self.after(plan)
+        rest = left.carry_out(left.plan(plan.root), agree)
+        return Repaired((plan, *rest.plans), rest.last)
 
+    def after(self, plan: RepairPlan) -> _Work:
+        """Return what is left to do after a plan."""
+        if plan.edit is None:
+            return replace(self, done=(*self.done, plan))
+        looked_at = self.selection.get("episodes")
+        if looked_at is None:
+            return replace(self, drop=(), done=())
+        numbers = plan.edit.context.sources[0].manifest.episodes.number.tolist()
+        kept = [number for number in numbers if number not in self.drop]
+        episodes = [new for new, number in enumerate(kept) if number in looked_at]
+        return replace(self, drop=(), done=(), selection={**self.selection, "episodes": episodes})
 
-def _is_new(plan: RepairPlan, done: list[RepairPlan]) -> bool:
-    """Whether a plan repairs something that was not repaired before: otherwise it does not help."""
-    before = {_place(one) for past in done for one in past.cured}
-    return not before or any(_place(one) not in before for one in plan.cured)
+    def _helps(self, plan: RepairPlan) -> bool:
+        """Whether a plan does something that was not done before: otherwise it does not help."""
+        if plan.edit is not None or not plan:
+            return bool(plan)
+        before = {_place(one) for past in self.done for one in past.cured}
+        is_new = not before or any(_place(one) not in before for one in plan.cured)
+        return is_new and len(self.done) < _MOST_ROUNDS
 
 
 def _place(found: Finding) -> tuple[object, ...]:

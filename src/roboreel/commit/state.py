@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from roboreel.repair.changes import PlannedChange
-
-__all__ = ["State", "read_state", "state_of"]
+__all__ = ["State", "state_of"]
 
 _Mark = tuple[int, int]
 
@@ -39,12 +37,6 @@ class State:
                     f"{file!r} has changed since the plan was made: plan it again, for "
                     f"{str(root)!r}."
                 )
-
-
-def read_state(root: Path, changes: Iterable[PlannedChange]) -> State:
-    """Return the state of the files that a plan depends on."""
-    files = (file for change in changes for file in (change.file, change.source))
-    return state_of(root, (file for file in files if file is not None))
 
 
 def state_of(root: Path, files: Iterable[str]) -> State:
