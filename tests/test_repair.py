@@ -120,7 +120,7 @@ def test_what_was_clean_is_clean_again(corruption, version, tmp_path):
     clean = clean_dataset(tmp_path / "clean", version)
     root = clean_dataset(tmp_path / "corrupt", version)
     corruption.apply(root)
-    done = repair_dataset(root, deep=corruption.name in NEED_IMAGES)
+    done = repair_dataset(root, deep=corruption.name in NEED_IMAGES, trust_values=True)
     first = done.plans[0]
     assert corruption.code in {one.code for one in first.cured}
     assert fixable(first.findings) == set(first.cured)
@@ -214,7 +214,7 @@ def test_files_that_become_readable_show_what_else_is_wrong(tmp_path):
     folder = Folder(root)
     folder.edit_stats("action", mean=[9.0] * 6)
     remove_footer(root / folder.data(4))
-    done = repair_dataset(root)
+    done = repair_dataset(root, trust_values=True)
     assert [{one.code for one in plan.cured} for plan in done.plans] == [{"RR201"}, {"RR501"}]
     assert differing_files(root, clean_dataset(tmp_path / "clean")) == []
 
@@ -294,6 +294,81 @@ def test_the_index_of_a_video_moves_to_the_front_when_asked_for(tmp_path):
     assert len(done.plans[0].changes) == 6
     assert done.remaining == ()
     assert differing_files(root, clean_dataset(tmp_path / "clean")) == []
+
+
+def spike(root):
+    """Let a joint be at 55 rad once, after the statistics were computed."""
+    Folder(root).edit_column(2, "action", lambda values: [[55.0] * 6, *values[1:]])
+    return root
+
+
+class TestStatisticsThatContradictTheValues:
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_they_stay_and_the_plan_says_why(self, version, tmp_path):
+        root = spike(clean_dataset(tmp_path / "d", version))
+        before = contents(root)
+        plan = plan_repair(root)
+        assert not plan
+        assert {one.code for one in plan.contradictions} <= {"RR501", "RR506"}
+        assert "the only sign that values changed" in str(plan)
+        assert "--trust-values" in str(plan)
+        repair_dataset(root)
+        assert contents(root) == before
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_they_are_computed_again_when_the_values_are_trusted(self, version, tmp_path):
+        root = spike(clean_dataset(tmp_path / "d", version))
+        before = contents(root)
+        done = repair_dataset(root, trust_values=True)
+        [plan] = done.plans
+        assert "the values are believed, since training reads them" in str(plan)
+        assert set(plan.contradictions) == set(plan.cured)
+        old = [one["old"] for change in plan.to_json()["changes"] for one in change["differences"]]
+        new = [one["new"] for change in plan.to_json()["changes"] for one in change["differences"]]
+        assert any(value == [55.0] * 6 or value == 55.0 for value in new)
+        assert not any(value == [55.0] * 6 or value == 55.0 for value in old)
+        assert not [one for one in done.remaining if one.severity != "note"]
+        undo_change(root)
+        assert contents(root) == before
+
+    @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+    def test_what_is_not_a_number_is_computed_and_other_features_stay(self, version, tmp_path):
+        root = spike(clean_dataset(tmp_path / "d", version))
+        nan = [float("nan")] * 6
+        Folder(root).edit_episode_stats(2, "observation.state", mean=nan, std=nan)
+        Folder(root).edit_episode_stats(4, "action", mean=nan, std=nan)
+        done = repair_dataset(root)
+        left = {(one.code, one.episode) for one in done.remaining if one.severity != "note"}
+        assert left == {("RR506", 2)} | ({("RR501", None)} if version == "v3.0" else set())
+        assert {one.feature for one in done.last.contradictions} == {"action"}
+
+    def test_disordered_quantiles_take_no_witness_along(self, tmp_path):
+        root = spike(clean_dataset(tmp_path / "d"))
+        named("quantiles-out-of-order").apply(root)
+        before = contents(root)
+        repair_dataset(root, only=["RR502"])
+        assert contents(root) == before
+
+    def test_images_that_were_swapped_are_witnessed_by_them(self, tmp_path):
+        root = corrupt(tmp_path, "black-images")
+        before = contents(root)
+        done = repair_dataset(root, deep=True)
+        assert {one.code for one in done.last.contradictions} >= {"RR506"}
+        assert contents(root) == before
+
+    def test_the_command_asks_by_an_option_and_says_it_in_json(self, tmp_path):
+        root = spike(clean_dataset(tmp_path / "d"))
+        done = roboreel_("repair", str(root), "--yes")
+        assert done.code == 1
+        assert done.out.count("--trust-values") == 1
+        assert "images must be decoded" not in done.out
+        said = json.loads(roboreel_("repair", str(root), "--dry-run", "--json").out)
+        assert {one["code"] for one in said["contradictions"]} == {"RR501", "RR506"}
+        assert "the only sign" in said["belief"]
+        done = roboreel_("repair", str(root), "--yes", "--json", "--trust-values")
+        [plan] = json.loads(done.out)["rounds"]
+        assert done.code == 0
+        assert plan["believed"] == "values"
 
 
 def test_there_must_be_a_dataset(tmp_path):
@@ -405,7 +480,7 @@ class TestTheCommand:
         root = corrupt(tmp_path, "nan")
         done = roboreel_("repair", str(root), "--yes")
         assert done.code == 1
-        assert "Repaired 3 findings." in done.out
+        assert "There is nothing to repair." in done.out
         assert "RR601" in done.out.partition("These remain:")[2]
 
     def test_json_tells_what_was_done_and_what_remains(self, tmp_path):

@@ -46,9 +46,15 @@ def repair(
     deep: Annotated[
         bool, typer.Option("--deep", help="Decode every image: for the statistics of cameras.")
     ] = False,
+    trust_values: Annotated[
+        bool,
+        typer.Option(
+            "--trust-values", help="Compute statistics anew that contradict the values, too."
+        ),
+    ] = False,
     drop: Annotated[
         str | None,
-        typer.Option("--drop-episodes", metavar="LIST", help="Remove these episodes first."),
+        typer.Option("--drop-episodes", metavar="LIST", help="Delete these episodes afterwards."),
     ] = None,
     asking: Asking = Asking(),
 ) -> None:
@@ -71,6 +77,7 @@ def repair(
             ignore=parse_codes_option(ignore, "--ignore"),
             episodes=parse_episodes_option(episodes),
             deep=deep,
+            trust_values=trust_values,
             on_progress=progress.show,
         )
     left = done.last.remaining if asking.dry_run else done.remaining
@@ -100,7 +107,12 @@ def _print_result(done: Repaired, left: Iterable[Finding], *, dry_run: bool) -> 
     later = sorted({one.code for one in left if one.fixable and one.code in ON_REQUEST})
     if later:
         print_line(f"Only when asked for: --only {','.join(later)}.")
-    images = sorted({one.code for one in left if one.fixable} - {*ON_REQUEST})
+    doubted = set(done.last.contradictions)
+    if doubted and not (dry_run and done.last):  # A plan that was shown has said it.
+        print_line(done.last.belief)
+    images = sorted(
+        {one.code for one in left if one.fixable and one not in doubted} - {*ON_REQUEST}
+    )
     if images:
         print_line(f"{enumerated(images)}: images must be decoded, use --deep.")
 
@@ -109,6 +121,8 @@ def _as_json(done: Repaired, left: Iterable[Finding]) -> dict[str, object]:
     plans = [*done.plans, *([done.last] if done.last and not done.plans else [])]
     return {
         "path": str(done.last.root),
+        "contradictions": [asdict(one) for one in done.last.contradictions],
+        "belief": done.last.belief,
         "rounds": [plan.to_json() for plan in plans],
         "remaining": [asdict(one) for one in left],
     }

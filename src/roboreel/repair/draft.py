@@ -45,6 +45,8 @@ class Draft:
         """Values that change, by position of the episode and column."""
         self.stats: dict[str, FeatureStats] = {}
         self.episode_stats: dict[int, dict[str, FeatureStats]] = {}
+        self.contradictions: list[Finding] = []
+        """Findings of statistics that are sound, and not those of the values."""
         self.changes: list[PlannedChange] = []
         self._cured: dict[Finding, None] = {}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roboreel.commit.state import State, state_of
 from roboreel.edit import edit_dataset
 from roboreel.repair.apply import apply_changes, copy_with_changes
-from roboreel.words import name_episodes
+from roboreel.words import enumerated, name_episodes
 
 if TYPE_CHECKING:
     import os
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["RepairPlan"]
 
 _MOST_SHOWN = 6
+_LEFT_ALONE = (
+    "Stored statistics contradict the values ({codes}), and stay: they may be the only sign that "
+    "values changed after recording. Training reads the values: look at them, and if they are "
+    "right, repair with --trust-values."
+)
+_BELIEVED = (
+    "Where stored statistics contradict the values ({codes}), the values are believed, since "
+    "training reads them. The old statistics may be the only sign that values changed after "
+    "recording: `roboreel undo` brings them back, and what a copy is made from keeps them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,10 @@ class RepairPlan:
     """The findings that the changes answer."""
     state: State
     """The files as they are now: a plan is applied to these and no others."""
+    contradictions: tuple[Finding, ...] = ()
+    """Findings of stored statistics that are sound, and not those of the values."""
+    trusts_values: bool = False
+    """Whether the values are believed there. If not, these statistics stay."""
     leaving: tuple[int, ...] = ()
     """Episodes that leave the dataset, once nothing more can be repaired."""
     edit: EditPlan | None = None
@@ -75,6 +89,13 @@ class RepairPlan:
         edit = replace(edit_dataset(self.root).delete(episodes).plan(), out=out)
         return replace(self, changes=(), cured=(), leaving=tuple(episodes), edit=edit)
 
+    @property
+    def belief(self) -> str:
+        """What is believed where statistics contradict the values, and why; empty if they agree."""
+        codes = enumerated(sorted({one.code for one in self.contradictions}))
+        text = _BELIEVED if self.trusts_values else _LEFT_ALONE
+        return text.format(codes=codes) if codes else ""
+
     def __bool__(self) -> bool:
         return bool(self.changes or self.edit)
 
@@ -97,6 +118,8 @@ class RepairPlan:
         """Yield the plan as lines of a diff, file by file, and a summary."""
         if self.edit is not None:
             yield from self.edit.lines()
+            if any(one.code == "RR501" for one in self.contradictions):
+                yield "Stored statistics contradict the values: this computes stats.json from them."
             return
         shown: Counter[str] = Counter()
         for change in self.changes:
@@ -107,6 +130,8 @@ class RepairPlan:
             if shown[kind] > _MOST_SHOWN:
                 yield f"and {shown[kind] - _MOST_SHOWN:,} more files are {verb} likewise"
         yield self.summary
+        if self.belief:
+            yield self.belief
         if self.leaving:
             yield f"Then {name_episodes(self.leaving)} will be deleted, by a plan of its own."
 
@@ -134,6 +159,9 @@ class RepairPlan:
             "changes": [change.to_json() for change in self.changes],
             "cured": [asdict(one) for one in self.cured],
             "remaining": [asdict(one) for one in self.remaining],
+            "contradictions": [asdict(one) for one in self.contradictions],
+            "believed": "values" if self.trusts_values and self.contradictions else None,
+            "belief": self.belief,
             "leaving": list(self.leaving),
             "edit": None if self.edit is None else self.edit.to_json(),
         }

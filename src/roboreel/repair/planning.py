@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roboreel.check import check_dataset
@@ -46,6 +47,7 @@ def plan_repair(
     ignore: Sequence[str] = (),
     episodes: Sequence[int] | None = None,
     deep: bool = False,
+    trust_values: bool = False,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> RepairPlan:
     """Return what a repair of a dataset would do. Nothing is changed.
@@ -56,6 +58,8 @@ def plan_repair(
         ignore: Codes, or beginnings of codes, to leave alone.
         episodes: Numbers of the episodes to look at; all when not given.
         deep: Whether to decode every image: to find more, and for the statistics of cameras.
+        trust_values: Whether stored statistics that contradict the values are computed from them. By
+            default they stay: they may be the only sign that values changed after recording.
         on_progress: Called with what is being read, how much of it is done, and how much there is.
 
     Raises:
@@ -81,11 +85,13 @@ def plan_repair(
         return RepairPlan.of(root, findings, [], [])
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
     draft = Draft(context, wanted)
-    _fill(draft, deep=deep)
-    return RepairPlan.of(root, findings, draft.cured, draft.changes)
+    _fill(draft, deep=deep, trust_values=trust_values)
+    plan = RepairPlan.of(root, findings, draft.cured, draft.changes)
+    contradictions = tuple(draft.contradictions)
+    return replace(plan, contradictions=contradictions, trusts_values=trust_values)
 
 
-def _fill(draft: Draft, *, deep: bool) -> None:
+def _fill(draft: Draft, *, deep: bool, trust_values: bool) -> None:
     """Let each cure add its changes. Later ones see what earlier ones decided."""
     cure_places(draft)
     cure_footers(draft)
@@ -98,7 +104,7 @@ def _fill(draft: Draft, *, deep: bool) -> None:
     cure_video_format(draft)
     # Values that cannot be read yet are counted in another round.
     if not draft.codes("RR110", "RR201"):
-        cure_statistics(draft, deep=deep)
+        cure_statistics(draft, deep=deep, trust_values=trust_values)
     cure_version(draft)
     cure_counts(draft)
     write_new_tasks(draft)

@@ -9,15 +9,17 @@ import numpy as np
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.errors import DatasetError
+from roboreel.format.counters import COUNTERS
 from roboreel.format.episode_edits import edit_episode_stats
 from roboreel.format.episode_stats_reader import EpisodeStatsReader
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.format.stats_edits import edit_stats, stores_whole_stats
 from roboreel.repair.changes import written
 from roboreel.stats import Accumulator, ImageAccumulator
+from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from roboreel.findings import Finding
     from roboreel.repair.draft import Draft
@@ -25,37 +27,53 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
 
     AnyAccumulator = Accumulator | ImageAccumulator
+    _Place = tuple[int | None, str]
+    """Number of an episode, or None for all rows together; and the feature."""
 
 __all__ = ["cure_statistics", "write_statistics"]
 
 _CODES = ("RR501", "RR502", "RR503", "RR504", "RR505", "RR506")
+_CONTRADICTIONS = ("RR501", "RR506")
 _FILES = (STATS_PATH, EPISODE_STATS_PATH)
+_INDICES = [name for name in COUNTERS if name.endswith("index")]
 _IMAGES_AT_ONCE = 16
 
 
-def cure_statistics(draft: Draft, *, deep: bool) -> None:
+def cure_statistics(draft: Draft, *, deep: bool, trust_values: bool) -> None:
     """Compute the statistics that are wrong or missing.
 
     Args:
         draft: The repair. What it changes in the data counts as changed.
         deep: Whether images may be decoded, for the statistics of cameras.
+        trust_values: Whether statistics are computed again that are sound but for this: they
+            contradict the values.
     """
     found = [*draft.asked(*_CODES), *(one for one in draft.asked("RR111") if one.file in _FILES)]
-    work = {one: _features(draft, one, deep=deep) for one in found}
-    names = sorted({name for some in work.values() for name in some})
-    if not names:
-        return
-    computed = _Computed(draft, _episodes(draft, found), names)
-    lost: set[str] = set()
-    for name in names:
+    work = {one: places for one in found if (places := _places(draft, one, deep=deep))}
+    places = {place for some in work.values() for place in some}
+    contradicted = {place for one in work if one.code in _CONTRADICTIONS for place in work[one]}
+    computed = _Computed(draft, places)
+    lost: set[_Place] = set()
+    for name in sorted({name for _, name in places}):
         try:
             computed.add(name)
         except (DatasetError, OSError):  # noqa: PERF203  # a finding of its own
-            lost.add(name)
-    if stores_whole_stats(draft.manifest):
-        draft.stats |= computed.of_all
-    draft.episode_stats |= {n: stats for n, stats in computed.of_episodes.items() if stats}
-    draft.cure([one for one, some in work.items() if some and not lost & set(some)])
+            lost |= {place for place in places if place[1] == name}
+    doubted = set()
+    for place, (stored, stats) in computed.found.items():
+        number, name = place
+        is_camera = draft.manifest.features[name].is_camera
+        if (place in contradicted or not is_camera) and _contradicts(name, stored, stats):
+            doubted.add(place)
+            if not trust_values:
+                continue
+        if number is None:
+            draft.stats[name] = stats
+        else:
+            draft.episode_stats.setdefault(number, {})[name] = stats
+    draft.contradictions = [one for one, some in work.items() if doubted & some]
+    left = lost if trust_values else lost | doubted
+    draft.cure([one for one, some in work.items() if not left & some])
 
 
 def write_statistics(draft: Draft) -> None:
@@ -70,13 +88,22 @@ def write_statistics(draft: Draft) -> None:
             draft.changes.append(written(edit, codes))
 
 
-def _features(draft: Draft, found: Finding, *, deep: bool) -> list[str]:
-    """Return the features whose statistics answer a finding; none if images would be needed."""
-    features = draft.manifest.features
-    named = list(features) if found.feature is None else [found.feature]
-    return [
-        name for name in named if name in features and _can_be_counted(features[name], deep=deep)
-    ]
+def _places(draft: Draft, found: Finding, *, deep: bool) -> set[_Place]:
+    """Return the statistics that answer a finding; none if images would be needed."""
+    manifest = draft.manifest
+    features = manifest.features
+    named = features.keys() if found.feature is None else {found.feature} & features.keys()
+    # What the check of numbers says of several features, it says of numbers.
+    deep = deep and (found.code != "RR506" or found.feature is not None)
+    names = [name for name in named if _can_be_counted(features[name], deep=deep)]
+    numbers: list[int | None] = []
+    if found.code == "RR506":
+        numbers = [] if draft.position(found.episode) < 0 else [found.episode]
+    elif found.file == EPISODE_STATS_PATH:
+        numbers = manifest.episodes.number.tolist()
+    if found.code != "RR506" and stores_whole_stats(manifest):
+        numbers = [*numbers, None]
+    return {(number, name) for number in numbers for name in names}
 
 
 def _can_be_counted(feature: Feature, *, deep: bool) -> bool:
@@ -85,50 +112,51 @@ def _can_be_counted(feature: Feature, *, deep: bool) -> bool:
     return feature.kind == "number"
 
 
-def _episodes(draft: Draft, found: Sequence[Finding]) -> set[int]:
-    """Return the positions of the episodes whose own statistics change."""
-    if draft.manifest.version == "v2.0":
-        return set()
-    if any(one.file == EPISODE_STATS_PATH and one.episode is None for one in found):
-        return set(range(len(draft.manifest.episodes)))
-    numbers = {one.episode for one in found if one.code == "RR506"}
-    return {draft.position(number) for number in numbers} - {-1}
+def _contradicts(name: str, stored: FeatureStats | None, computed: FeatureStats) -> bool:
+    """Whether statistics could be those of other values: they are whole, and not of these."""
+    # Edits leave those of indices behind, and nobody normalizes by them.
+    if stored is None or name in _INDICES or stored.mean.size != computed.mean.size:
+        return False
+    every = (stored.min, stored.max, stored.mean, stored.std)
+    return all(np.isfinite(one).all() for one in every) and bool(
+        compare_stats(name, stored, computed)
+    )
 
 
 class _Computed:
     """Statistics of all rows and of single episodes, feature by feature."""
 
-    def __init__(self, draft: Draft, episodes: Collection[int], names: Sequence[str]) -> None:
-        self.of_all: dict[str, FeatureStats] = {}
-        self.of_episodes: dict[int, dict[str, FeatureStats]] = {}
+    def __init__(self, draft: Draft, places: Collection[_Place]) -> None:
+        self.found: dict[_Place, tuple[FeatureStats | None, FeatureStats]] = {}
+        """What is stored, and what the values are."""
         self._draft = draft
-        self._episodes = episodes
+        self._places = places
         self._dataset = Dataset(Opened(draft.manifest, None, None))
-        self._total = len(names) * len(draft.manifest.episodes)
+        self._total = len({name for _, name in places}) * len(draft.manifest.episodes)
         self._done = 0
 
     def add(self, name: str) -> None:
         """Compute the statistics of a feature, in one pass over its values."""
         draft, table = self._draft, self._draft.manifest.episodes
-        whole = stores_whole_stats(draft.manifest)
+        whole = (None, name) in self._places
         stored = draft.context.stats.get(name)
         own = EpisodeStatsReader(draft.context.manifest)
         total = self._accumulator(name, stored)
+        found: dict[_Place, tuple[FeatureStats | None, FeatureStats]] = {}
         for position in table.row_order.tolist():
             draft.context.report_progress("Statistics", self._done, self._total)
             self._done += 1
-            if not whole and position not in self._episodes:
-                continue
             number = int(table.number[position])
-            if position in self._episodes:
+            if (number, name) in self._places:
                 before = _stored(own, number).get(name)
                 part = self._accumulator(name, before)
                 self._count(name, position, part)
-                self.of_episodes.setdefault(number, {})[name] = self._finished(name, part)
+                found[number, name] = before, self._finished(name, part)
             if whole:
                 self._count(name, position, total)
         if whole:
-            self.of_all[name] = self._finished(name, total)
+            found[None, name] = stored, self._finished(name, total)
+        self.found |= found
 
     def _accumulator(self, name: str, stored: FeatureStats | None) -> AnyAccumulator:
         feature = self._draft.manifest.features[name]
