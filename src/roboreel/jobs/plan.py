@@ -133,6 +133,7 @@ class Plan:
             JobError: The bytes are something else.
         """
         try:
+            _check_unpacked(data)
             with np.load(io.BytesIO(data), allow_pickle=False) as columns:
                 found = {name: columns[name] for name in columns.files}
             inputs = {name.removeprefix("input."): found[name] for name in found if name != _COST}
@@ -154,6 +155,14 @@ class Plan:
         for number in range(len(self)):
             words = "\0".join(str(column[number]) for column in texts)
             yield bytes(data[number * width : (number + 1) * width]) + words.encode()
+
+
+def _check_unpacked(data: bytes) -> None:
+    """Raise if columns would take more room than their file: `Plan.to_bytes` packs nothing."""
+    with zipfile.ZipFile(io.BytesIO(data)) as members:
+        unpacked = sum(member.file_size for member in members.infolist())
+    if unpacked > len(data):
+        raise ValueError(f"{len(data):,} bytes that unpack to {unpacked:,}")
 
 
 def _column(name: str, values: object) -> NDArray[Any]:
