@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
@@ -31,7 +32,7 @@ from roboreel.record.compact import compact_dataset
 from roboreel.record.journal import read_records
 from roboreel.record.recover import recover_dataset
 from roboreel.repair import repair_dataset
-from tests.factory import edit_info
+from tests.factory import edit_info, write_dataset
 from tests.recordings import FPS, features, record
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
@@ -316,3 +317,48 @@ def test_names_and_sizes_that_no_file_has_cannot_be_undone(dataset, key, value):
         undo_change(dataset)
     purge_changes(dataset)
     assert list_changes(dataset) == []
+
+
+STARTERS = {
+    "a job": """
+from roboreel.jobs import Processes, execute
+from tests.job_operations import squares
+print(execute(squares(2), on=Processes(1), folder="../job"))
+""",
+    "a loader": """
+import roboreel
+from roboreel.loading import Loader
+if __name__ == "__main__":
+    batches = list(Loader(roboreel.open_dataset("../arm"), 2, workers=1))
+    print(sum(len(batch["index"]) for batch in batches))
+""",
+    "a helper": """
+from roboreel.errors import RemoteError
+from roboreel.mirror.addresses import parse_address
+from roboreel.remote.helper import ask_helper
+try:
+    ask_helper(parse_address("http://127.0.0.1:1/arm"), {}, "no_such_method")
+except (AttributeError, RemoteError, ImportError) as error:
+    print(type(error).__name__)
+""",
+}
+
+
+@pytest.mark.parametrize("starter", STARTERS)
+def test_no_process_that_is_started_imports_from_the_working_directory(tmp_path, starter):
+    write_dataset(tmp_path / "arm", [2])
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "start.py").write_text(STARTERS[starter])
+    (tmp_path / "here").mkdir()
+    for name in ("linecache", "types", "pickle", "signal", "json", "multiprocessing", "roboreel"):
+        (tmp_path / "here" / f"{name}.py").write_text(f"open('../hit-{name}', 'w')")
+    done = subprocess.run(
+        [sys.executable, "../scripts/start.py"],
+        cwd=tmp_path / "here",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+    assert list(tmp_path.glob("hit-*")) == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,6 +77,20 @@ def put_many_rows(path: Path) -> None:
     with zipfile.ZipFile(archive, "w") as columns:
         columns.writestr("cost.npy", header.getvalue())
     path.write_bytes(archive.getvalue())
+
+
+def put_packed_rows(path: Path) -> None:
+    """Columns of many rows in a small file, whose ids are those that job.json names."""
+    rows, options = 1_000_000, {"seed": 0}
+    columns = {"cost": np.zeros(rows), "input.n": np.zeros(rows, np.int64)}
+    np.savez_compressed(path, **columns)
+    if path.name == "plan.npz":
+        assert path.stat().st_size < 100_000
+        key = Plan("a:B", options, {"n": columns["input.n"]}, columns["cost"]).key
+        said = {"layout": 1, "name": "x", "operation": "a:B", "options": options, "key": key}
+        path.with_name("job.json").write_text(json.dumps(said))
+    else:
+        path.with_name(f"{path.name}.npz").rename(path)
 
 
 class TestPlans:
@@ -343,7 +360,7 @@ class TestDamage:
             open_job(tmp_path / "job")
 
     @pytest.mark.parametrize("name", ["job.json", "plan.npz"])
-    @pytest.mark.parametrize("damage", [put_nesting, put_pipe, put_many_rows])
+    @pytest.mark.parametrize("damage", [put_nesting, put_pipe, put_many_rows, put_packed_rows])
     def test_a_hostile_folder_is_an_error_and_is_not_listed(self, home, name, damage):
         create_job(home / "good", squares())
         create_job(home / "bad", squares())
@@ -352,6 +369,18 @@ class TestDamage:
         with pytest.raises(JobError, match="cannot be read"):
             open_job(home / "bad")
         assert [job.path.name for job in list_jobs()] == ["good"]
+
+    def test_a_line_break_in_a_name_makes_no_line_of_the_array_script(self, tmp_path, capsys):
+        with pytest.raises(typer.Exit):
+            Where(job=tmp_path / "a job").write_array(
+                squares(), "arm\ntouch /hit; x\u2028y", tmp_path
+            )
+        lines = (tmp_path / "a job" / "array.sh").read_text().splitlines()
+        assert [line.split()[0] for line in lines] == ["#!/bin/sh", *["#SBATCH"] * 3, "exec"]
+        said = capsys.readouterr().out.replace("\n", " ")
+        wrapped = shlex.split(said[said.index("sbatch --dependency") :])[2:]
+        assert wrapped[0] == "--wrap"
+        assert shlex.split(wrapped[1])[-3:] == ["job", "commit", str(tmp_path / "a job")]
 
     def test_notes_of_failures_and_results_that_cannot_be_read_count_for_nothing(self, tmp_path):
         job = create_job(tmp_path / "job", squares())

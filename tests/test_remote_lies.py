@@ -1,10 +1,12 @@
 """Servers that lie: about sizes, names and how much there is. Each lie is an error, at once."""
 
+import multiprocessing
 import re
 import shutil
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
@@ -20,7 +22,8 @@ pytest.importorskip("obstore")
 import huggingface_hub.constants
 from obstore.store import HTTPStore
 
-from roboreel.remote import hub, objects
+from roboreel.mirror.addresses import parse_address
+from roboreel.remote import helper, hub, objects
 
 
 class Bucket(ThreadingHTTPServer):
@@ -252,3 +255,21 @@ def test_a_mirror_that_somebody_sent_calls_nobody(root, tmp_path):
         with pytest.raises(DatasetError, match=f"by its address, '{server.url}/arm'"):
             reel.open_dataset(sent / "files")
         assert server.asked == []
+
+
+def test_a_helper_connects_anew_for_options_of_the_same_name_and_another_value(monkeypatch):
+    class Said:
+        """Clients that say what they were connected with."""
+
+        @staticmethod
+        def connect(address, options):
+            return SimpleNamespace(options=lambda: options), ""
+
+    monkeypatch.setattr(helper, "import_module", lambda _: Said)
+    ours, theirs = multiprocessing.Pipe()
+    threading.Thread(target=helper.serve, args=(theirs,), daemon=True).start()
+    address = parse_address("s3://bucket/arm")
+    with ours:
+        for token in ("mine", "yours", "mine"):
+            ours.send((0, address, {"token": token, "region": "eu"}, ("options",)))
+            assert ours.recv() == (0, False, {"token": token, "region": "eu"})

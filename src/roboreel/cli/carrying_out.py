@@ -13,7 +13,9 @@ import typer
 
 from roboreel.cli.console import errors, print_line, print_problem, progress_bar
 from roboreel.files import write_atomically
+from roboreel.forking import SAFELY
 from roboreel.jobs import InProcess, Processes, create_job, execute, job_path
+from roboreel.text import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,17 +151,21 @@ def _write_array(job: Job, shards: int) -> None:
     print_line(f"{len(job.plan):,} tasks in {shards} shards: {job.path}")
     print_line("Submit them, then commit when all are done:")
     print_line(f"  array=$(sbatch --parsable {shlex.quote(str(script))})")
-    print_line(f"  sbatch --dependency=afterok:$array --wrap '{_roboreel()} job commit {folder}'")
+    commit = shlex.quote(f"{_roboreel()} job commit {folder}")
+    print_line(f"  sbatch --dependency=afterok:$array --wrap {commit}")
 
 
 def _array_lines(job: Job, shards: int) -> Iterator[str]:
     folder = shlex.quote(str(job.path))
     yield "#!/bin/sh"
-    yield f"#SBATCH --job-name={shlex.quote(job.name)}"
+    yield f"#SBATCH --job-name={shlex.quote(readable(job.name))}"
     yield f"#SBATCH --array=0-{shards - 1}"
     yield "#SBATCH --cpus-per-task=1"
     yield f'exec {_roboreel()} job run {folder} --shard "$SLURM_ARRAY_TASK_ID/{shards}"'
 
 
 def _roboreel() -> str:
-    return f"{shlex.quote(sys.executable)} -m roboreel"
+    # What `-m` finds in the working directory of a node is not meant.
+    code = "import sys; sys.path.remove(''); from roboreel.__main__ import main; main()"
+    how = [*SAFELY, "-m", "roboreel"] if SAFELY else ["-c", code]
+    return shlex.join([sys.executable, *how])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import threading
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from roboreel.cores import usable_cores
+from roboreel.forking import python_command
 from roboreel.jobs.running import Outcome
 from roboreel.memory.budget import process_budget
 from roboreel.numbers import check_at_least
@@ -58,9 +57,8 @@ class Processes:
     @contextmanager
     def open(self, job: Job) -> Iterator[Session]:
         """Make ready to run a job's tasks."""
-        command = [sys.executable, "-c", _START]
         arguments = [str(job.path), str(self.threads), str(self.memory_bytes)]
-        session = _Pool([*command, *arguments], self.workers)
+        session = _Pool(python_command(_START, *arguments), self.workers)
         try:
             yield session
         finally:
@@ -132,7 +130,6 @@ class _Pool:
                 stdout=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
-                env=_environment(),
             )
             self._children.add(child)
             return child
@@ -161,9 +158,3 @@ def _ask(child: subprocess.Popen[str], number: int) -> Outcome | None:
 def _death(code: int) -> str:
     how = f"by signal {-code}" if code < 0 else f"with code {code}"
     return f"The process that ran the task ended {how}: it may have run out of memory."
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a process that imports what this one can import."""
-    paths = [path or os.getcwd() for path in sys.path]  # noqa: PTH109  # a text beside others
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}

@@ -7,6 +7,7 @@ It starts this program instead, and both end together.
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import RemoteError
+from roboreel.forking import python_command
 from roboreel.mirror.addresses import client_module
 from roboreel.threads import ThreadPool
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ask_helper"]
 
 _THREADS = 48
+_START = "from roboreel.remote.helper import main; main()"
 
 
 class _Helper:
@@ -40,7 +43,7 @@ class _Helper:
         self.process = os.getpid()
         ours, theirs = socket.socketpair()
         try:
-            command = [sys.executable, "-m", "roboreel.remote.helper", str(theirs.fileno())]
+            command = python_command(_START, str(theirs.fileno()))
             # Not waited for: it ends when the connection does.
             self._program = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         finally:
@@ -100,12 +103,13 @@ def ask_helper(address: Address, options: Mapping[str, Any], *call: Any) -> Any:
 
 def serve(connection: Connection) -> None:
     """Answer until the other end is gone."""
-    clients: dict[str, Client] = {}
+    clients: dict[bytes, Client] = {}
     guard = threading.Lock()
     pool = ThreadPool(_THREADS, "roboreel-fetch", waits_at_exit=False)
 
     def client_of(address: Address, options: Mapping[str, Any]) -> Client:
-        key = f"{address.full}\n{sorted(options)}"
+        # Of equal options, pickles may differ: they are then connected to once more.
+        key = pickle.dumps((address, sorted(options.items())))
         with guard:
             if key not in clients:
                 module: Any = import_module(client_module(address.scheme))
@@ -143,6 +147,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Answer the process that started this one: the argument is the connection."""
     serve(Connection(int(sys.argv[1])))
     os._exit(0)  # Whatever a server has not answered.

@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from roboreel.errors import WorkerError
+from roboreel.forking import spawning_safely
 from roboreel.loading.ahead import cores_of_rank
 from roboreel.loading.workers.transfer import Receiver
 from roboreel.loading.workers.worker import Share, Task, serve_until_closed
@@ -134,7 +135,8 @@ class _Worker:
         self._process = context.Process(
             target=serve_until_closed, args=(other, share), name="roboreel-worker", daemon=True
         )
-        self._process.start()
+        with spawning_safely():
+            self._process.start()
         other.close()
 
     def load(self, steps: list[Step]) -> list[Loaded]:
