@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import roboreel as reel
 from roboreel.errors import CorruptFileError, DatasetError, SourceError
-from roboreel.importing import open_recording
+from roboreel.importing import Changes, import_dataset, open_recording
 from roboreel.importing.crc32c import crc32c
+from roboreel.importing.recording import Stream
 from roboreel.importing.tf_example import parse_example
 from tests import foreign
 from tests.contracts_recording import RecordingContract
@@ -361,3 +363,73 @@ def test_the_checksum_is_the_same_in_parts_and_byte_by_byte(length, monkeypatch)
     monkeypatch.setattr("roboreel.importing.crc32c._SLAB_BYTES", 50_001)
     assert crc32c(data) == register ^ 0xFFFFFFFF
     assert struct.pack("<I", crc32c(b"123456789")).hex() == "839206e3"
+
+
+class TestEpisodesOneAfterTheOther:
+    """Files of flat arrays that hold many episodes, as D4RL's."""
+
+    ROWS = 160
+
+    def write(self, path, **arrays):
+        with h5py.File(path, "w") as file:
+            file["observations"] = np.arange(2.0 * self.ROWS).reshape(-1, 2)
+            file["actions"] = np.arange(1.0 * self.ROWS)[:, None]
+            file["rewards"] = np.zeros(self.ROWS)
+            file["metadata/policy/weight"] = np.zeros((256, 4))
+            for name, values in arrays.items():
+                file[name] = values
+        return path
+
+    def true_at(self, *rows, dtype=bool):
+        return np.isin(np.arange(self.ROWS), rows).astype(dtype)
+
+    def test_d4rl_is_cut_where_terminals_or_timeouts_is_true(self, tmp_path):
+        path = self.write(
+            tmp_path / "a.hdf5",
+            terminals=self.true_at(99, dtype="u1"),
+            timeouts=self.true_at(49, 149),
+            next_observations=np.zeros((self.ROWS, 2)),
+        )
+        import_dataset(path, tmp_path / "out", changes=Changes(fps=20))
+        dataset = reel.open_dataset(tmp_path / "out")
+        assert dataset.manifest.episodes.length.tolist() == [50, 50, 50, 10]
+        assert dataset.episodes[2]["action"].ravel().tolist() == list(range(100, 150))
+        assert np.array_equal(
+            dataset.episodes[3]["observation.state"], np.arange(300.0, 320).reshape(-1, 2)
+        )
+        assert set(dataset.features) >= {"next.reward", "next.terminal", "next.truncated"}
+        assert "observation.next_observations" not in dataset.features
+        assert dataset.episodes[1]["next.terminal"].tolist() == [False] * 49 + [True]
+        with open_recording(path) as recording:
+            assert recording.remarks == (
+                "Episodes end where terminals or timeouts is true: 4 of them.",
+                "No row ends the last of them, of 10 frames.",
+            )
+
+    @pytest.mark.parametrize(
+        ("name", "values", "lengths"),
+        [
+            ("dones", np.isin(np.arange(160), [39, 159]).astype("f4"), [40, 120]),
+            ("dones", np.isin(np.arange(160), [37, 38, 39, 158, 159]), [40, 120]),
+            ("episode_index", np.arange(160) // 80, [80, 80]),
+            ("meta/episode_ends", np.array([10, 150]), [10, 140]),
+            ("terminals", np.zeros(160, bool), [160]),
+            ("terminals", np.arange(160) / 160, [160]),
+            ("dones", np.arange(160) == 159, [160]),
+        ],
+    )
+    def test_other_arrays_tell_where_episodes_end(self, tmp_path, name, values, lengths):
+        path = self.write(tmp_path / "a.hdf5", **{name: values})
+        with open_recording(path) as recording:
+            assert [episode.length for episode in recording.episodes] == lengths
+            assert bool(recording.remarks) == (len(lengths) > 1 or not values.any())
+            assert recording.streams["actions"].kind == "numbers"
+            assert (
+                recording.streams.get("metadata/policy/weight", Stream("x", "other")).kind
+                == "other"
+            )
+
+    def test_ends_that_do_not_ascend_are_refused(self, tmp_path):
+        path = self.write(tmp_path / "a.hdf5", episode_ends=np.array([50, 20]))
+        with pytest.raises(SourceError, match="does not list the ends"):
+            open_recording(path)

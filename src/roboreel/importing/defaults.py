@@ -62,7 +62,14 @@ _SIMULATOR = {
     r"(datagen_info/.*|src_demo_(inds|labels))": "how MimicGen made the demonstration",
 }
 _REWARDS = {"rewards": "next.reward", "dones": "next.done"}
-_RESULTS = {**_REWARDS, "reward": "next.reward", "done": "next.done"}
+_RESULTS = {
+    **_REWARDS,
+    "reward": "next.reward",
+    "done": "next.done",
+    **dict.fromkeys(("terminals", "terminations", "terminated"), "next.terminal"),
+    **dict.fromkeys(("timeouts", "truncations", "truncated"), "next.truncated"),
+}
+_FLAGS = ("next.done", "next.terminal", "next.truncated")
 _EEF = ("obs/robot0_eef_pos", "obs/robot0_eef_quat", "obs/robot0_gripper_qpos")
 _HAND = ("eef_pos", "eef_rot_axis_angle", "gripper_width")
 _UMI = tuple(f"robot0_{name}" for name in _HAND)
@@ -104,7 +111,7 @@ _LAYOUTS = {
         },
     ),
 }
-_NONE = _Layout({}, {})
+_NONE = _Layout({}, {r"next_obs(ervations?)?(/.*)?": "the observation of the next frame"})
 _MESSAGES = {
     r"(rcl_interfaces|rosgraph_msgs)/(msg/)?Log": "a log",
     r"rcl_interfaces/(msg/)?\w+": "parameters of nodes",
@@ -143,8 +150,8 @@ def default_map(recording: Recording) -> ImportMap:
             continue
         name = _free(_name(stream, layout, recording), features)
         flip = layout.flip if stream.is_camera and stream.depth_unit is None else None
-        # Simulators write 0 and 1; LeRobot's feature of this name is a boolean.
-        dtype = "bool" if name == "next.done" and stream.dtype != "bool" else None
+        # Simulators write 0 and 1; LeRobot's features of these names are booleans.
+        dtype = "bool" if name in _FLAGS and stream.dtype != "bool" else None
         features[name] = FeatureMap((stream.name,), flip=flip, dtype=dtype)
     if not features:
         said = [
@@ -279,7 +286,7 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
     if path.endswith(":position") and _is_only(recording, ":position"):
         return STATE
     short = _PREFIX.sub("", path)
-    if short in ("state", "qpos", "proprio"):
+    if short in ("state", "qpos", "proprio", "observations"):
         return STATE
     parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
     if short in _RESULTS:

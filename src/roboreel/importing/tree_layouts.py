@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from roboreel.importing.array_tree import Leaf
 
 __all__ = [
+    "ENDS",
     "TASK_NAMES",
     "episode_groups",
     "find_act",
@@ -33,6 +34,9 @@ TASK_NAMES = (
     "current_task",
 )
 """Names under which files keep the task in words, the most telling first."""
+
+ENDS = "episode_ends"
+"""The array that lists where episodes end, in the layout of diffusion policy."""
 
 _PARTS = re.compile(
     r"cam|image|rgb|depth|arm|robot|sensor|joint|view|gripper|hand|finger", re.IGNORECASE
@@ -58,7 +62,7 @@ def find_robomimic(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]] | No
 
 def find_episode_ends(leaves: Mapping[str, Leaf]) -> str | None:
     """Return the array that says where episodes end, in the layout of diffusion policy."""
-    return next((p for p in leaves if p.rsplit("/", 1)[-1] == "episode_ends"), None)
+    return next((p for p in leaves if p.rsplit("/", 1)[-1] == ENDS), None)
 
 
 def episode_groups(leaves: Mapping[str, Leaf]) -> dict[str, dict[str, str]]:
