@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from roboreel.errors import SourceError
 from roboreel.importing import open_recording, plan_import
 from roboreel.importing.csv_table import read_table
 
@@ -32,6 +33,18 @@ def test_a_column_of_times_may_name_its_unit_in_brackets(tmp_path):
     with open_recording(tmp_path) as recording:
         assert (recording.fps, recording.episodes[0].length) == (50, 10)
         assert "Time [ms]" in plan_import(recording).unmapped
+
+
+def test_a_column_of_times_in_bursts_tells_no_rate(tmp_path):
+    lines = [
+        "timestamp;a",
+        *(f"{0.2 * burst + i / 7000};1" for burst in range(9) for i in range(9)),
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    with open_recording(tmp_path) as recording:
+        assert recording.fps is None
+        with pytest.raises(SourceError, match="give --fps"):
+            plan_import(recording)
 
 
 def test_both_hands_of_umi_are_the_state_and_the_action(tmp_path):

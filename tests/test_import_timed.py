@@ -259,3 +259,22 @@ def _ms(sent):
 
 def _sorted(sent):
     return sorted(sent, key=lambda one: one.log_ns)
+
+
+def test_the_rate_of_values_that_come_in_bursts_is_asked_for(tmp_path):
+    bursts = [212 * burst + 0.139 * i for burst in range(40) for i in range(10)]
+    path = write_mcap(tmp_path / "run.mcap", [joints(at, at) for at in bursts])
+    with open_recording(path) as recording:
+        with pytest.raises(SourceError, match=r"has 47\.\d+ values a second on average.*--fps"):
+            plan_import(recording)
+        plan = plan_import(recording, changed_map(recording, None, Changes(fps=20)))
+    assert plan.streams["/joints:position"]["rate_hz"] == pytest.approx(47, 0.05)
+    assert plan.num_frames == pytest.approx(20 * 0.212 * 40, 0.05)
+
+
+@pytest.mark.parametrize("lost", [[], range(20, 60, 5)])
+def test_pauses_and_lost_values_do_not_make_a_stream_bursty(tmp_path, lost):
+    times = [at for start in (0, 60_000) for at in np.arange(30) * 33.3 + start]
+    kept = [at for i, at in enumerate(times) if i not in lost]
+    with open_recording(write_mcap(tmp_path / "run.mcap", [joints(at, at) for at in kept])) as run:
+        assert plan_import(run).fps == 30

@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.importing.clocks import usual_gap
 from roboreel.importing.time_units import find_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["median_rate", "rate_of_times", "tidy_rate"]
+__all__ = ["is_bursty", "median_rate", "rate_of_times", "tidy_rate"]
+
+_MOST_OVER_MEAN = 1.25
+"""By how much the rate of the usual distance may exceed the mean: a stream that lacks a fifth of its
+values still has the rate of the others."""
 
 
 def tidy_rate(fps: float) -> float | None:
@@ -26,10 +31,35 @@ def tidy_rate(fps: float) -> float | None:
 
 
 def median_rate(times: NDArray[np.int64]) -> float | None:
-    """Return values per second, by the usual distance of times in nanoseconds."""
+    """Return values per second, by the usual distance of times in nanoseconds.
+
+    Of values that come in bursts it is their mean: they lie much nearer to each other than that.
+    """
+    steps = _steps(times)
+    if not len(steps):
+        return None
+    return 1e9 / float(steps.mean() if is_bursty(times) else np.median(steps))
+
+
+def is_bursty(times: NDArray[Any]) -> bool:
+    """Return whether the usual distance of times in nanoseconds tells a rate that their mean does not bear.
+
+    Examples:
+        >>> bursts = np.arange(100)[:, None] * 200_000_000 + np.arange(10) * 139_000
+        >>> is_bursty(bursts.ravel()), is_bursty(np.arange(100) * 20_000_000)
+        (True, False)
+    """
+    steps = _steps(times)
+    if not len(steps):
+        return False
+    usual = float(np.median(steps))
+    # A pause between two episodes must not count for more than it takes to see it.
+    return float(steps.clip(max=2 * usual_gap(1e9 / usual)).mean()) > _MOST_OVER_MEAN * usual
+
+
+def _steps(times: NDArray[Any]) -> NDArray[np.float64]:
     steps = np.diff(np.sort(times)).astype(np.float64)
-    steps = steps[steps > 0]
-    return 1e9 / float(np.median(steps)) if len(steps) else None
+    return steps[steps > 0]
 
 
 def rate_of_times(times: NDArray[Any], name: str = "") -> float | None:
@@ -50,4 +80,6 @@ def rate_of_times(times: NDArray[Any], name: str = "") -> float | None:
     if not np.isfinite(usual) or usual <= 0 or (steps == 1).all():
         return None  # Steps of exactly 1 count frames, not time.
     unit = find_units({name: times}).get(name)
-    return None if unit is None else tidy_rate(unit.ticks / usual)
+    if unit is None or is_bursty(times.astype(np.float64) * (1e9 / unit.ticks)):
+        return None
+    return tidy_rate(unit.ticks / usual)

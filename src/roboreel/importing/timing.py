@@ -17,7 +17,7 @@ from roboreel.importing.boundaries import (
 )
 from roboreel.importing.clocks import chosen_clock, chosen_times, usual_gap
 from roboreel.importing.durations import format_ns
-from roboreel.importing.rates import median_rate, tidy_rate
+from roboreel.importing.rates import is_bursty, median_rate, tidy_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,19 +51,26 @@ def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] 
     slower than the fastest of them does not count: its values are held.
 
     Raises:
-        SourceError: The rate is not near a whole number.
+        SourceError: The rate is not near a whole number, or values come in bursts.
     """
-    rates = {}
+    rates, bursty = {}, set()
     for name in [mapping.follow] if mapping.follow else _leading(recording, mapping):
         known = name in recording.streams
         times = chosen_times(recording, 0, name, mapping.clock) if known else None
         found = None if times is None else median_rate(times)
         if found is not None:
             rates[name] = found
+        if times is not None and is_bursty(times):
+            bursty.add(name)
     if not rates:
         return None
     least = max(rates.values()) / MUCH_SLOWER
     slowest = min((n for n in rates if rates[n] >= least), key=lambda name: rates[name])
+    if slowest in bursty:
+        raise SourceError(
+            f"{slowest!r} has {rates[slowest]:.4g} values a second on average, and they come in bursts: "
+            f"give the rate of the frames, --fps (fps=…): {str(recording.path)!r}."
+        )
     rate = tidy_rate(rates[slowest])
     if rate is None:
         raise SourceError(
