@@ -43,6 +43,7 @@ from tests.job_operations import squares
 
 if TYPE_CHECKING:
     from pathlib import Path
+from typing import Any
 
 
 @pytest.fixture(autouse=True)
@@ -82,11 +83,12 @@ def put_many_rows(path: Path) -> None:
 def put_packed_rows(path: Path) -> None:
     """Columns of many rows in a small file, whose ids are those that job.json names."""
     rows, options = 1_000_000, {"seed": 0}
-    columns = {"cost": np.zeros(rows), "input.n": np.zeros(rows, np.int64)}
+    cost, numbers = np.zeros(rows), np.zeros(rows, np.int64)
+    columns: dict[str, Any] = {"cost": cost, "input.n": numbers}
     np.savez_compressed(path, **columns)
     if path.name == "plan.npz":
         assert path.stat().st_size < 100_000
-        key = Plan("a:B", options, {"n": columns["input.n"]}, columns["cost"]).key
+        key = Plan("a:B", options, {"n": numbers}, cost).key
         said = {"layout": 1, "name": "x", "operation": "a:B", "options": options, "key": key}
         path.with_name("job.json").write_text(json.dumps(said))
     else:

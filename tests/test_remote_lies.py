@@ -185,10 +185,18 @@ def test_the_token_goes_to_the_hub_alone(monkeypatch, location, is_hub):
     assert (sent["client_options"]["default_headers"] == {}) is not is_hub
 
 
-class Redirecting(BaseHTTPRequestHandler):
+class RedirectingServer(ThreadingHTTPServer):
     """Sends every request on to another host, and writes down what it was sent."""
 
+    def __init__(self, target: str) -> None:
+        super().__init__(("127.0.0.1", 0), Redirecting)
+        self.target = target
+        self.seen: list[dict[str, str]] = []
+
+
+class Redirecting(BaseHTTPRequestHandler):
     def do_GET(self):
+        assert isinstance(self.server, RedirectingServer)
         self.server.seen.append(dict(self.headers.items()))
         self.send_response(302)
         self.send_header("Location", self.server.target + urlsplit(self.path).path)
@@ -204,8 +212,7 @@ class Redirecting(BaseHTTPRequestHandler):
 
 @contextmanager
 def redirecting(target: str):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
-    server.target, server.seen = target, []
+    server = RedirectingServer(target)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server
