@@ -72,6 +72,7 @@ interop: $(READY)
 
 # Needs gcc, on Linux. Goes on where it was stopped; all writes of long runs: ARGS=--every
 crash: $(READY)
+	$(BIN)/python -m pytest -n 0 --hypothesis-profile whole tests/test_damaged_tables.py
 	$(BIN)/python -m tests.faults --state .crash --counts docs/reliability.json $(ARGS)
 	$(BIN)/python -m tests.measured
 
