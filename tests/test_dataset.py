@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import sys
+import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roboreel as reel
+from roboreel.dataset import opened
 from roboreel.errors import (
     CorruptFileError,
     EpisodeNotFoundError,
@@ -321,6 +323,7 @@ def stored_in_another_order(root, order):
     pq.write_table(episodes, meta)
 
 
+@pytest.mark.filterwarnings("ignore:The memory budget is")  # Other tests' datasets are open.
 @pytest.mark.parametrize("limit", ["1MB", 300])
 def test_episodes_stored_in_another_order_than_their_numbers_are_found(tmp_path, limit):
     write_dataset(tmp_path, LENGTHS, episodes_per_file=5)
@@ -449,6 +452,7 @@ def test_what_is_not_asked_for_is_not_read(tmp_path):
     assert held_by == {"dense columns": 18 * 8}
 
 
+@pytest.mark.filterwarnings("ignore:The memory budget is")  # Other tests' datasets are open.
 @pytest.mark.parametrize("limit", [0, 40, 200, 700])
 def test_a_small_budget_is_kept_and_the_values_stay_right(tmp_path, dataset, limit):
     write_dataset(tmp_path, LENGTHS, features=IMAGES)
@@ -462,6 +466,7 @@ def test_a_small_budget_is_kept_and_the_values_stay_right(tmp_path, dataset, lim
             assert np.array_equal(values[name], expected_values[name]), name
 
 
+@pytest.mark.filterwarnings("ignore:The memory budget is")  # Other tests' datasets are open.
 def test_memory_says_what_is_held_and_which_path_each_feature_is_on(tmp_path):
     write_dataset(tmp_path, LENGTHS, features=IMAGES)
     dataset = reel.open_dataset(tmp_path, memory="1MB")
@@ -474,6 +479,26 @@ def test_memory_says_what_is_held_and_which_path_each_feature_is_on(tmp_path):
     assert "of 1.0 MB held" in str(report)
     tight = reel.open_dataset(tmp_path, memory=100)
     assert tight.memory.paths["grid"].startswith("row groups")
+
+
+def test_less_memory_for_another_dataset_is_said(tmp_path):
+    for name in "ab":
+        write_dataset(tmp_path / name, LENGTHS)
+    first = reel.open_dataset(tmp_path / "a", memory="8GB")
+    with pytest.warns(UserWarning, match=r"is 64 MB from now on, and was 8,000 MB: .*") as warned:
+        second = reel.open_dataset(tmp_path / "b", memory="64MB")
+    assert warned[0].filename == __file__
+    assert first.memory.limit_bytes == second.memory.limit_bytes == 64_000_000
+    reel.open_dataset(tmp_path / "a", memory="64MB")  # Nothing changes.
+    reel.open_dataset(tmp_path / "a", memory="1GB")
+
+
+def test_less_memory_for_the_only_dataset_is_not_said(tmp_path, monkeypatch):
+    write_dataset(tmp_path, LENGTHS)
+    monkeypatch.setattr(opened, "_open", weakref.WeakSet())
+    reel.open_dataset(tmp_path, memory="8GB")
+    dataset = reel.open_dataset(tmp_path, memory="64MB")
+    assert dataset.memory.limit_bytes == 64_000_000
 
 
 def test_a_corrupt_picture_names_its_row_and_file(tmp_path):

@@ -28,7 +28,8 @@ def samples(tmp_path_factory):
     root = make_demo_dataset(
         tmp_path_factory.mktemp("memory") / "arm", DemoSpec(episodes=6, frames=60, size=(120, 160))
     )
-    dataset = reel.open_dataset(root, memory="64MB")
+    process_budget().limit_bytes = 64_000_000
+    dataset = reel.open_dataset(root)
     windows = {camera: reel.Window(frames=(-1, 0)) for camera in dataset.cameras}
     yield SampleDataset(dataset, windows)
     process_budget().limit_bytes = 512 * 1024**2

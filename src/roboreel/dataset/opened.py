@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from roboreel.dataset.reader import Reader
     from roboreel.schema import Manifest
 
-__all__ = ["Opened", "find_manifest"]
+__all__ = ["Opened", "find_manifest", "open_beside"]
+
+
+_open: weakref.WeakSet[Opened] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,9 @@ class Opened:
     cache: Path | None
     connection: Connection | None = None
     """How a remote dataset is reached."""
+
+    def __post_init__(self) -> None:
+        _open.add(self)
 
     @cached_property
     def reader(self) -> Reader:
@@ -60,6 +68,12 @@ class Opened:
     def episode_stats(self) -> EpisodeStatsReader:
         """Reads the statistics of single episodes."""
         return EpisodeStatsReader(self.manifest)
+
+
+def open_beside(root: Path) -> list[Path]:
+    """Return the folders of the datasets that are open in this process, other than one."""
+    gc.collect()  # Datasets that nobody uses any more may wait for the collector.
+    return sorted({opened.manifest.root for opened in _open} - {root})
 
 
 def find_manifest(path: str | os.PathLike[str], connection: Connection | None = None) -> Manifest:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from roboreel.dataset.dataset import Dataset
-from roboreel.dataset.opened import Opened, find_manifest
+from roboreel.dataset.opened import Opened, find_manifest, open_beside
 from roboreel.errors import StaleDatasetError
 from roboreel.memory.budget import parse_size, process_budget
 from roboreel.mirror.connection import Connection
@@ -44,8 +45,8 @@ def open_dataset(
         path: The folder that holds ``meta/info.json``; or its address: ``s3://``, ``gs://``,
             ``az://``, ``https://``, or ``hf://datasets/owner/name[@revision]``, which is found where
             it was downloaded before the Hub is asked.
-        memory: Limit of the memory budget, such as ``"2GB"``. Process-wide; the latest call wins.
-            Default 512 MiB.
+        memory: Limit of the memory budget, such as ``"2GB"``. Process-wide; the latest call wins,
+            with a warning if that leaves less to other open datasets. Default 512 MiB.
         decode_threads: Threads that decode images; one per core by default.
         cache: A training cache of this dataset, made by `Dataset.materialize`. What it holds is
             read from its mapped shards, and images have its size unless you ask for another.
@@ -71,6 +72,7 @@ def open_dataset(
         ViewError: There is no saved view of this name.
         StaleDatasetError: The episodes of the view have changed since it was saved.
     """
+    limit_before = process_budget().limit_bytes
     if memory is not None:
         process_budget().limit_bytes = parse_size(memory)
     if numbers not in ("in place", "mapped"):
@@ -78,6 +80,8 @@ def open_dataset(
     limit_bytes = None if mirror_limit is None else parse_size(mirror_limit)
     connection = Connection(mirror, limit_bytes, dict(storage_options or {}))
     manifest = find_manifest(path, connection)
+    if memory is not None and parse_size(memory) < limit_before:
+        _warn_of_less_memory(parse_size(memory), limit_before, manifest.root)
     if numbers == "mapped" and cache is None:
         # Imported here: opening in place needs no shards.
         from roboreel.dataset.cache.build import map_numbers
@@ -93,6 +97,20 @@ def open_dataset(
     from roboreel.dataset.saved_views import read_view
 
     return Dataset(opened, read_view(dataset, view))
+
+
+def _warn_of_less_memory(limit_bytes: int, before: int, root: Path) -> None:
+    others = open_beside(root)
+    if others:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        warnings.warn(
+            f"The memory budget is {limit_bytes / 1e6:,.0f} MB from now on, and was "
+            f"{before / 1e6:,.0f} MB: all datasets of a process share it, so that reads of others "
+            f"that are open may become slower. Give `memory=` once, for all of them: "
+            f"{str(others[0])!r}{more}.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def reopen(
