@@ -1,6 +1,9 @@
 """Damage that once ended in an error of Python, pyarrow or NumPy: it is read, or refused by an error of ours."""
 
 import json
+import shutil
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
+from roboreel.check import check_dataset
 from roboreel.errors import DatasetError
 from roboreel.schema import Feature
 from roboreel.video.salvage import whole_fragments
@@ -192,3 +196,34 @@ def test_a_report_of_texts_that_cannot_be_encoded(root, tmp_path):
     pq.write_table(table, root / "meta/tasks.parquet")
     edit_info(root, robot_type="half \ud800")
     assert exercise("numeric-v3", root) == "read"
+
+
+@pytest.mark.parametrize("start", ["null\n", " \tnull\n", "\ufeffnull\n", "{}\rnull\n"])
+def test_a_line_that_is_null_does_not_end_the_process(tmp_path, start):
+    # In a process of its own: Arrow's parser crashes.
+    write_dataset_v2(tmp_path, [3, 4])
+    path = tmp_path / "meta/episodes.jsonl"
+    path.write_bytes(start.encode() + path.read_bytes())
+    ended = subprocess.run(
+        [sys.executable, "-m", "roboreel", "info", str(tmp_path)], capture_output=True, check=False
+    )
+    assert ended.returncode == 2
+    assert b"Error: Line 1" in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["frame_index", "task_index", "timestamp"])
+def test_counters_that_are_declared_as_something_else_are_read_all_the_same(tmp_path, name):
+    make("video-v2", tmp_path / "arm")
+    before = reel.open_dataset(tmp_path / "arm").read([0, 1])
+    info = json.loads((tmp_path / "arm/meta/info.json").read_text())
+    edit_info(tmp_path / "arm", features={**info["features"], name: "x"})
+    dataset = reel.open_dataset(tmp_path / "arm")
+    assert [finding.code for finding in dataset.problems] == ["RR103"]
+    assert before.keys() == dataset.read([0, 1]).keys()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
+def test_a_folder_that_is_a_link_to_itself_is_told_in_findings(root):
+    shutil.rmtree(root / "data")
+    (root / "data").symlink_to("data")
+    assert {"RR201", "RR503"} <= {finding.code for finding in check_dataset(root)}

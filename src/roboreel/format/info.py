@@ -267,8 +267,8 @@ def _features(raw: object, path: Path) -> tuple[dict[str, Feature], tuple[Findin
             # One bad entry must not make the others unreadable.
             left_out = f"{error}; it is left out."
             problems.append(finding("RR103", left_out, file=_FILE, feature=str(name)))
-    # Older writers do not list the counters.
-    return {**features, **{n: f for n, f in COUNTERS.items() if n not in raw}}, tuple(problems)
+    # Older writers do not list the counters, and every dataset has them.
+    return {**features, **{n: f for n, f in COUNTERS.items() if n not in features}}, tuple(problems)
 
 
 def _fps(fps: object, path: Path) -> float:

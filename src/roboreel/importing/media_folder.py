@@ -173,7 +173,7 @@ def _check_inside(file: Path, folder: Path, column: str) -> None:
     try:
         inside = file.resolve().is_relative_to(folder.resolve())
         there = file.is_file()
-    except (ValueError, OSError):  # no file has such a name
+    except (ValueError, OSError, RuntimeError):  # no file has such a name; a link to itself
         inside, there = True, False
     if not inside:
         raise SourceError(

@@ -109,6 +109,9 @@ def read_line_columns(
     )
     try:
         with open_lines(path) as file:
+            if any(map(_has_bare_null, file)):
+                return _read_slowly(path, integers, text_lists)
+            file.seek(0)
             table = pa_json.read_json(
                 file,
                 read_options=pa_json.ReadOptions(use_threads=False),
@@ -125,6 +128,13 @@ def read_line_columns(
     if any(table.column(key).null_count for key in integers):
         return _read_slowly(path, integers, text_lists)
     return {key: plain_numbers(table.column(key)) for key in integers}, texts
+
+
+def _has_bare_null(line: bytes) -> bool:
+    """Whether a null stands where an object should: as the first of a block, it ends Arrow's process."""
+    return b"null" in line and any(
+        part.lstrip(b" \t\n\xef\xbb\xbf").startswith(b"n") for part in line.split(b"\r")
+    )
 
 
 def _read_slowly(
