@@ -79,6 +79,14 @@ def test_an_episode_one_image_short_leaves_the_only_image_of_the_next_alone():
         images([29], Clip(0.0, 29 / FPS, 30, FPS, limit_s=29 / FPS), regular(30))
 
 
+def test_a_clip_whose_stop_is_that_of_its_frames_reaches_into_the_next_one():
+    # As in LeRobot: the table says of both clips that the images are theirs.
+    clip = Clip(0.0, 30 / FPS, 30, FPS, limit_s=27 / FPS)
+    assert images(range(30), clip, regular(50)) == list(range(30))
+    with pytest.raises(MissingImageError, match="No image for frame 27"):
+        images(range(30), Clip(0.0, 32 / FPS, 30, FPS, limit_s=27 / FPS), regular(50))
+
+
 def test_the_last_episode_of_a_file_may_be_one_image_short_too():
     with pytest.raises(MissingImageError, match="No image for frame 9"):
         images([9], Clip(1.0, 1.0 + 10 / FPS, 10, FPS), regular(39))

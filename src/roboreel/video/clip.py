@@ -3,7 +3,8 @@
 Which image belongs to a frame is decided once per clip:
 
 1. The clip starts at the image nearest to its start time, which must be less than half a frame
-   away. It never reaches the image at which the next clip of the file starts.
+   away. It never reaches the image at which the next clip of the file starts, unless its own stop
+   time is that of its frames and lies behind it: as in LeRobot, both clips then show these images.
 2. It ends before the image nearest to its stop time. A stop that leaves less time than the frames
    take is not believed, since writers store the time of the last image there, or 0, or nothing:
    then the clip lasts ``length / fps``.
@@ -199,14 +200,16 @@ def _span(
         first -= 1
     if abs(float(ticks[first]) - wanted) >= half:
         return None
-    limit = _place(ticks, origin + clip.limit_s * rate - half)
+    lasts_s = clip.length / clip.fps
+    # Both clips claim the images where they overlap.
+    claimed_s = clip.stop_s if abs(clip.stop_s - clip.start_s - lasts_s) * rate < half else 0.0
+    limit = _place(ticks, origin + max(clip.limit_s, claimed_s) * rate - half)
     # From half a frame before a moment on, images belong to what starts there.
     stored = min(_place(ticks, origin + clip.stop_s * rate - half), limit)
     if clip.stop_s > clip.start_s and stored - first == clip.length:
         return first, stored
     if limit - first == clip.length and _has_all(clip, ticks, first, limit, half):
         return first, limit
-    lasts_s = clip.length / clip.fps
     if (clip.stop_s - clip.start_s - lasts_s) * rate > -half:
         return first, max(stored, first)
     return first, max(min(_place(ticks, wanted + lasts_s * rate - half), limit), first)
