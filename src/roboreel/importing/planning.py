@@ -11,7 +11,7 @@ from roboreel.errors import SourceError
 from roboreel.importing.defaults import default_map, unmapped_streams
 from roboreel.importing.image_sources import remux_problem
 from roboreel.importing.plan import ImportPlan, PlannedEpisode
-from roboreel.importing.rates import median_rate
+from roboreel.importing.rates import bounded_rate
 from roboreel.importing.resolving import resolve_feature
 from roboreel.importing.rlds import LAST_NOTE
 from roboreel.importing.timing import derived_rate, stream_policies, timed_episodes
@@ -177,7 +177,7 @@ def _describe(recording: Recording, name: str) -> dict[str, Any]:
     if recording.timed and recording.episodes:
         times = recording.times(0, name)
         steps = np.diff(np.sort(times))
-        described["rate_hz"] = median_rate(times)
+        described["rate_hz"] = bounded_rate(times)
         described["largest_gap_ms"] = float(steps.max()) / 1e6 if len(steps) else None
         described["clocks"] = list(stream.clocks)
     if stream.note:

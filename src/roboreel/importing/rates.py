@@ -12,7 +12,7 @@ from roboreel.importing.time_units import find_units
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["is_bursty", "median_rate", "rate_of_times", "tidy_rate"]
+__all__ = ["bounded_rate", "is_bursty", "median_rate", "rate_of_times", "tidy_rate"]
 
 _MOST_OVER_MEAN = 1.25
 """By how much the rate of the usual distance may exceed the mean: a stream that lacks a fifth of its
@@ -31,14 +31,14 @@ def tidy_rate(fps: float) -> float | None:
 
 
 def median_rate(times: NDArray[np.int64]) -> float | None:
-    """Return values per second, by the usual distance of times in nanoseconds.
-
-    Of values that come in bursts it is their mean: they lie much nearer to each other than that.
-    """
+    """Return values per second, by the usual distance of times in nanoseconds."""
     steps = _steps(times)
-    if not len(steps):
-        return None
-    return 1e9 / float(steps.mean() if is_bursty(times) else np.median(steps))
+    return 1e9 / float(np.median(steps)) if len(steps) else None
+
+
+def bounded_rate(times: NDArray[np.int64]) -> float | None:
+    """Return values per second, by the usual distance of times; of bursts by the mean, which is less."""
+    return 1e9 / float(_steps(times).mean()) if is_bursty(times) else median_rate(times)
 
 
 def is_bursty(times: NDArray[Any]) -> bool:

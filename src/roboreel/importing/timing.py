@@ -17,7 +17,7 @@ from roboreel.importing.boundaries import (
 )
 from roboreel.importing.clocks import chosen_clock, chosen_times, usual_gap
 from roboreel.importing.durations import format_ns
-from roboreel.importing.rates import is_bursty, median_rate, tidy_rate
+from roboreel.importing.rates import bounded_rate, is_bursty, tidy_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,7 +57,7 @@ def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] 
     for name in [mapping.follow] if mapping.follow else _leading(recording, mapping):
         known = name in recording.streams
         times = chosen_times(recording, 0, name, mapping.clock) if known else None
-        found = None if times is None else median_rate(times)
+        found = None if times is None else bounded_rate(times)
         if found is not None:
             rates[name] = found
         if times is not None and is_bursty(times):
@@ -110,7 +110,7 @@ def stream_policies(recording: Recording, mapping: ImportMap) -> dict[str, Polic
             )
             chosen = mapping.max_gap_ns if feature.max_gap_ns is None else feature.max_gap_ns
             if chosen is None:
-                rate = median_rate(chosen_times(recording, 0, stream, mapping.clock))
+                rate = bounded_rate(chosen_times(recording, 0, stream, mapping.clock))
                 chosen = usual_gap(rate)
             gap = chosen
             policy = Policy(method, None if gap < 0 else gap)
