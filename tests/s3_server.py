@@ -138,6 +138,10 @@ def _start() -> dict[str, Any]:
         f"-master.port={master}",
         f"-volume.port={volume}",
         f"-filer.port={filer}",
+        # Its other servers listen at fixed ports, and two would clash.
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
+        "-master.telemetry=false",
         "-volume.max=20",
         "-master.volumeSizeLimitMB=1024",
     ]

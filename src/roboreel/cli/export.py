@@ -11,6 +11,7 @@ import typer
 from roboreel.cli.arguments import DatasetArgument, EpisodesOption, expanded, select_episodes
 from roboreel.cli.console import errors, print_line, print_problem, progress_bar
 from roboreel.dataset import Dataset, open_dataset
+from roboreel.memory.budget import process_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "open_for_export", "send_recordings", "write_recordings"]
 
 # Nothing is read twice, so a larger budget would only hold more.
-_MEMORY = "64MB"
+_MEMORY_BYTES = 64_000_000
 
 
 class _Hooks(TypedDict):
@@ -50,7 +51,8 @@ def export(
 
 def open_for_export(path: str) -> Dataset:
     """Return a dataset with the memory that an export needs."""
-    return open_dataset(path, memory=_MEMORY)
+    process_budget().limit_bytes = _MEMORY_BYTES  # The command has the process for itself.
+    return open_dataset(path)
 
 
 def write_recordings(chosen: Dataset, out: Path, *, overwrite: bool = False) -> list[Path]:

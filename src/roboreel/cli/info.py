@@ -28,7 +28,10 @@ def info(
     as_json: JsonOption = False,
     episodes: Annotated[bool, typer.Option("--episodes", help="List every episode.")] = False,
 ) -> None:
-    """Show what is in a dataset, and what its metadata and the names of its files say is wrong."""
+    """Show what is in a dataset, and what is wrong at first sight.
+
+    First sight: the metadata, and the names and sizes of files. `roboreel check` looks further.
+    """
     dataset = open_dataset(path)
     findings = check_dataset(dataset.path, tier="metadata")
     problems = [told(found) for found in findings.at_least("warning")]

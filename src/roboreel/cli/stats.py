@@ -63,8 +63,9 @@ def stats(
     where: Where = Where(),
     as_json: JsonOption = False,
 ) -> None:
-    """Show the stored statistics, or those of the values, or compare the two.
+    """Show the statistics that are stored, or those of the values.
 
+    --check compares the two.
     --check, --images, --workers, --on and --job imply --computed.
     `roboreel check --only RR5` compares them too, with codes and places.
     """
