@@ -116,6 +116,21 @@ def test_arrays_of_one_length_are_steps_whatever_their_times(tmp_path):
     }
     with open_recording(write(tmp_path / "a.h5", arrays)) as recording:
         assert (recording.timed, recording.fps, recording.episodes[0].length) == (False, 10, 20)
+        notes = plan_import(recording).notes
+    said = "camera/timestamp and state/timestamp differ by up to 0.07 s"
+    assert any(said in note for note in notes)
+
+
+@pytest.mark.parametrize("times", [np.arange(20) / 10 - 0.04, np.full(20, np.nan)])
+def test_steps_within_half_a_frame_of_each_other_are_not_mentioned(tmp_path, times):
+    arrays = {
+        "state/value": np.zeros((20, 2)),
+        "state/timestamp": np.arange(20) / 10,
+        "camera/value": np.zeros((20, 3)),
+        "camera/timestamp": times,
+    }
+    notes = plan_of(write(tmp_path / "a.h5", arrays), fps=10).notes
+    assert not any("differ" in note for note in notes)
 
 
 def test_an_array_without_times_is_listed(tmp_path):

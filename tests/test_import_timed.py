@@ -280,3 +280,22 @@ def test_pauses_and_lost_values_do_not_make_a_stream_bursty(tmp_path, lost):
     kept = [at for i, at in enumerate(times) if i not in lost]
     with open_recording(write_mcap(tmp_path / "run.mcap", [joints(at, at) for at in kept])) as run:
         assert plan_import(run).fps == 30
+
+
+def test_headers_that_are_half_a_frame_from_the_log_of_others_are_told(tmp_path):
+    def said(late_ms):
+        sent = [camera(t + late_ms, 0, stamp_ms=t) for t in range(0, 2000, 100)]
+        source = write(
+            tmp_path / f"{late_ms}.mcap", *sent, *(flag(t, True) for t in range(0, 2000, 50))
+        )
+        return [note for note in plan_of(source).notes if "more than half a frame" in note]
+
+    assert said(40) == []
+    assert "the headers of /camera are 400ms from the log" in said(400)[0]
+    assert "/active:data goes by the log: --clock log" in said(400)[0]
+
+
+def test_the_plan_tells_values_more_than_half_a_frame_from_their_row(tmp_path):
+    sent = [one for t in range(0, 2000, 100) for one in (camera(t, 0), joints(t + 30, 0.0))]
+    plan = plan_of(write(tmp_path / "a.mcap", *sent), align="previous", follow="/camera")
+    assert any("/joints:position (gap 70 ms)" in line for line in plan.lines())

@@ -14,7 +14,7 @@ from roboreel.importing.array_recording import (
 )
 from roboreel.importing.hdf5_tree import HDF5Tree
 from roboreel.importing.plain_tree import open_plain, rate_of, task_of
-from roboreel.importing.timed_tree import open_timed
+from roboreel.importing.timed_tree import open_timed, steps_apart
 from roboreel.importing.tree_layouts import find_act, find_robomimic
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def _open_act(tree: HDF5Tree, leaves: Mapping[str, Leaf]) -> Recording:
     columns = describe_columns(tree, leaves, [episode])
     rate = rate_of(tree, leaves, episode)
     rate = rate if rate.fps else _ACT_RATE
-    return ArrayRecording(tree, leaves, "act", [episode], columns, rate, used=["compress_len"])
+    recording = ArrayRecording(tree, leaves, "act", [episode], columns, rate, used=["compress_len"])
+    recording.remarks = tuple(steps_apart(tree, leaves, [episode]))
+    return recording
 
 
 def _open_robomimic(

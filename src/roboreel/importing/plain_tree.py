@@ -18,7 +18,7 @@ from roboreel.importing.array_recording import (
 from roboreel.importing.array_times import is_time_name
 from roboreel.importing.boundaries import ends_by_flags
 from roboreel.importing.rates import rate_of_times
-from roboreel.importing.timed_tree import open_timed, said_rate
+from roboreel.importing.timed_tree import open_timed, said_rate, steps_apart
 from roboreel.importing.tree_layouts import ENDS, TASK_NAMES, episode_groups, usual_rows
 
 if TYPE_CHECKING:
@@ -62,9 +62,10 @@ def open_plain(tree: ArrayTree, leaves: Mapping[str, Leaf], layout: str) -> Reco
     timed = open_timed(tree, leaves, layout, episodes)
     if timed is not None:
         return timed
-    remarks: list[str] = []
+    remarks = steps_apart(tree, leaves, episodes)
     if len(episodes) == 1:
-        episodes, remarks = _cut(tree, leaves, episodes[0])
+        episodes, said = _cut(tree, leaves, episodes[0])
+        remarks += said
     columns = describe_columns(tree, leaves, episodes)
     rate = rate_of(tree, leaves, episodes[0])
     recording = ArrayRecording(tree, leaves, layout, episodes, columns, rate)

@@ -97,7 +97,7 @@ class ImportPlan:
     def _episode_lines(self) -> list[str]:
         lines = []
         for episode in self.episodes:
-            said = _used(episode)
+            said = _used(episode, 0.5e9 / self.fps)
             if said:
                 lines.append(f"  {episode.name}: {episode.length:,} frames, {said}")
         more = len(lines) - _MOST_LINES
@@ -150,8 +150,11 @@ def describe_episode(episode: PlannedEpisode) -> dict[str, Any]:
     return described
 
 
-def _used(episode: PlannedEpisode) -> str:
-    """Return what was done to the values of an episode, in words; nothing if nothing was."""
+def _used(episode: PlannedEpisode, half_ns: float) -> str:
+    """Return what was done to the values of an episode, in words; nothing if nothing was.
+
+    Values that lie more than half a frame, ``half_ns``, from their row are told too.
+    """
     parts = []
     for name, usage in episode.piece.usage().items() if episode.piece is not None else ():
         said = [
@@ -163,7 +166,8 @@ def _used(episode: PlannedEpisode) -> str:
             )
             if count
         ]
-        if said:
-            parts.append(f"{name} {', '.join(said)} (gap {usage.largest_gap_ns / 1e6:.3g} ms)")
+        if said or usage.largest_gap_ns > half_ns:
+            shown = [name, *([", ".join(said)] if said else [])]
+            parts.append(f"{' '.join(shown)} (gap {usage.largest_gap_ns / 1e6:.3g} ms)")
     parts += [f"{name} encoded again: {why}" for name, why in episode.encoded_again.items()]
     return "; ".join(parts)

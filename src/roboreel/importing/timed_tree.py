@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from roboreel.importing.array_recording import ArrayRecording, Rate, describe_columns
 from roboreel.importing.array_times import have_own_times, pair_times
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from roboreel.importing.array_tree import ArrayTree, Leaf
     from roboreel.importing.time_units import TimeUnit
 
-__all__ = ["open_timed", "said_rate"]
+__all__ = ["open_timed", "said_rate", "steps_apart"]
 
 _RATE_NAMES = ("fps", "frequency", "freq", "hz", "control_freq", "control_frequency", "rate")
 _MOST_LOOKED_AT = 100_000
@@ -50,6 +53,32 @@ def open_timed(
             columns[name] = _said(columns[name], others, unit)
     rate = said_rate(tree, "")
     return ArrayRecording(tree, leaves, layout, known, columns, rate, units=units)
+
+
+def steps_apart(
+    tree: ArrayTree, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]
+) -> list[str]:
+    """Return which arrays of steps have times that differ by more than half a step, in words."""
+    pairs = [pair_times({n: leaves[p] for n, p in e.arrays.items()}) for e in episodes]
+    timed = [replace(e, times=of) for e, of in zip(episodes, pairs, strict=True)]
+    units = _units(tree, leaves, timed)
+    said: dict[tuple[str, str], str] = {}
+    for episode in timed:
+        seconds = {}
+        for name in dict.fromkeys((episode.times or {}).values()):
+            leaf = leaves[episode.arrays[name]]
+            if name in units and leaf.rows == episode.length <= _MOST_LOOKED_AT:
+                times = flat_times(tree.read(leaf.path, 0, leaf.rows)).astype(np.float64)
+                seconds[name] = times / units[name].ticks
+        for one, other in combinations(seconds, 2):
+            step = min(np.median(np.diff(seconds[name])) for name in (one, other))
+            most = np.abs(seconds[one] - seconds[other]).max(initial=0)
+            if most > step / 2 > 0 and (one, other) not in said:
+                said[one, other] = (
+                    f"{episode.name}: {one} and {other} differ by up to {most:.3g} s, more than half "
+                    "a frame. Values of one step are put together all the same."
+                )
+    return list(said.values())
 
 
 def said_rate(tree: ArrayTree, parent: str) -> Rate:

@@ -135,6 +135,7 @@ def timed_episodes(
     policies = stream_policies(recording, mapping)
     name = recording.episodes[episode].name
     times, notes = _all_times(recording, mapping, episode, list(policies))
+    notes += _clocks_apart(recording, mapping, episode, list(policies), fps)
     found: list[TimedEpisode] = []
     spans = _spans(recording, mapping, episode, times)
     for parts in _sections(
@@ -189,6 +190,25 @@ def _all_times(
             "another clock."
         )
     return times, notes
+
+
+def _clocks_apart(
+    recording: Recording, mapping: ImportMap, episode: int, streams: list[str], fps: float
+) -> list[str]:
+    """Return which streams go by headers that are not the log's times, while others go by the log."""
+    clocks = {s: chosen_clock(recording, episode, s, mapping.clock) for s in streams}
+    logged = [stream for stream, clock in clocks.items() if clock == "log"]
+    notes = []
+    for stream in [s for s, clock in clocks.items() if clock == "header" and logged]:
+        ahead = recording.times(episode, stream) - recording.times(episode, stream, "header")
+        apart = abs(round(float(np.median(ahead)))) if len(ahead) else 0
+        if apart * fps > 0.5e9:
+            notes.append(
+                f"{recording.episodes[episode].name}: the headers of {stream} are {format_ns(apart)} "
+                f"from the log, more than half a frame, and {', '.join(logged)} goes by the log: "
+                "--clock log times all by it."
+            )
+    return notes
 
 
 def _sections(
