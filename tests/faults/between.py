@@ -22,15 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["check_between", "check_either", "values_of"]
 
 
-def check_between(remains: Remains, before: str = "old", after: str = "new") -> None:
-    """Check the dataset as a change left it; two folders hold it as it was before, and afterwards."""
+def check_between(
+    remains: Remains, before: str = "old", after: str = "new", *, renames: bool = True
+) -> None:
+    """Check the dataset as a change left it.
+
+    Args:
+        remains: What is left.
+        before: The folder that holds the dataset as it was before.
+        after: The folder that holds it as it is afterwards.
+        renames: Whether files that change get new names, where the version allows it.
+    """
     folder = remains.folder
     root, old, new = folder / "dataset", folder / before, folder / after
     if has_commit(Workshop(root)):
         try:
             reel.open_dataset(root)
         except UnfinishedChangeError:
-            check_files(root, old, new)
+            check_files(root, old, new, renames=renames)
             return
         raise AssertionError("a change that is not finished was read")
     remains.once(check_either, root, old, new)
@@ -58,11 +67,12 @@ def values_of(root: Path) -> str:
     return total.hexdigest()
 
 
-def check_files(root: Path, old: Path, new: Path) -> None:
+def check_files(root: Path, old: Path, new: Path, *, renames: bool) -> None:
     """Check what others see between two steps, who do not know that there is a change.
 
     No file is missing that both have. The index is new once what it describes is there, and info.json
-    last. In v3.0, all that the old index describes is there as long as it is.
+    last. In v3.0, all that the old index describes is there as long as it is; after a repair, which
+    leaves episodes and rows where they are, each of these files is the old or the new one.
     """
     ours, olds, news = files_of(root), files_of(old), files_of(new)
     missing = sorted((olds.keys() & news.keys()) - ours.keys())
@@ -77,4 +87,5 @@ def check_files(root: Path, old: Path, new: Path) -> None:
         assert index <= came, f"info.json before the rest of the index: {sorted(index - came)}"
     elif read_info(old).version[0] == 3 and {n for n in index & olds.keys() if n in came} <= stayed:
         lost = {name for name in olds if not name.startswith(f"{METADATA_FOLDER}/")} - stayed
+        lost -= set() if renames else came
         assert not lost, f"files of the old index have changed: {sorted(lost)}"

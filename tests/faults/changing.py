@@ -130,7 +130,7 @@ def take_back(folder: Path, say: Say) -> None:
 def verify_change(remains: Remains, act: Act) -> None:
     """Check that the change happened or not; do it, and undo it."""
     root = remains.folder / "dataset"
-    check_between(remains)
+    check_between(remains, renames=act is not repair)
     finish_commit(Workshop(root))
     remains.once(check_either, root, remains.folder / "old", remains.folder / "new")
     is_old = is_same(remains, "old")
@@ -150,10 +150,10 @@ def change_and_undo(remains: Remains, act: Act, *, is_old: bool) -> None:
     check_left(remains)
 
 
-def verify_undo(remains: Remains) -> None:
+def verify_undo(remains: Remains, act: Act) -> None:
     """Check that the change was undone or not, undo it, and check that all is as it was."""
     root = remains.folder / "dataset"
-    check_between(remains, "new", "old")
+    check_between(remains, "new", "old", renames=act is not repair)
     finish_commit(Workshop(root))
     remains.once(check_either, root, remains.folder / "old", remains.folder / "new")
     is_old = is_same(remains, "old")
@@ -202,7 +202,7 @@ def _scenarios(name: str, act: Act, store: str, version: str = "v3.0") -> list[S
         Scenario(
             f"undo of {name}, {store}",
             take_back,
-            verify_undo,
+            partial(verify_undo, act=act),
             partial(prepared, undo=True),
         ),
     ]
