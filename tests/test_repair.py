@@ -120,7 +120,8 @@ def test_what_was_clean_is_clean_again(corruption, version, tmp_path):
     clean = clean_dataset(tmp_path / "clean", version)
     root = clean_dataset(tmp_path / "corrupt", version)
     corruption.apply(root)
-    done = repair_dataset(root, deep=corruption.name in NEED_IMAGES, trust_values=True)
+    deep = corruption.name in NEED_IMAGES
+    done = repair_dataset(root, deep=deep, trust_values=True, set_aside=True)
     first = done.plans[0]
     assert corruption.code in {one.code for one in first.cured}
     assert fixable(first.findings) == set(first.cured)
@@ -173,7 +174,7 @@ def test_what_no_episode_uses_is_set_aside_and_not_deleted(tmp_path):
     root = clean_dataset(tmp_path / "d")
     place = named("orphan-data-file").apply(root)
     orphan = (root / place.files[0]).read_bytes()
-    plan_repair(root).apply()
+    plan_repair(root, set_aside=True).apply()
     assert not (root / place.files[0]).exists()
     assert (root / STORE / "aside" / place.files[0]).read_bytes() == orphan
 
@@ -200,7 +201,7 @@ def test_a_copy_is_repaired_and_the_dataset_stays(tmp_path):
     root = corrupt(tmp_path, "orphan-data-file")
     Folder(root).edit_info(total_frames=7)
     before = contents(root)
-    done = repair_dataset(root, out=tmp_path / "copy")
+    done = repair_dataset(root, out=tmp_path / "copy", set_aside=True)
     assert {one.code for one in done.cured} == {"RR101", "RR105"}
     assert contents(root) == before
     assert contents(tmp_path / "copy") == contents(clean_dataset(tmp_path / "clean"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +31,28 @@ if TYPE_CHECKING:
 __all__ = ["repair"]
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is done only if somebody asks for it: a group of options."""
+
+    trust_values: Annotated[
+        bool,
+        typer.Option(
+            "--trust-values", help="Compute statistics anew that contradict the values, too."
+        ),
+    ] = False
+    set_aside: Annotated[
+        bool,
+        typer.Option("--set-aside", help="Set data files of unlisted episodes aside, too."),
+    ] = False
+    recover: Annotated[
+        Path | None,
+        typer.Option(
+            "--recover-unlisted", metavar="DIR", help="Write unlisted episodes to a dataset here."
+        ),
+    ] = None
+
+
 @grouped
 def repair(
     path: DatasetArgument,
@@ -46,12 +68,7 @@ def repair(
     deep: Annotated[
         bool, typer.Option("--deep", help="Decode every image: for the statistics of cameras.")
     ] = False,
-    trust_values: Annotated[
-        bool,
-        typer.Option(
-            "--trust-values", help="Compute statistics anew that contradict the values, too."
-        ),
-    ] = False,
+    chosen: Chosen = Chosen(),
     drop: Annotated[
         str | None,
         typer.Option("--drop-episodes", metavar="LIST", help="Delete these episodes afterwards."),
@@ -77,14 +94,17 @@ def repair(
             ignore=parse_codes_option(ignore, "--ignore"),
             episodes=parse_episodes_option(episodes),
             deep=deep,
-            trust_values=trust_values,
+            recover=chosen.recover,
+            trust_values=chosen.trust_values,
+            set_aside=chosen.set_aside,
             on_progress=progress.show,
         )
     left = done.last.remaining if asking.dry_run else done.remaining
     if asking.as_json:
         print_json({**_as_json(done, left), "dry_run": asking.dry_run})
     else:
-        _print_result(done, left, dry_run=asking.dry_run)
+        recovers = chosen.recover is not None
+        _print_result(done, left, dry_run=asking.dry_run, wants_recovery=recovers)
     raise typer.Exit(1 if _serious(left) else 0)
 
 
@@ -93,7 +113,9 @@ def _serious(left: Iterable[Finding]) -> list[Finding]:
     return [one for one in left if one.severity != "note"]
 
 
-def _print_result(done: Repaired, left: Iterable[Finding], *, dry_run: bool) -> None:
+def _print_result(
+    done: Repaired, left: Iterable[Finding], *, dry_run: bool, wants_recovery: bool
+) -> None:
     if not done.plans and not done.last:
         print_line("There is nothing to repair.")
     if done.plans:
@@ -108,11 +130,15 @@ def _print_result(done: Repaired, left: Iterable[Finding], *, dry_run: bool) -> 
     if later:
         print_line(f"Only when asked for: --only {','.join(later)}.")
     doubted = set(done.last.contradictions)
-    if doubted and not (dry_run and done.last):  # A plan that was shown has said it.
-        print_line(done.last.belief)
-    images = sorted(
-        {one.code for one in left if one.fixable and one not in doubted} - {*ON_REQUEST}
-    )
+    if not (dry_run and done.last):  # A plan that was shown has said it.
+        for line in done.last.unlisted_lines:
+            print_line(line)
+        if doubted:
+            print_line(done.last.belief)
+    if wants_recovery and not any(plan.unlisted for plan in (*done.plans, done.last)):
+        print_line("There are no data files of unlisted episodes to recover.")
+    later_ones = {*ON_REQUEST, "RR105"}
+    images = sorted({one.code for one in left if one.fixable and one not in doubted} - later_ones)
     if images:
         print_line(f"{enumerated(images)}: images must be decoded, use --deep.")
 
@@ -123,6 +149,7 @@ def _as_json(done: Repaired, left: Iterable[Finding]) -> dict[str, object]:
         "path": str(done.last.root),
         "contradictions": [asdict(one) for one in done.last.contradictions],
         "belief": done.last.belief,
+        "unlisted": [one.to_json() for one in (*done.plans, done.last)[0].unlisted],
         "rounds": [plan.to_json() for plan in plans],
         "remaining": [asdict(one) for one in left],
     }

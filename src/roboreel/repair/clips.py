@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from roboreel.schema import ClipTable
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["cure_clips", "cure_video_format"]
+__all__ = ["cure_clips", "cure_video_format", "image_times"]
 
 
 def cure_clips(draft: Draft) -> None:
@@ -54,7 +54,7 @@ def _mended(draft: Draft, camera: str, about: Sequence[Finding]) -> ClipTable:
         if first is None:
             continue
         moved = placed.clips.position
-        start_s[moved] = _times(table)[first]
+        start_s[moved] = image_times(table)[first]
         stop_s[moved] = start_s[moved] + placed.clips.length / draft.manifest.fps
         draft.cure([one for one in about if one.file == file])
     if None in files:  # the ends of clips, all over the camera
@@ -98,7 +98,7 @@ def _tables(draft: Draft, camera: str) -> Iterator[tuple[str, NDArray[np.int64],
             yield file, positions, table
 
 
-def _times(table: PacketTable) -> NDArray[np.float64]:
+def image_times(table: PacketTable) -> NDArray[np.float64]:
     """Return when each image is shown, in seconds, as exactly as a float can say it."""
     step = table.time_base
     return table.ticks * np.float64(step.numerator) / np.float64(step.denominator)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.findings import Finding
     from roboreel.repair.changes import PlannedChange
+    from roboreel.repair.unlisted import Unlisted
     from roboreel.stats import FeatureStats
 
 __all__ = ["Draft"]
@@ -47,6 +48,8 @@ class Draft:
         self.episode_stats: dict[int, dict[str, FeatureStats]] = {}
         self.contradictions: list[Finding] = []
         """Findings of statistics that are sound, and not those of the values."""
+        self.unlisted: tuple[Unlisted, ...] = ()
+        """Data files of episodes that the table does not list."""
         self.changes: list[PlannedChange] = []
         self._cured: dict[Finding, None] = {}
 

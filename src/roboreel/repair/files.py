@@ -9,6 +9,7 @@ from roboreel.check.places import find_misplaced
 from roboreel.errors import DatasetError
 from roboreel.format.edits import Difference, FileEdit
 from roboreel.repair.changes import aside, move, written
+from roboreel.repair.unlisted import find_unlisted
 from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 
 if TYPE_CHECKING:
@@ -48,9 +49,20 @@ def _complete(file: str, found: Found, root: Path, out: Path) -> None:
     write_with_footer(root / file, found, out)
 
 
-def cure_strays(draft: Draft) -> None:
-    """Set aside what no episode uses, and what is no part of the metadata."""
+def cure_strays(draft: Draft, *, set_aside: bool) -> None:
+    """Set aside what no episode uses, and what is no part of the metadata.
+
+    Args:
+        draft: The repair.
+        set_aside: Whether frames of episodes that are not listed are set aside too, with their
+            videos. They may be the only copy of a recording.
+    """
     found = draft.asked("RR105", "RR106")
+    strays = {one.file for one in found if one.code == "RR105" and one.file is not None}
+    draft.unlisted = find_unlisted(draft, strays)
+    if not set_aside:
+        stay = {file for one in draft.unlisted for file in (one.file, *dict(one.videos).values())}
+        found = [one for one in found if one.file not in stay]
     for one in found:
         if one.file is not None:
             size = draft.context.listing.size_bytes(one.file)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from roboreel.commit.state import State, state_of
 from roboreel.edit import edit_dataset
 from roboreel.repair.apply import apply_changes, copy_with_changes
-from roboreel.words import enumerated, name_episodes
+from roboreel.repair.unlisted import recover_unlisted
+from roboreel.words import counted, enumerated, name_episodes
 
 if TYPE_CHECKING:
     import os
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from roboreel.edit import EditPlan
     from roboreel.findings import Finding
     from roboreel.repair.changes import PlannedChange
+    from roboreel.repair.unlisted import Unlisted
 
 __all__ = ["RepairPlan"]
 
@@ -33,6 +35,13 @@ _BELIEVED = (
     "Where stored statistics contradict the values ({codes}), the values are believed, since "
     "training reads them. The old statistics may be the only sign that values changed after "
     "recording: `roboreel undo` brings them back, and what a copy is made from keeps them."
+)
+
+
+_STAY = (
+    "The episode table does not list these episodes, and their files stay, also in a copy: they may "
+    "be a recording that was lost. --recover-unlisted DIR writes them to a dataset of their own, "
+    "which `roboreel merge` adds to this one; --set-aside moves the files out of the dataset."
 )
 
 
@@ -61,6 +70,14 @@ class RepairPlan:
     """Findings of stored statistics that are sound, and not those of the values."""
     trusts_values: bool = False
     """Whether the values are believed there. If not, these statistics stay."""
+    unlisted: tuple[Unlisted, ...] = ()
+    """Data files of episodes that the table does not list."""
+    sets_aside: bool = False
+    """Whether they are set aside. If not, they stay where they are."""
+    recovery: Path | None = None
+    """Where a dataset of their episodes is written first, if anywhere."""
+    lacking: tuple[str, ...] = ()
+    """Features that it will lack, since some of the files do."""
     leaving: tuple[int, ...] = ()
     """Episodes that leave the dataset, once nothing more can be repaired."""
     edit: EditPlan | None = None
@@ -73,11 +90,14 @@ class RepairPlan:
         findings: Findings,
         cured: Iterable[Finding],
         changes: Iterable[PlannedChange],
+        unlisted: Sequence[Unlisted] = (),
     ) -> RepairPlan:
         """Return a plan, with its changes in order."""
         ordered = tuple(sorted(changes, key=_rank))
         files = {file for one in ordered for file in (one.file, one.source) if file is not None}
-        return cls(root, ordered, findings, tuple(cured), state_of(root, files))
+        files |= {file for one in unlisted for file in (one.file, *dict(one.videos).values())}
+        state = state_of(root, files)
+        return cls(root, ordered, findings, tuple(cured), state, unlisted=tuple(unlisted))
 
     def dropping(self, episodes: Sequence[int], out: Path | None) -> RepairPlan:
         """Return the plan by which episodes leave, in place of what it repairs.
@@ -87,7 +107,8 @@ class RepairPlan:
             out: Where the dataset will lie, if it is a copy.
         """
         edit = replace(edit_dataset(self.root).delete(episodes).plan(), out=out)
-        return replace(self, changes=(), cured=(), leaving=tuple(episodes), edit=edit)
+        leaving = tuple(episodes)
+        return replace(self, changes=(), cured=(), recovery=None, leaving=leaving, edit=edit)
 
     @property
     def belief(self) -> str:
@@ -96,8 +117,28 @@ class RepairPlan:
         text = _BELIEVED if self.trusts_values else _LEFT_ALONE
         return text.format(codes=codes) if codes else ""
 
+    @property
+    def unlisted_lines(self) -> tuple[str, ...]:
+        """What the files of unlisted episodes hold, and what becomes of them; empty if there are none."""
+        if not self.unlisted:
+            return ()
+        lines = [one.line for one in self.unlisted[:_MOST_SHOWN]]
+        if len(self.unlisted) > _MOST_SHOWN:
+            lines.append(
+                f"and {len(self.unlisted) - _MOST_SHOWN:,} more files of unlisted episodes"
+            )
+        if self.recovery is not None:
+            count = sum(len(one.episodes) for one in self.unlisted)
+            lack = f", without {enumerated(self.lacking)}" if self.lacking else ""
+            where = f"{counted(count, 'episode')} to {str(self.recovery)!r}{lack}"
+            stay = "are set aside then" if self.sets_aside else "stay"
+            lines.append(f"Recovers {where}. The files {stay}.")
+        elif not self.sets_aside:
+            lines.append(_STAY)
+        return tuple(lines)
+
     def __bool__(self) -> bool:
-        return bool(self.changes or self.edit)
+        return bool(self.changes or self.edit or self.recovery)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -129,7 +170,9 @@ class RepairPlan:
         for kind, verb in (("move", "moved"), ("aside", "set aside")):
             if shown[kind] > _MOST_SHOWN:
                 yield f"and {shown[kind] - _MOST_SHOWN:,} more files are {verb} likewise"
-        yield self.summary
+        if self.changes or self.recovery is None:
+            yield self.summary
+        yield from self.unlisted_lines
         if self.belief:
             yield self.belief
         if self.leaving:
@@ -162,6 +205,10 @@ class RepairPlan:
             "contradictions": [asdict(one) for one in self.contradictions],
             "believed": "values" if self.trusts_values and self.contradictions else None,
             "belief": self.belief,
+            "unlisted": [one.to_json() for one in self.unlisted],
+            "sets_aside": self.sets_aside,
+            "recovery": None if self.recovery is None else str(self.recovery),
+            "recovers_without": list(self.lacking),
             "leaving": list(self.leaving),
             "edit": None if self.edit is None else self.edit.to_json(),
         }
@@ -178,6 +225,9 @@ class RepairPlan:
             DatasetInUseError: Another process records into the dataset.
             StaleDatasetError: The dataset has changed since the plan was made.
         """
+        if self.recovery is not None:
+            self.state.check(self.root)
+            recover_unlisted(self.root, self.unlisted, self.recovery)
         if out is not None:
             self.state.check(self.root)
             copy_with_changes(self.root, Path(out).expanduser(), self.changes)

@@ -22,6 +22,7 @@ from roboreel.repair.plan import RepairPlan
 from roboreel.repair.rows import cure_rows
 from roboreel.repair.statistics import cure_statistics, write_statistics
 from roboreel.repair.tasks import cure_missing_tasks, write_new_tasks
+from roboreel.repair.unlisted import left_out
 from roboreel.repair.videos import cure_indexes
 from roboreel.spans.sources import refuse_source
 
@@ -48,6 +49,7 @@ def plan_repair(
     episodes: Sequence[int] | None = None,
     deep: bool = False,
     trust_values: bool = False,
+    set_aside: bool = False,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> RepairPlan:
     """Return what a repair of a dataset would do. Nothing is changed.
@@ -60,6 +62,8 @@ def plan_repair(
         deep: Whether to decode every image: to find more, and for the statistics of cameras.
         trust_values: Whether stored statistics that contradict the values are computed from them. By
             default they stay: they may be the only sign that values changed after recording.
+        set_aside: Whether data files of episodes that the table does not list are set aside, with
+            their videos. By default they stay where they are, and the plan names them.
         on_progress: Called with what is being read, how much of it is done, and how much there is.
 
     Raises:
@@ -85,13 +89,18 @@ def plan_repair(
         return RepairPlan.of(root, findings, [], [])
     context = Context(manifest, episodes=episodes, on_progress=on_progress)
     draft = Draft(context, wanted)
-    _fill(draft, deep=deep, trust_values=trust_values)
-    plan = RepairPlan.of(root, findings, draft.cured, draft.changes)
-    contradictions = tuple(draft.contradictions)
-    return replace(plan, contradictions=contradictions, trusts_values=trust_values)
+    _fill(draft, deep=deep, trust_values=trust_values, set_aside=set_aside)
+    plan = RepairPlan.of(root, findings, draft.cured, draft.changes, draft.unlisted)
+    return replace(
+        plan,
+        contradictions=tuple(draft.contradictions),
+        trusts_values=trust_values,
+        sets_aside=set_aside,
+        lacking=left_out(manifest, draft.unlisted),
+    )
 
 
-def _fill(draft: Draft, *, deep: bool, trust_values: bool) -> None:
+def _fill(draft: Draft, *, deep: bool, trust_values: bool, set_aside: bool) -> None:
     """Let each cure add its changes. Later ones see what earlier ones decided."""
     cure_places(draft)
     cure_footers(draft)
@@ -114,7 +123,7 @@ def _fill(draft: Draft, *, deep: bool, trust_values: bool) -> None:
         for edit in edit_episodes(draft.manifest, draft.episode_kinds, own):
             draft.changes.append(written(edit, codes))
     write_statistics(draft)
-    cure_strays(draft)
+    cure_strays(draft, set_aside=set_aside)
     write_info(draft)
 
 

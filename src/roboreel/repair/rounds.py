@@ -13,6 +13,7 @@ from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.repair.apply import check_new
 from roboreel.repair.planning import plan_repair
+from roboreel.repair.unlisted import check_recovery
 
 if TYPE_CHECKING:
     import os
@@ -52,6 +53,7 @@ def repair_dataset(
     *,
     out: str | os.PathLike[str] | None = None,
     drop: Sequence[int] = (),
+    recover: str | os.PathLike[str] | None = None,
     agree: Callable[[RepairPlan], bool] = lambda _: True,
     **selection: Any,  # noqa: ANN401  # as plan_repair takes them
 ) -> Repaired:
@@ -65,6 +67,8 @@ def repair_dataset(
             repaired.
         drop: Numbers of episodes that leave the dataset, as by `Edit.delete`, once all else is
             repaired. Those behind them get lower numbers.
+        recover: A new folder for a dataset of the episodes that data files hold, but the episode table
+            does not list. It is written before anything changes.
         agree: Takes each plan before it is applied, and returns whether to go on.
         **selection: What to repair: see `plan_repair`.
 
@@ -73,12 +77,17 @@ def repair_dataset(
         EpisodeNotFoundError: A number that no episode has.
         EditError: Episodes cannot leave: none would stay, or what stays cannot be read.
         DatasetInUseError: Another process changes the dataset.
-        RecordingError: ``out`` exists and is not empty.
+        RecordingError: ``out`` or ``recover`` exists and is not empty.
     """
     if drop:
         table = read_manifest(dataset_folder(path)).episodes
         Recipe(whole_episodes(table.length)).without(table.positions_of(drop).tolist())
-    work = _Work(tuple(drop), None if out is None else Path(out).expanduser(), selection)
+    copy = None if out is None else Path(out).expanduser()
+    rescue = None if recover is None else Path(recover).expanduser()
+    if rescue is not None:
+        check_new(rescue)
+        check_recovery(dataset_folder(path), rescue, copy)
+    work = _Work(tuple(drop), copy, selection, rescue)
     first = work.plan(path)
     if work.out is None or not first:
         return work.carry_out(first, agree)
@@ -102,12 +111,15 @@ class _Work:
     drop: tuple[int, ...]
     out: Path | None
     selection: Mapping[str, Any]
+    recover: Path | None = None
+    """Where unlisted episodes go that have not been recovered yet."""
     done: tuple[RepairPlan, ...] = ()
     """Since episodes got other numbers, if they did."""
 
     def plan(self, path: str | os.PathLike[str]) -> RepairPlan:
         """Return what comes next: a repair, or the edit by which episodes leave."""
         plan = plan_repair(path, **self.selection)
+        plan = replace(plan, recovery=self.recover if plan.unlisted else None)
         if self.drop and not self._helps(plan):
             return plan.dropping(self.drop, self.out)
         return replace(plan, leaving=self.drop)
@@ -124,7 +136,8 @@ class _Work:
     def after(self, plan: RepairPlan) -> _Work:
         """Return what is left to do after a plan."""
         if plan.edit is None:
-            return replace(self, done=(*self.done, plan))
+            recover = self.recover if plan.recovery is None else None
+            return replace(self, recover=recover, done=(*self.done, plan))
         looked_at = self.selection.get("episodes")
         if looked_at is None:
             return replace(self, drop=(), done=())
@@ -135,7 +148,7 @@ class _Work:
 
     def _helps(self, plan: RepairPlan) -> bool:
         """Whether a plan does something that was not done before: otherwise it does not help."""
-        if plan.edit is not None or not plan:
+        if plan.edit is not None or plan.recovery is not None or not plan:
             return bool(plan)
         before = {_place(one) for past in self.done for one in past.cured}
         is_new = not before or any(_place(one) not in before for one in plan.cured)
