@@ -97,7 +97,9 @@ def test_a_missing_video_does_not_keep_the_rest_from_being_shown(tmp_path):
 
 def test_an_empty_dataset_has_a_page(tmp_path):
     factory.write_dataset(tmp_path / "data", [])
-    assert "There are no episodes." in page_of(tmp_path / "data", tmp_path)
+    page = page_of(tmp_path / "data", tmp_path)
+    assert "There are no episodes." in page
+    assert "<h2>Tasks</h2>" not in page
 
 
 def test_of_a_huge_dataset_some_rows_are_read_and_the_page_says_so(tmp_path, monkeypatch):

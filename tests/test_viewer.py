@@ -206,6 +206,8 @@ def test_a_port_that_is_taken_is_an_error_that_says_what_to_do():
         port = taken.getsockname()[1]
         with pytest.raises(DatasetError, match=rf"Port {port} of 127.0.0.1 is in use.*--port"):
             viewer.open_viewer([], port=port)
+        with pytest.raises(DatasetError, match=rf"Port {port} .*: --web-port \d"):
+            viewer.serve_viewer(print, port=free_port(), web_port=port)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is always a display")

@@ -56,7 +56,7 @@ def render_page(survey: Survey) -> str:
         _head(survey, name),
         _doubts(survey),
         _section("Episode lengths", _lengths(survey)),
-        _section("Tasks", bar_list(survey.tasks, "episodes")),
+        _section("Tasks", bar_list(survey.tasks, "episodes") if survey.tasks else ""),
         _section("Images", _strips(survey.strips)),
         _section("Features", _features(survey)),
         _section("Values", _values(survey)),

@@ -63,7 +63,7 @@ def serve_viewer(
         DatasetError: A port is in use, or the server did not start or failed.
     """
     check_port(port)
-    check_port(web_port)
+    check_port(web_port, option="--web-port")
     ports = ["--port", str(port), "--web-viewer-port", str(web_port)]
     with _running(["--serve-web", *ports]) as server:
         for awaited in (port, web_port):
@@ -86,8 +86,12 @@ def web_address(port: int, web_port: int) -> str:
     return f"http://{LOOPBACK}:{web_port}/?url={data_address(port).replace('+', '%2B')}"
 
 
-def check_port(port: int) -> None:
+def check_port(port: int, *, option: str = "--port") -> None:
     """Raise if a port is in use: the viewer itself would only warn.
+
+    Args:
+        port: The port.
+        option: The option that chooses another.
 
     Raises:
         DatasetError: The port is in use.
@@ -100,7 +104,7 @@ def check_port(port: int) -> None:
         except OSError as error:
             raise DatasetError(
                 f"Port {port} of {LOOPBACK} is in use, perhaps by another viewer. Close it, or "
-                f"choose another port: --port {port + 1 if port < 65535 else port - 1}."
+                f"choose another port: {option} {port + 1 if port < 65535 else port - 1}."
             ) from error
 
 
