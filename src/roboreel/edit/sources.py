@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.edit.units import Held
-from roboreel.errors import EditError, MissingFileError
+from roboreel.errors import CorruptFileError, EditError, MissingFileError
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.info_edits import read_raw_info
@@ -153,7 +153,16 @@ class Source:
         """
         if self.episode_file(episode) is not None:
             return 0
-        return self.frames.files.locate_one(int(self.manifest.episodes.start[episode]))[1]
+        table = self.manifest.episodes
+        start, length = int(table.start[episode]), int(table.length[episode])
+        part, *others = self.frames.files.parts(start, start + length)
+        if others:
+            raise CorruptFileError(
+                f"The rows of episode {table.number[episode]} go on in the data files after its own, "
+                "so that it can be read, not edited: "
+                f"{str(self.data_file(episode))!r}."
+            )
+        return part.first
 
     def data_file(self, episode: int) -> Path:
         """Return the data file of an episode."""

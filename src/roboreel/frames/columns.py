@@ -177,8 +177,11 @@ class Columns:
 
     def _read_span(self, names: tuple[str, ...], start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return the numbers of an episode's rows; none if a row group is large or has nulls."""
-        file, first = self._files.locate_one(start)
-        last = first + stop - start - 1
+        part, *others = self._files.parts(start, stop)
+        if others:
+            return {}
+        file, first = part.file, part.first
+        last = first + part.num_rows - 1
         bounds = self._files.group_bounds(file)
         touched = np.searchsorted(bounds, [first, last], side="right") - 1
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}

@@ -44,7 +44,7 @@ class PageTable:
         self._feature = feature
         self._begin()
         after_fork(self, PageTable._begin)
-        self._row_base = np.full(files.num_files, _NOT_DESCRIBED, np.int64)
+        self._row_base = np.zeros(0, np.int64)
         """By file, where its rows begin among those of all described files."""
         self.form: Form | None = None
         """How the described files store the feature, all in the same way."""
@@ -72,6 +72,9 @@ class PageTable:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the entry of each row, its row there, and whether its file is described at all."""
         files, file_rows = self._files.locate(rows)
+        with self._lock:
+            lacking = max(0, int(files.max(initial=-1)) + 1 - len(self._row_base))
+            self._row_base = np.append(self._row_base, np.full(lacking, _NOT_DESCRIBED))
         base = self._row_base[files]
         if (base == _NOT_DESCRIBED).any():
             with self._describing:  # One thread does it, and the others wait for it.

@@ -85,16 +85,17 @@ class PictureColumns:
         """
         if start == stop:
             return
-        file, place = self._files.locate_one(start)
-        column, shift = self._column(camera, file), place - start
-        for first in range(start, stop, _ROWS_AT_ONCE):
-            rows = range(first, min(stop, first + _ROWS_AT_ONCE))
-            views = column.view(range(rows.start + shift, rows.stop + shift))
-            for row, picture in zip(rows, views, strict=True):
-                found = self._beside(camera, file, row + shift) if picture is None else picture
-                if found is None:
-                    raise self._missing(camera, file, row)
-                yield found
+        for file, place, count in self._files.parts(start, stop):
+            column, shift = self._column(camera, file), place - start
+            for first in range(start, start + count, _ROWS_AT_ONCE):
+                rows = range(first, min(start + count, first + _ROWS_AT_ONCE))
+                views = column.view(range(rows.start + shift, rows.stop + shift))
+                for row, picture in zip(rows, views, strict=True):
+                    found = self._beside(camera, file, row + shift) if picture is None else picture
+                    if found is None:
+                        raise self._missing(camera, file, row)
+                    yield found
+            start += count
 
     def spans(self, camera: str, file: int, file_rows: list[int]) -> list[tuple[int, int]]:
         """Return the spans of a data file that the pictures of some rows need."""

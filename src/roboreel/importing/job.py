@@ -10,7 +10,7 @@ import numpy as np
 
 from roboreel.edit import plan_merge
 from roboreel.errors import FolderTakenError, SourceError
-from roboreel.files import copy_tree, remove_tree, sync_directory, walk
+from roboreel.files import copy_tree, remove_tree, sync_directory, sync_tree, walk
 from roboreel.importing.changes import Changes, changed_map
 from roboreel.importing.mapping_file import map_from_json, map_to_json
 from roboreel.importing.opening import open_recording
@@ -122,6 +122,7 @@ def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
     else:
         plan_merge(folders, staged).apply()
     write_provenance(staged, sources, complete=True)
+    sync_tree(staged)
     if out.exists():
         out.rmdir()
     staged.rename(out)
