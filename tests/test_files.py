@@ -1,9 +1,11 @@
 """Atomic writes."""
 
+import errno
 import os
 import sys
 from pathlib import Path
 
+import av
 import pytest
 
 from roboreel.files import atomic_file, atomic_folder, remove_leftovers, write_atomically
@@ -97,3 +99,12 @@ def test_all_of_a_folder_is_synced_before_it_gets_its_name(tmp_path, monkeypatch
         (unfinished / "inner" / "file").chmod(0o444)
         monkeypatch.setattr(os, "fsync", fsync)
     assert synced == {"file", "inner", unfinished.name}
+
+
+def test_a_full_disk_is_told_with_the_name_of_the_file_also_by_ffmpeg(tmp_path):
+    for kind in (OSError, av.error.OSError):
+        with (
+            pytest.raises(OSError, match=r"No space left on device: '.*clip\.mp4'"),
+            atomic_file(tmp_path / "clip.mp4"),
+        ):
+            raise kind(errno.ENOSPC, "No space left on device")

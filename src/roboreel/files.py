@@ -324,7 +324,10 @@ def _sync_as_it_is(path: Path) -> None:
 def _name_file(error: BaseException, path: Path) -> None:
     """Say which file it was if a full disk does not: a write knows no name."""
     if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-        error.strerror, error.filename = os.strerror(error.errno), str(path)
+        # Errors of PyAV keep what they say in `args` alone.
+        error.args = (error.errno, os.strerror(error.errno), str(path))
+        with suppress(AttributeError):
+            error.strerror, error.filename = error.args[1:]
 
 
 def final_names(text: str) -> str:
