@@ -5,11 +5,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help demo test lint format coverage matrix wheel bench interop crash fuzz load setup clean
+.PHONY: help demo test test-all lint format coverage matrix wheel bench interop crash fuzz load setup clean
 
 help:
 	@echo "make demo     make a sample dataset, look inside, read training batches"
-	@echo "make test     run the tests"
+	@echo "make test     run the tests that take few minutes"
+	@echo "make test-all run all tests that need nothing else; what must pass before a change lands"
 	@echo "make lint     check format, style, types and the direction of imports"
 	@echo "make coverage run the tests and measure what they cover"
 	@echo "make matrix   run the tests on other Pythons, without extras, with the lowest versions"
@@ -37,6 +38,9 @@ demo: $(READY)
 
 # Each worker takes a stretch of files, so that what a file shares is made once.
 test: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long and not slow and not load and not network and not interop"
+
+test-all: $(READY)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not load and not network and not interop"
 
 lint: $(READY)
@@ -72,7 +76,7 @@ interop: $(READY)
 
 # Needs gcc, on Linux. Goes on where it was stopped; all writes of long runs: ARGS=--every
 crash: $(READY)
-	$(BIN)/python -m pytest -n 0 --hypothesis-profile whole tests/test_damaged_tables.py
+	$(BIN)/python -m pytest -n 0 --hypothesis-profile whole tests/frames/test_damaged_tables.py
 	$(BIN)/python -m tests.faults --state .crash --counts docs/reliability.json $(ARGS)
 	$(BIN)/python -m tests.measured
 
@@ -83,7 +87,7 @@ fuzz: $(READY)
 	$(BIN)/python -m tests.measured
 
 load: $(READY)
-	$(BIN)/python -m pytest -n 0 -m load tests/test_load.py
+	$(BIN)/python -m pytest -n 0 -m load tests/project/test_load.py
 
 clean:
 	rm -rf $(VENV) .venv-peers* .matrix .crash .fuzz .coverage .coverage.* demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -16,7 +16,7 @@ from roboreel.format.statistics import read_stats
 from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, EpisodeTable
 from roboreel.stats import Accumulator
-from roboreel.video.remux import join_videos
+from roboreel.video.splice import join_videos
 
 if TYPE_CHECKING:
     from pathlib import Path

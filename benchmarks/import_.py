@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.results import CPU_MS, PEAK_MB, WALL_MS, note
 from roboreel.image import encode_jpeg
-from tests import foreign
+from tests.importing import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tests.ros_files import Sent
+    from tests.importing.ros_files import Sent
 
 __all__ = ["BENCHMARK"]
 
@@ -77,21 +77,21 @@ def pictures(count: int = 16) -> list[bytes]:
 
 def write_mcap(folder: Path, megabytes: int) -> Path:
     """Write an MCAP file, compressed with Zstandard."""
-    from tests.ros_files import write_mcap as write
+    from tests.importing.ros_files import write_mcap as write
 
     return write(folder / "run.mcap", _messages(megabytes), chunk_size=1024 * 1024)
 
 
 def write_bag(folder: Path, megabytes: int) -> Path:
     """Write a bag of ROS 1, compressed with LZ4."""
-    from tests.ros_files import write_bag1 as write
+    from tests.importing.ros_files import write_bag1 as write
 
     return write(folder / "run.bag", _messages(megabytes), compression="lz4")
 
 
 def _messages(megabytes: int) -> Iterator[Sent]:
     """Yield messages of a camera at 30 Hz and of joints at 200 Hz."""
-    from tests.ros_files import START_NS, Sent, header
+    from tests.importing.ros_files import START_NS, Sent, header
 
     known = pictures()
     seconds = max(1, round(megabytes * 1e6 / sum(map(len, known)) * len(known) / 30))
@@ -143,8 +143,8 @@ def write_hdf5(folder: Path, frames: int) -> Path:
 
 def write_raw_mcap(folder: Path, frames: int) -> Path:
     """Write images as ROS has them without compression, at 30 Hz."""
-    from tests.ros_files import START_NS, Sent, header
-    from tests.ros_files import write_mcap as write
+    from tests.importing.ros_files import START_NS, Sent, header
+    from tests.importing.ros_files import write_mcap as write
 
     def messages() -> Iterator[Sent]:
         for i, image in enumerate(raw_pixels(frames)):

@@ -18,7 +18,7 @@ from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, FileSet
 from roboreel.video.encode import encode_video
 from roboreel.video.encoding import Encoding
-from roboreel.video.remux import join_videos
+from roboreel.video.splice import join_videos
 
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset

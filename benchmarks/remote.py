@@ -29,7 +29,7 @@ from benchmarks.results import OURS, PER_CPU_SECOND, PER_SECOND, Row
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from tests.s3_server import S3Server
+    from tests.remote.s3_server import S3Server
 
 __all__ = ["main"]
 
@@ -167,7 +167,7 @@ def _open_large(url: str, options: dict[str, Any], mirror: Path) -> Row:
 
 def _stream(near: Path, round_trip_ms: float, scratch: Path) -> list[Row]:
     """Return what LeRobot needs for an epoch from a Hub; nothing if its environment is not there."""
-    from tests.hub_server import HubServer
+    from tests.remote.hub_server import HubServer
 
     home = os.environ.get("ROBOREEL_PEERS_0_6_1", str(PROJECT / ".venv-peers-0.6.1"))
     python = Path(home) / "bin" / "python"
@@ -247,7 +247,7 @@ def _kept(path: Path, measured: list[Row]) -> list[Row]:
 
 def main() -> None:
     """Measure, print, and write the result unless it is a quick one."""
-    from tests.s3_server import SharedServer
+    from tests.remote.s3_server import SharedServer
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small dataset; writes nothing")

@@ -12,7 +12,7 @@ import numpy as np
 import roboreel as reel
 from roboreel.image import encode_jpeg, encode_png
 from roboreel.importing import Changes, import_dataset
-from roboreel.importing.crc32c import masked_crc32c
+from roboreel.importing.tf_example import masked_crc32c
 
 FRAMES = 12
 RANDOM = np.random.default_rng(0)

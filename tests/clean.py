@@ -26,8 +26,7 @@ from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, EpisodeTable, Feature, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
 from roboreel.video.encode import Encoding, encode_video
-from roboreel.video.remux import join_videos
-from tests.video_factory import decode_all, numbered_image
+from tests.video_factory import decode_all, join_videos, numbered_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -223,7 +222,7 @@ def _write_videos(root: Path, files: NewFiles, camera: str) -> list[float]:
         path = root / files.videos[camera][file]
         path.parent.mkdir(parents=True, exist_ok=True)
         clips = [_clip(camera, episode) for episode in np.flatnonzero(files.file == file).tolist()]
-        starts += map(float, join_videos(clips, path))
+        starts += join_videos(path, clips, FPS)
     return starts
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import imagecodecs
 import numpy as np
@@ -16,8 +15,12 @@ from roboreel.format.features import feature_to_json
 from roboreel.format.places import DATA_PATH, VIDEO_PATH
 from roboreel.format.write_data import write_data_file
 from roboreel.schema import ClipTable, EpisodeTable, Feature, FileSet, Manifest
+from tests import PROJECT
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHARED = PROJECT.parent / "shared" / "data"
 
 needs_shared = pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data is not here")
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
 from roboreel.files import write_atomically
+from tests import PROJECT
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCS = PROJECT / "docs"
 COUNTS = DOCS / "reliability.json"
 PAGE = DOCS / "reliability.md"
 START, STOP = "<!-- counts: written by tests/measured.py -->", "<!-- end of counts -->"

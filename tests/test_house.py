@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import roboreel
+from tests import PROJECT
 
 SOURCE = Path(roboreel.__file__).parent
-PROJECT = Path(__file__).parents[1]
 FILES = sorted(SOURCE.rglob("*.py"))
 
 MOST_LINES = 600
@@ -24,6 +25,43 @@ MIRRORS = {
     "lerobot/metadata_changes.py: create",
     "lerobot/streaming.py: __init__",
 }
+
+# Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
+MOST_STATEMENTS = {
+    ".": 1030,
+    "check": 2750,
+    "cli": 1130,
+    "commit": 560,
+    "dataset": 2170,
+    "demo_arm": 430,
+    "edit": 2120,
+    "format": 1810,
+    "frames": 1090,
+    "huggingface": 230,
+    "importing": 4650,
+    "jobs": 680,
+    "lerobot": 910,
+    "loading": 1010,
+    "memory": 360,
+    "mirror": 1190,
+    "order": 290,
+    "ray": 170,
+    "record": 1310,
+    "remote": 550,
+    "repair": 900,
+    "replay": 780,
+    "report": 280,
+    "rerun": 360,
+    "schema": 200,
+    "shards": 2080,
+    "spans": 400,
+    "stats": 360,
+    "storage": 3050,
+    "torch": 100,
+    "video": 2400,
+}
+MOST_STATEMENTS_OF_ALL = 35_220
+RAISED = "only a capability may raise this, and the commit says for what"
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
@@ -40,6 +78,22 @@ def functions(path: Path) -> list[tuple[str, ast.FunctionDef | ast.AsyncFunction
     return [(f"{place}: {node.name}", node) for node in nodes if isinstance(node, kinds)]
 
 
+def is_counted(node: ast.AST) -> bool:
+    if not isinstance(node, ast.stmt) or isinstance(node, (ast.Import, ast.ImportFrom)):
+        return False
+    value = node.value if isinstance(node, ast.Expr) else None
+    return not (isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def statements() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in FILES:
+        room = path.relative_to(SOURCE).parent.parts[:1] or (".",)
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        found[room[0]] += sum(map(is_counted, nodes))
+    return found
+
+
 def blocks() -> list[str]:
     return (PROJECT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("```")[1::2]
 
@@ -51,6 +105,14 @@ def map_lines() -> list[str]:
 def test_no_file_is_too_long_to_read():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
     assert [path for path, length in lengths.items() if length > MOST_LINES] == []
+
+
+def test_no_room_grows():
+    found = statements()
+    above = {room: n for room, n in found.items() if n > MOST_STATEMENTS.get(room, 0)}
+    assert above == {}, RAISED
+    assert found.total() <= MOST_STATEMENTS_OF_ALL, RAISED
+    assert set(MOST_STATEMENTS) == set(found), "a room that is gone keeps no budget"
 
 
 def test_no_function_has_ten_parameters_but_what_mirrors_lerobot():

@@ -11,7 +11,7 @@ import pytest
 from roboreel.jobs import create_job
 from roboreel.text import readable
 from tests.factory import edit_info, write_dataset
-from tests.job_operations import squares
+from tests.jobs.job_operations import squares
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202e\n::error::fake"
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["main"]
-
 _INTERRUPTED = 128 + signal.SIGINT
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["limit_cores", "usable_cores"]
-
 _limit: int | None = None
 
 
@@ -19,6 +17,6 @@ def usable_cores() -> int:
 
 
 def limit_cores(count: int) -> None:
-    """Use so many cores in this process: one of several that share the machine."""
+    """Limit the cores of this process, which is one of several that share the machine."""
     global _limit  # a fact about the process
     _limit = count

@@ -13,8 +13,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["distinct", "numbered"]
-
 
 def distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return each value once, ascending.

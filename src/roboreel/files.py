@@ -11,6 +11,7 @@ import stat
 import sys
 import uuid
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
@@ -20,30 +21,6 @@ if sys.platform != "win32":
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-__all__ = [
-    "atomic_file",
-    "atomic_folder",
-    "claimed",
-    "copy_file",
-    "copy_tree",
-    "draft_folder",
-    "final_names",
-    "link_file",
-    "make_folder",
-    "move_folder",
-    "open_regular",
-    "remove_if_abandoned",
-    "remove_leftovers",
-    "remove_tree",
-    "sha256_of",
-    "sync_directory",
-    "sync_file",
-    "sync_tree",
-    "walk",
-    "write_atomically",
-]
 
 _FICLONE = 0x40049409
 """The Linux request that makes a file share the blocks of another."""
@@ -52,6 +29,12 @@ _READING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 
 _PIECE_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp-(.+)")
+
+
+def user_folder(variable: str, *default: str) -> Path:
+    """Return the folder that an environment variable names, or one below the user's own cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get(variable) or Path(base, "roboreel", *default))
 
 
 @contextmanager

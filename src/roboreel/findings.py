@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-__all__ = ["RULES", "SEVERITIES", "TIERS", "Finding", "Rule", "Severity", "Tier", "finding"]
-
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """By consequence, the worst first.

@@ -1,4 +1,4 @@
-"""Forks, of which objects are told, and new processes, which import nothing of the working directory."""
+"""Notices of forks, and new processes that import nothing of the working directory."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-__all__ = ["SAFELY", "after_fork", "before_fork", "python_command", "spawning_safely"]
 
 T = TypeVar("T")
 

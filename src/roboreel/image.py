@@ -31,6 +31,7 @@ __all__ = [
     "decode_images",
     "encode_jpeg",
     "encode_png",
+    "from_channels_last",
     "image_shape",
     "image_size",
 ]
@@ -47,6 +48,11 @@ _PIXEL_TYPES = frozenset(["uint8", "uint16", "int32", "float32"])
 def image_shape(height: int, width: int, channels: int, layout: Layout) -> tuple[int, int, int]:
     """Return the shape of an image in a layout."""
     return (channels, height, width) if layout == "chw" else (height, width, channels)
+
+
+def from_channels_last(images: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Return images ``(…, H, W, C)`` in a layout, as a view."""
+    return np.moveaxis(images, -1, -3) if layout == "chw" else images
 
 
 class Box(NamedTuple):

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Encoded = bytes | bytearray | memoryview
 
-__all__ = ["ImageSize", "has_palette", "read_header"]
-
 _MOST_PIXELS = 2**26
 """67 million, eight times 4K: more is taken for a corrupt or hostile header."""
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 1, 6: 3}

@@ -12,8 +12,6 @@ from roboreel.errors import RowNotFoundError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_at_least", "inside", "is_rate", "one_number", "positions", "whole_numbers"]
-
 # Far beyond anything that is counted, and far from the edge of int64.
 _HUGE = 2**62
 

@@ -6,22 +6,16 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from roboreel.errors import WindowError
-from roboreel.image import Fit
+from roboreel.image import Fit, Layout
 from roboreel.window import Window
-
-if TYPE_CHECKING:
-    from roboreel.image import Layout
 
 __all__ = ["SampleSpec", "Windows", "check_image_size", "spec_of"]
 
 Windows: TypeAlias = Mapping[str, "Window | Iterable[int]"]
 """Windows by feature; plain integers are offsets in frames."""
-
-_LAYOUTS: tuple[Layout, ...] = ("chw", "hwc")
-_FITS: tuple[Fit, ...] = get_args(Fit)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -62,9 +56,9 @@ class SampleSpec:
         layout: Layout = "chw",
         fit: Fit = "stretch",
     ) -> None:
-        if layout not in _LAYOUTS:
+        if layout not in get_args(Layout):
             raise ValueError(f"layout is 'chw' or 'hwc', not {layout!r}.")
-        if fit not in _FITS:
+        if fit not in get_args(Fit):
             raise ValueError(f"fit is 'stretch' or 'pad', not {fit!r}.")
         put = object.__setattr__
         put(self, "features", None if features is None else _check_names(features))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["is_writable", "readable"]
-
 
 def is_writable(text: str) -> bool:
     r"""Return whether a file can hold a text: half of a surrogate pair has no UTF-8.

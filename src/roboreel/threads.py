@@ -22,8 +22,6 @@ from roboreel.forking import after_fork
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Job", "ThreadPool", "wait_for_all"]
-
 Result = TypeVar("Result")
 
 
@@ -46,7 +44,7 @@ class Job(Generic[Result]):
             pass
 
     def wait_for(self, seconds: float) -> bool:
-        """Wait for the call no longer than so many seconds; return whether it is made.
+        """Wait for the call for at most this many seconds; return whether it is finished.
 
         Not for the main thread: an interrupt between the two lines would leave others waiting.
         """
@@ -126,7 +124,7 @@ class ThreadPool:
         return job
 
     def start(self, job: Job[Any]) -> None:
-        """Have the call of a job made, and return at once.
+        """Start the call of a job, and return at once.
 
         An interrupt, or a thread that cannot be started, may leave the job made or not. Whoever must
         know has the job, and can cancel it and see whether it is running.

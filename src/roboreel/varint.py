@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from roboreel.errors import CorruptFileError
 
-__all__ = ["decode_varint", "encode_varint"]
-
 
 def decode_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
     """Return the number at a position, and the position after it.

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["counted", "enumerated", "name_episodes"]
-
 _MOST_NAMED = 5
 
 

@@ -18,13 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from tests import PROJECT
 from tests.faults.library import build
 from tests.faults.mutants import MUTANTS, mutated
 
 if TYPE_CHECKING:
     from tests.faults.scenario import Scenario
 
-PROJECT = Path(__file__).resolve().parents[2]
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 """A process that forks must not have started any."""
 

@@ -11,9 +11,9 @@ import numpy as np
 import roboreel as reel
 from roboreel.importing import Changes, import_dataset
 from roboreel.jobs import InProcess
-from tests import foreign
 from tests.faults.between import check_either
 from tests.faults.scenario import Remains, Scenario, check_no_litter
+from tests.importing import foreign
 
 if TYPE_CHECKING:
     from pathlib import Path

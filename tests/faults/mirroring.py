@@ -11,7 +11,7 @@ from roboreel.mirror.home import MirrorHome
 from roboreel.mirror.mirror import Mirror
 from roboreel.mirror.opening import _make
 from tests.faults.scenario import Remains, Scenario, check_no_litter
-from tests.remote_folder import FolderClient
+from tests.mirror.remote_folder import FolderClient
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -182,7 +182,7 @@ def export(folder: Path, say: Say) -> None:
 
 
 def verify_export(remains: Remains) -> None:
-    from tests.rrd_rows import rows_of
+    from tests.rerun.rrd_rows import rows_of
 
     out = remains.folder / "out"
     if "exported" not in remains.said:
@@ -246,7 +246,7 @@ def start_hub(root: Path) -> int:
 
     The Hub's library reads the address when it is imported, so this comes first.
     """
-    from tests.hub_server import HubServer
+    from tests.remote.hub_server import HubServer
 
     write_dataset(root, [2, 3])
     reading, writing = os.pipe()
@@ -292,7 +292,7 @@ SCENARIOS = [
         export,
         verify_export,
         partial(record_apart, store="video"),
-        ("roboreel.rerun", "tests.rrd_rows"),
+        ("roboreel.rerun", "tests.rerun.rrd_rows"),
     ),
     Scenario("report", report, verify_report, partial(record_apart, store="image")),
     Scenario("demo", make_demo, verify_demo),

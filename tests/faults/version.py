@@ -6,15 +6,17 @@ import ast
 import sys
 import threading
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 __all__ = ["list_executed", "version_of"]
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+SOURCE = PROJECT / "src"
 
 
 def list_executed(act: Callable[[], object], listed: Path) -> None:

@@ -16,11 +16,11 @@ from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 
+from tests import PROJECT
 from tests.faults.children import import_all
 from tests.fuzz.child import FOUND, Parsers
 from tests.measured import COUNTS, add_counts, read_counts
 
-PROJECT = Path(__file__).resolve().parents[2]
 GRACE_S = 1800
 """What a child may take longer than it was told, on a busy machine. An input has 5 CPU s: see `child`."""
 

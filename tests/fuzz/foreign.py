@@ -16,7 +16,7 @@ from roboreel.errors import DatasetError
 from roboreel.importing import open_recording, plan_import
 from roboreel.importing.mapping_file import map_to_toml, read_map
 from roboreel.importing.tf_example import parse_example
-from tests import foreign
+from tests.importing import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

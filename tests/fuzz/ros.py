@@ -15,7 +15,7 @@ from roboreel.importing.ros.container import Channel
 from roboreel.importing.ros.decoders import DECODE_ERRORS, make_decoder
 from roboreel.importing.ros.packets import PacketWatch
 from roboreel.importing.ros.types import RosTypes
-from tests.ros_files import (
+from tests.importing.ros_files import (
     GRIPPER,
     START_NS,
     VIDEO,

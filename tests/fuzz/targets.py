@@ -37,7 +37,6 @@ from roboreel.storage.extents.byte_column import ByteColumn
 from roboreel.storage.extents.levels import decode_hybrid
 from roboreel.storage.extents.snappy import scan_snappy
 from roboreel.storage.extents.thrift import BOOL, INT, read_struct
-from roboreel.storage.extents.zstd import scan_zstd
 from roboreel.storage.jsonl import index_lines, read_line_columns, read_lines
 from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.video.bitstream import obus, stream_packer
@@ -123,9 +122,7 @@ def parse_stream(data: bytes) -> None:
     if not data:
         return
     file = MappedFile(stored(data))
-    with suppress(DatasetError):
-        scan_snappy(file, 0, len(data), data[0] & 0x7F, most_tags=1000)
-    scan_zstd(file, 0, len(data), data[: len(data) // 2])
+    scan_snappy(file, 0, len(data), data[0] & 0x7F, most_tags=1000)
 
 
 def parse_lines(data: bytes) -> None:
@@ -295,7 +292,7 @@ TARGETS: dict[str, Target] = {
     "Thrift structs": Target(parse_struct, seeds.thrift, OURS, 512),
     "Parquet levels": Target(parse_levels, seeds.levels, OURS, 512),
     "Parquet pages": Target(parse_parquet, seeds.parquet),
-    "Snappy, Zstandard": Target(parse_stream, seeds.streams, OURS, 2048),
+    "Snappy": Target(parse_stream, seeds.streams, OURS, 2048),
     "JSON lines": Target(parse_lines, seeds.lines, OURS, 2048),
     "info.json": Target(parse_info, seeds.infos),
     "stats.json": Target(parse_stats, seeds.stats, OURS, 8192),

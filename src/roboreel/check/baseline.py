@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roboreel.check.result import Findings
     from roboreel.findings import Finding
 
-__all__ = ["fingerprint", "read_baseline", "without_known", "write_baseline"]
-
 _VERSION = 1
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["camera_findings", "has_other_rate", "late_indices", "rate_explains", "usual_size"]
-
 # Above, a rate is another one: 29.97 counts as 30.
 _RATE_TOLERANCE = 0.02
 # More packets than this for one image is slow. LeRobot makes every other image a keyframe.
@@ -50,7 +48,7 @@ def late_indices(videos: Sequence[VideoFile]) -> Iterator[Finding]:
     late = [video for video in videos if video.index_at_end]
     if late:
         what = (
-            f"{_of(late, videos)}: the index is at the end, so that opening one over a network "
+            f"{_of(late, videos)}: the index is at the end, so opening one over a network "
             "takes another request."
         )
         yield finding("RR411", what, file=_only(late))
@@ -93,9 +91,7 @@ def _rates(camera: str, videos: Sequence[VideoFile], fps: float) -> Iterator[Fin
 def _counts(video: VideoFile) -> str:
     if video.num_images == video.num_frames:
         return " There is an image for each frame, but readers that go by time find wrong ones."
-    return (
-        f" In {video.file!r}, {video.num_images:,} images stand beside {video.num_frames:,} frames."
-    )
+    return f" In {video.file!r}, {video.num_images:,} images for {video.num_frames:,} frames."
 
 
 def _wrong_ends(manifest: Manifest, camera: str, videos: Sequence[VideoFile]) -> Iterator[Finding]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -11,25 +12,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.check.checks import NotChecked
+from roboreel.check.content import Extremes
 from roboreel.check.context import Context
-from roboreel.check.episode_images import look_at_episode
+from roboreel.check.episode_images import Damage, EpisodeImages, look_at_episode
+from roboreel.check.image_watch import StillRun
 from roboreel.check.ledger import Ledger
-from roboreel.check.portable import from_plain, to_plain
+from roboreel.check.pixel_summary import PixelSummary
 from roboreel.check.registry import CHECKS
+from roboreel.check.result import Findings
 from roboreel.check.run import check_context, wanted_scans
 from roboreel.check.scanning import files_in_order, scan_file
 from roboreel.check.selection import needed_tier, select_codes
-from roboreel.check.still_packets import StillPackets, shortest_still
+from roboreel.check.still_packets import StillPackets, Stretch, shortest_still
 from roboreel.check.tables import RowCount
 from roboreel.check.video import survey_video
+from roboreel.check.video_survey import VideoFile
 from roboreel.cores import usable_cores
 from roboreel.dataset.cache.manifest import dataset_state
 from roboreel.errors import DatasetError, StaleDatasetError
-from roboreel.findings import TIERS
+from roboreel.findings import TIERS, Finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.jobs import Operation, Plan, cut
 from roboreel.spans.sources import raise_failure
+from roboreel.stats.moments import Moments
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -38,13 +45,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.check.episode_images import EpisodeImages
-    from roboreel.check.result import Findings
     from roboreel.findings import Tier
     from roboreel.jobs import Part, Task
     from roboreel.schema import Manifest
 
-__all__ = ["OPERATION", "findings_of", "plan_check"]
 
 _ROWS, _VIDEOS, _IMAGES = range(3)
 _SEEN_FILE = "seen.json"
@@ -266,6 +270,68 @@ def _commit(plan: Plan, parts: Iterator[Part]) -> Any:  # noqa: ANN401  # plain 
     opened = _open(plan.options)
     context = _context(opened.manifest, plan.options, gathered)
     return to_plain(check_context(context, _ledger(plan.options), plan.options["tier"]))
+
+
+# What checks have seen, as plain values that another process can read. Nothing is executed.
+
+_RECORDS: dict[str, type[Any]] = {
+    record.__name__: record
+    for record in (
+        *(Damage, EpisodeImages, Extremes, Finding, Findings, Moments),
+        *(NotChecked, PixelSummary, StillRun, Stretch, VideoFile),
+    )
+}
+
+
+def to_plain(value: Any) -> Any:  # noqa: ANN401  # anything that checks keep
+    """Return a value as lists, texts and numbers.
+
+    Raises:
+        TypeError: It is of a kind that checks do not keep.
+    """
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return ["array", value.dtype.str, list(value.shape), data]
+    if isinstance(value, Path):
+        return ["path", str(value)]
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, [to_plain(one) for one in value]]
+    if isinstance(value, set):
+        return ["set", [to_plain(one) for one in sorted(value)]]
+    if isinstance(value, dict):
+        return ["dict", [[to_plain(key), to_plain(one)] for key, one in value.items()]]
+    name = type(value).__name__
+    if is_dataclass(value) and _RECORDS.get(name) is type(value):
+        return [name, [to_plain(getattr(value, field.name)) for field in fields(value)]]
+    raise TypeError(f"Checks do not keep a {name}.")
+
+
+def from_plain(raw: Any) -> Any:  # noqa: ANN401  # what `to_plain` was given
+    """Return the value that `to_plain` was given.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(raw, list):
+        return raw
+    kind = raw[0]
+    if kind == "array":
+        data = np.frombuffer(base64.b64decode(raw[3]), np.dtype(raw[1]))
+        return data.reshape(raw[2]).copy()
+    if kind == "path":
+        return Path(raw[1])
+    if kind == "dict":
+        return {from_plain(key): from_plain(one) for key, one in raw[1]}
+    values = [from_plain(one) for one in raw[1]]
+    if kind in ("list", "tuple", "set"):
+        return {"list": list, "tuple": tuple, "set": set}[kind](values)
+    if kind not in _RECORDS:
+        raise ValueError(f"Not what a check has seen: {kind!r}.")
+    return _RECORDS[kind](*values)
 
 
 OPERATION = Operation(run=_run, commit=_commit)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import Block, DataFile
     from roboreel.findings import Tier
 
-__all__ = ["Check", "NotChecked", "Outcome", "Scan"]
-
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["clip_findings", "clips_of"]
-
 # LeRobot refuses images that are further away from the moment it asks for.
 _LEROBOT_TOLERANCE_S = 1e-4
 # An image may be as far from its moment as the file's clock is coarse.

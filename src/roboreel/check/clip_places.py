@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketTable
 
-__all__ = [
-    "FileClips",
-    "Misfit",
-    "PlacedClips",
-    "find_misfits",
-    "mended_places",
-    "place_clips",
-    "video_fps",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileClips:

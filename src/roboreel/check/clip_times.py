@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Timestamps = Callable[[int], NDArray[np.float64] | None]
 
-__all__ = ["far_images", "wrong_ends"]
-
 
 def wrong_ends(placed: PlacedClips, table: PacketTable) -> list[int]:
     """Return the clips whose stored end is far from where they end.

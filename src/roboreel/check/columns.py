@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.storage.scan import ScannedColumn
 
-__all__ = ["SCANS"]
-
 # Without these an episode's rows are still known, and so is what they would count.
 _DERIVED = ("frame_index", "index", TASK_NUMBER)
 
@@ -40,7 +38,7 @@ class ColumnTypes(Scan):
     def file(self, file: DataFile) -> Iterator[Finding]:
         """Look for the columns."""
         for name, feature in self.context.manifest.features.items():
-            if feature.dtype != "video" and name not in file.scanned.column_names:
+            if not feature.is_video and name not in file.scanned.column_names:
                 derived = name in _DERIVED
                 says = f"{name!r} has no column" + (": it is derived" if derived else "")
                 severity: Severity = (

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.check.checks import NotChecked, Scan
-from roboreel.check.moments import SegmentMoments, join_moments, segment_moments
 from roboreel.check.statistics import (
     flat_camera,
     has_whole_statistics,
@@ -17,15 +17,16 @@ from roboreel.check.statistics import (
 )
 from roboreel.errors import DatasetError
 from roboreel.findings import finding
-from roboreel.format.counters import COUNTERS
-from roboreel.format.episode_stats import read_episode_stat_columns
+from roboreel.format.counters import INDICES
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
+from roboreel.format.statistics import read_episode_stat_columns
 from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.stats.compare import compare_stats
+from roboreel.stats.compare import compare_stats, over_rows
+from roboreel.stats.moments import Moments
 from roboreel.words import enumerated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,14 +34,10 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.check.data_file import Block
     from roboreel.findings import Finding, Severity
-    from roboreel.format.episode_stats import EpisodeStatColumns
-    from roboreel.stats.moments import Moments
+    from roboreel.format.statistics import EpisodeStatColumns
     from roboreel.storage.scan import ScannedColumn
 
-__all__ = ["SCANS"]
 
-# Nothing is normalized by their statistics, and the edits of some tools leave them behind: a note.
-_INDICES = [name for name in COUNTERS if name.endswith("index")]
 # As in stats/compare.py: some store float32, and everyone sums in another order.
 _TOLERANCE = 1e-3
 _MOST_GATHERED = 4096
@@ -56,7 +53,7 @@ class Statistics(Scan):
         self._totals: dict[str, Moments] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         # Gathered and then compared together: a call for each of many small files takes longer.
-        self._gathered: dict[str, list[tuple[NDArray[np.int64], SegmentMoments]]] = {}
+        self._gathered: dict[str, list[tuple[NDArray[np.int64], Moments]]] = {}
         self._num_gathered = 0
         self._lost: set[str] = set()
         self._lost_files = False
@@ -66,7 +63,7 @@ class Statistics(Scan):
         numbers = [
             name
             for name, feature in context.manifest.features.items()
-            if feature.kind == "number" and not (self._is_whole and name in _INDICES)
+            if feature.kind == "number" and not (self._is_whole and name in INDICES)
         ]
         cameras = [] if self._is_whole else context.manifest.cameras
         try:
@@ -153,7 +150,7 @@ class Statistics(Scan):
             size = math.prod(shape)
             computed = total.as_stats(shape, quantiles={}, nan_count=np.zeros(size, np.int64))
             for problem in compare_stats(name, stored, computed):
-                severity: Severity = "note" if name in _INDICES else "error"
+                severity: Severity = "note" if name in INDICES else "error"
                 yield finding("RR501", problem, severity=severity, file=STATS_PATH, feature=name)
 
     def _judge_episodes(self) -> Iterator[Outcome]:
@@ -173,7 +170,7 @@ class Statistics(Scan):
         for name, parts in self._gathered.items():
             moments = join_moments([part for _, part in parts])
             positions = np.concatenate([numbers for numbers, _ in parts])
-            total, before = moments.total(), self._totals.get(name)
+            total, before = total_moments(moments), self._totals.get(name)
             self._totals[name] = total if before is None else before.plus(total)
             if name in self._of_episodes:
                 stored = self._of_episodes[name]
@@ -188,7 +185,7 @@ class Statistics(Scan):
         names = list(dict.fromkeys(name for name, _ in problems))
         # Where there are no others, these are what training normalizes by.
         severity: Severity = "warning" if self._is_whole else "error"
-        if set(names) <= set(_INDICES):
+        if set(names) <= set(INDICES):
             severity = "note"
         more = f"; also {enumerated(map(repr, names[1:]))}" if len(names) > 1 else ""
         return finding(
@@ -212,7 +209,7 @@ def _segments(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return starts, episodes
 
 
-def _moments(column: ScannedColumn, starts: NDArray[np.int64]) -> SegmentMoments:
+def _moments(column: ScannedColumn, starts: NDArray[np.int64]) -> Moments:
     values: NDArray[Any] = np.asarray(column.values).reshape(column.num_rows, -1)
     values = values.astype(np.float64)
     finite: NDArray[np.bool_] | None = np.isfinite(values)
@@ -224,7 +221,7 @@ def _moments(column: ScannedColumn, starts: NDArray[np.int64]) -> SegmentMoments
 
 
 def _differences(
-    moments: SegmentMoments,
+    moments: Moments,
     positions: NDArray[np.int64],
     stored: EpisodeStatColumns,
     shape: tuple[int, ...],
@@ -237,7 +234,8 @@ def _differences(
     if computed["mean"].shape[1] != size:
         if len(shape) < 2 or shape[-1] != size:
             return
-        computed = _over_last_axis(computed, size)
+        rows = {key: values.reshape(len(values), -1, size) for key, values in computed.items()}
+        computed = over_rows(rows)
     counted: NDArray[np.bool_] = np.all(moments.count[inside] > 0, axis=1)
     there: NDArray[np.bool_] = ~np.all(np.isnan(stored.mean[positions]), axis=1)
     scale = np.maximum(np.abs(computed["min"]), np.abs(computed["max"])).max(axis=1) + 1e-6
@@ -260,19 +258,59 @@ def _differences(
                 yield int(positions[row]), says
 
 
-def _over_last_axis(
-    computed: dict[str, NDArray[np.float64]], size: int
-) -> dict[str, NDArray[np.float64]]:
-    """Return statistics over all axes of a value but the last, as LeRobot stores them."""
-    parts = {key: values.reshape(len(values), -1, size) for key, values in computed.items()}
-    mean = parts["mean"].mean(axis=1)
-    variance = (parts["std"] ** 2 + (parts["mean"] - mean[:, None]) ** 2).mean(axis=1)
-    return {
-        "min": parts["min"].min(axis=1),
-        "max": parts["max"].max(axis=1),
-        "mean": mean,
-        "std": np.sqrt(variance),
-    }
+# Counts, extremes, mean and spread of many episodes at once.
+
+
+def total_moments(segments: Moments) -> Moments:
+    """Return the moments of all segments together."""
+    count = segments.count.sum(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = (segments.mean * segments.count).sum(axis=0) / np.maximum(count, 1)
+        between = (segments.count * (segments.mean - mean) ** 2).sum(axis=0)
+        spread = segments.spread.sum(axis=0) + between
+    return Moments(count, segments.min.min(axis=0), segments.max.max(axis=0), mean, spread)
+
+
+def join_moments(parts: Sequence[Moments]) -> Moments:
+    """Return the segments of several parts, one after the other."""
+    columns = (
+        np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Moments)
+    )
+    return Moments(*columns)
+
+
+def segment_moments(
+    values: NDArray[np.float64], starts: NDArray[np.int64], finite: NDArray[np.bool_] | None
+) -> Moments:
+    """Return the moments of segments of rows.
+
+    Args:
+        values: ``(N, D)``, at least one row.
+        starts: First row of each segment, ascending from 0; a segment ends where the next starts.
+        finite: Which values count, ``(N, D)``; None for all.
+    """
+    lengths = np.diff(starts, append=len(values))
+    if finite is None:
+        count = np.broadcast_to(lengths[:, None], (len(starts), values.shape[1])).astype(np.int64)
+        low = high = known = values
+    else:
+        count = np.add.reduceat(finite, starts, axis=0, dtype=np.int64)
+        known = np.where(finite, values, 0.0)
+        low, high = np.where(finite, values, np.inf), np.where(finite, values, -np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.add.reduceat(known, starts, axis=0) / np.maximum(count, 1)
+        distance = known - np.repeat(mean, lengths, axis=0)
+        if finite is not None:
+            distance[~finite] = 0.0
+        distance *= distance
+        spread = np.add.reduceat(distance, starts, axis=0)
+    return Moments(
+        count,
+        np.minimum.reduceat(low, starts, axis=0),
+        np.maximum.reduceat(high, starts, axis=0),
+        mean,
+        spread,
+    )
 
 
 SCANS: tuple[type[Scan], ...] = (Statistics,)

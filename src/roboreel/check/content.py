@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import Block
     from roboreel.findings import Finding
 
-__all__ = ["SCANS", "Extremes"]
-
 _FEWEST_ROWS = 50
-"""Of fewer rows nobody can say that they are constant or at a limit."""
+"""Fewer rows are too few to call constant or at a limit."""
 _SATURATED = 0.25
 _STILL = 1e-3
 """A change of less than this part of an element's range is none."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
-__all__ = ["Context", "Gathered"]
-
 
 class Gathered(Protocol):
     """What the tasks of a job have read, in the order of their plan."""
@@ -76,7 +74,7 @@ class Context:
         self._on_progress = on_progress
 
     def report_progress(self, what: str, done: int, total: int) -> None:
-        """Tell whoever waits how far a check is: ``("Data files", 3, 40)``."""
+        """Report how far a check has come: ``("Data files", 3, 40)``."""
         if self._on_progress is not None:
             self._on_progress(what, done, total)
 

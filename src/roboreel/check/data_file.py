@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.check.context import Context
 
-__all__ = ["Block", "DataFile", "Spans"]
-
 _BLOCK_BYTES = 2**25
 """How much of a file is read at a time: little beside the budget, much beside a call."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.frames.clips import EpisodeClip
     from roboreel.frames.frame_reader import FrameReader
 
-__all__ = ["NOT_SEEN", "Damage", "EpisodeImages", "look_at_episode"]
-
 NOT_SEEN = 255
 """Stands for the sharpness of an image that was not seen."""
 _CHANNELS = 3
@@ -86,7 +84,7 @@ def look_at_episode(
     feature = frames.manifest.features[camera]
     look = _Look(frames, camera, position, ImageWatch(least, is_depth=feature.depth is not None))
     try:
-        if feature.dtype == "video":
+        if feature.is_video:
             look.at_video()
         else:
             look.at_pictures()
@@ -96,7 +94,7 @@ def look_at_episode(
 
 
 class _Look:
-    """Passes the images of an episode to whoever looks at them."""
+    """Passes the images of an episode to the checks that look at them."""
 
     def __init__(self, frames: FrameReader, camera: str, position: int, watch: ImageWatch) -> None:
         self._frames = frames

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.check.result import Findings
     from roboreel.findings import Finding
 
-__all__ = ["format_github"]
-
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 

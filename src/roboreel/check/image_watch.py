@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SHARPNESS_STEPS", "ImageWatch", "StillRun", "sharpness_of", "thinned"]
-
 # Measured on every n-th pixel, so that at most so many are left of a line.
 _MOST_PIXELS = 320
 _COLOURS = 3

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["Listing", "list_files", "top_folders"]
-
 # Folders inside folders, where links may go round in circles.
 _DEEPEST = 8
 

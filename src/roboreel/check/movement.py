@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.frames.frame_reader import FrameReader
 
-__all__ = ["Movement", "runs_of"]
-
 # A joint moves if it crosses this part of its whole range.
 _MOVES = 0.05
 
@@ -65,7 +63,7 @@ class Movement:
 
 
 def runs_of(flags: NDArray[np.bool_], least: int) -> list[tuple[int, int]]:
-    """Return the spans of at least so many flags in a row that are set.
+    """Return the spans in which at least this many flags in a row are set.
 
     Examples:
         >>> runs_of(np.array([True, True, False, True, True, True]), 3)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.stats import ImageAccumulator
 
-__all__ = ["Differences", "PixelSummary", "differences", "join_summaries", "summarize_pixels"]
-
 # Values are between 0 and 1.
 _MEAN_TOLERANCE = 0.05
 _STD_TOLERANCE = 0.03

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from roboreel.check.context import Context
 
-__all__ = ["find_misplaced"]
-
 
 def find_misplaced(context: Context, missing: Sequence[str]) -> dict[str, str]:
     """Return where missing files lie, as far as they are found: named path to real path.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.findings import Finding
 
-__all__ = ["CHECKS", "pointer_finding"]
-
 # More take seconds, and whoever opens the files finds out too.
 _MOST_FILES = 50_000
 

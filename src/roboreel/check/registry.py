@@ -20,8 +20,6 @@ from roboreel.check import (
 if TYPE_CHECKING:
     from roboreel.check.checks import Check, Scan
 
-__all__ = ["CHECKS", "SCANS"]
-
 # A module of checks has a tuple CHECKS, one of scans a tuple SCANS. To add a module, import it and
 # add a line.
 CHECKS: tuple[Check, ...] = (

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.findings import Severity, Tier
 
-__all__ = ["Findings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Findings(Sequence[Finding]):

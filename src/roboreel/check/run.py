@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from roboreel.check.result import Findings
     from roboreel.findings import Finding, Tier
 
-__all__ = ["check_context", "check_dataset", "wanted_scans"]
-
 
 def check_dataset(
     path: str | os.PathLike[str],

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from roboreel.check.result import Findings
     from roboreel.findings import Finding, Rule
 
-__all__ = ["to_sarif"]
-
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT = "DATASET"
 # GitHub refuses a run with more.

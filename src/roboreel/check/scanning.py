@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.findings import Finding
 
-__all__ = ["PASS_CODES", "files_in_order", "scan_file", "scan_rows"]
-
 PASS_CODES = ("RR201", "RR213")
 """What the pass itself finds: files and row groups that cannot be read."""
 

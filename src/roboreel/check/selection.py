@@ -9,8 +9,6 @@ from roboreel.findings import RULES, TIERS, Tier
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DEFAULT_TIER", "needed_tier", "select_codes"]
-
 DEFAULT_TIER: Tier = "index"
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
-__all__ = ["CHECKS", "flat_camera", "is_overflown", "missing_statistics", "statistics_file"]
-
 
 def statistics_file(context: Context) -> str | None:
     """Return the file that the dataset's statistics come from; None if there is none."""

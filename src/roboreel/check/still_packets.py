@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["StillPackets", "Stretch", "is_common", "is_long", "shortest_still"]
-
 _SHORTEST_S, _SHORTEST_IMAGES = 0.5, 10
 _LONG_S = 2.0
 # What all codecs spend at most on an image that copies the one before: a header, and a share of
@@ -183,7 +181,7 @@ def shortest_still(fps: float) -> int:
 
 
 def is_long(count: int, length: int, fps: float) -> bool:
-    """Return whether so many frames of an episode make up for weak evidence: 2 s, or half of it."""
+    """Return whether a run is long enough for weak evidence: 2 s, or half of the episode."""
     return count >= min(_LONG_S * fps, length / 2)
 
 

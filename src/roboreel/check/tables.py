@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import DataFile
     from roboreel.findings import Finding
 
-__all__ = ["SCANS"]
-
 _INDEX, _FRAME = "index", "frame_index"
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from roboreel.check.result import Findings
     from roboreel.findings import Finding
 
-__all__ = ["format_text", "one_line_each", "summary", "told", "unchecked"]
-
 _MOST_SHOWN = 3
 _MOST_NUMBERS = 8
 _HINTS = {
@@ -34,18 +32,18 @@ def format_text(findings: Findings, *, width: int = 80) -> str:
 
 
 def one_line_each(findings: Findings, *, most: int) -> Iterator[str]:
-    """Yield a line for each finding, the worst first, with code and place; at most so many a code."""
+    """Yield lines of findings with code and place, the worst first; a few of each code."""
     for severity in SEVERITIES:
         for code, group in findings.by_code().items():
             chosen = [found for found in group if found.severity == severity]
             for found in chosen[:most]:
                 place = "" if found.file is None else f" ({found.file})"
-                yield f"{severity} {code}: {told(found)}{place}"
+                yield f"{severity} {code}: {message_of(found)}{place}"
             if len(chosen) > most:
                 yield f"{severity} {code}: {_more(chosen[most:])}"
 
 
-def told(found: Finding) -> str:
+def message_of(found: Finding) -> str:
     """Return what a finding says, with its episode."""
     episode = found.episode
     if episode is None or re.search(
@@ -72,7 +70,7 @@ def _group(group: Sequence[Finding], width: int) -> Iterator[str]:
     count = f" ({len(group):,} times)" if len(group) > 1 else ""
     yield f"{group[0].severity} {rule.code} {rule.name}{count}"
     for found in group[:_MOST_SHOWN]:
-        yield from _wrapped(told(found), width, "  ")
+        yield from _wrapped(message_of(found), width, "  ")
         if found.file is not None:
             yield f"    {readable(found.file)}"
     if len(group) > _MOST_SHOWN:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import DataFile
     from roboreel.findings import Finding, Severity
 
-__all__ = ["SCANS"]
-
 _TIME, _FRAME = "timestamp", "frame_index"
 # What LeRobot forgives when it looks for the image of a moment.
 _TOLERANCE_S = 1e-4

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.video.packet_table import Coding, PacketTable
 
-__all__ = ["VideoFile", "codec_name", "read_video", "survey"]
-
 # So many packets tell whether a file without a keyframe table has keyframes only.
 _PACKETS_LOOKED_AT = 64
 
@@ -113,7 +111,7 @@ def survey(
     return VideoFile(
         file=file,
         positions=positions,
-        codec=codec_name(table.coding),
+        codec=table.coding.codec,
         size=table.coding.image_size,
         bits=_bits(table.coding),
         num_images=len(table.ticks),
@@ -124,15 +122,6 @@ def survey(
         wrong_ends=tuple(placed.clips.position[wrong_ends(placed, table)].tolist()),
         false_keyframes=_has_false_keyframes(path, table),
     )
-
-
-# FFmpeg's names of decoders that are not those of codecs.
-_CODEC_NAMES = {"libdav1d": "av1", "libaom-av1": "av1", "libvpx-vp9": "vp9"}
-
-
-def codec_name(coding: Coding) -> str:
-    """Return FFmpeg's name of a video's codec."""
-    return _CODEC_NAMES.get(coding.codec, coding.codec)
 
 
 def _has_false_keyframes(path: Path, table: PacketTable) -> bool:

@@ -13,20 +13,6 @@ from roboreel.memory.budget import parse_size
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
 
-__all__ = [
-    "DatasetArgument",
-    "DryRunOption",
-    "EpisodesOption",
-    "FolderArgument",
-    "JsonOption",
-    "KeepBytesOption",
-    "YesOption",
-    "expanded",
-    "parse_episodes_option",
-    "parse_size_option",
-    "select_episodes",
-]
-
 # A string, not a Path: Path turns "hf://…" into "hf:/…".
 DatasetArgument = Annotated[
     str,

@@ -47,8 +47,6 @@ from roboreel.jobs.execute import SMALL_S
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
 
-__all__ = ["cache"]
-
 cache = typer.Typer(
     no_args_is_help=True,
     help="Decode datasets once, then read them from mapped files.",

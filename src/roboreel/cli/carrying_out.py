@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from roboreel.jobs import Executor, Job, Plan, Progress
-
-__all__ = [
-    "AddressOption",
-    "OnName",
-    "OnOption",
-    "Where",
-    "WorkersOption",
-    "showing_tasks",
-]
 
 
 class OnName(str, Enum):
@@ -122,26 +114,19 @@ class Where:
         raise typer.Exit
 
 
-class showing_tasks:  # noqa: N801  # a context manager, used as a function
-    """A bar that counts the tasks of a job, and says which of them failed."""
+@contextmanager
+def showing_tasks() -> Iterator[Callable[[Progress], None]]:
+    """Yield what shows the progress of a job: a bar that counts its tasks, and those that failed."""
+    with progress_bar() as bar:
 
-    def __init__(self) -> None:
-        self._progress = progress_bar()
-        self._bar: Any = None
+        def show(now: Progress) -> None:
+            if not bar.task_ids:
+                bar.add_task("Tasks", total=now.total)
+            bar.update(bar.task_ids[0], completed=now.done)
+            if now.failure is not None:
+                print_problem(f"Task {now.failure.number} failed: {now.failure.error}")
 
-    def __enter__(self) -> Callable[[Progress], None]:
-        self._progress.start()
-        return self._show
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-    def _show(self, now: Progress) -> None:
-        if self._bar is None:
-            self._bar = self._progress.add_task("Tasks", total=now.total)
-        self._progress.update(self._bar, completed=now.done)
-        if now.failure is not None:
-            print_problem(f"Task {now.failure.number} failed: {now.failure.error}")
+        yield show
 
 
 def _write_array(job: Job, shards: int) -> None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.edit import Edit, EditPlan
 
-__all__ = ["LinkOption", "ReencodeOption", "apply_plan", "carry_out", "edits"]
-
 OutOption = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Write a new dataset here; this one is not changed."),

@@ -31,8 +31,6 @@ from roboreel.jobs.execute import SMALL_S
 if TYPE_CHECKING:
     from roboreel.findings import Tier
 
-__all__ = ["check", "print_findings"]
-
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 

@@ -6,8 +6,6 @@ import typer
 
 from roboreel.check.selection import select_codes
 
-__all__ = ["parse_codes_option"]
-
 
 def parse_codes_option(text: str, option: str) -> list[str]:
     """Return the codes of rules, or beginnings of codes, that were asked for.

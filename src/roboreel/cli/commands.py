@@ -13,8 +13,6 @@ from typer.main import get_command
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SETTINGS", "LazyGroup", "load_first"]
-
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     # Plain text: the same in a terminal, a pipe and a log.
@@ -64,7 +62,7 @@ class LazyGroup(TyperGroup):
 
 
 class _Commands(MutableMapping[str, Any]):
-    """Looks like a dict of commands. Those that nobody asks for are not imported."""
+    """Looks like a dict of commands. A command is imported when it is first asked for."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}

@@ -8,8 +8,6 @@ from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption
 from roboreel.cli.console import print_json, print_line
 from roboreel.record.compact import Compaction, compact_dataset
 
-__all__ = ["compact"]
-
 
 def compact(
     path: FolderArgument, dry_run: DryRunOption = False, as_json: JsonOption = False

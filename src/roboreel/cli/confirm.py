@@ -14,8 +14,6 @@ from roboreel.cli.console import errors, literal, output, print_error
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Asking", "confirm"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asking:

@@ -16,19 +16,6 @@ from roboreel.text import readable
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = [
-    "ProgressReport",
-    "errors",
-    "literal",
-    "output",
-    "print_error",
-    "print_json",
-    "print_line",
-    "print_problem",
-    "progress_bar",
-    "text_table",
-]
-
 # Text from datasets is shown as it is: no emoji for ":ok:", no colours for numbers and paths.
 output = Console(highlight=False, emoji=False)
 errors = Console(stderr=True, highlight=False, emoji=False)

@@ -10,8 +10,6 @@ import typer
 from roboreel.cli.console import print_line, progress_bar
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
-__all__ = ["demo"]
-
 
 def demo(
     path: Path = typer.Argument(

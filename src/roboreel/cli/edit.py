@@ -18,8 +18,6 @@ from roboreel.errors import EditError
 from roboreel.storage.json_text import parse_json
 from roboreel.video.encoding import Encoding
 
-__all__ = ["edit"]
-
 edit = typer.Typer(
     no_args_is_help=True,
     help="Delete, trim, cut, relabel and rename without loss.",

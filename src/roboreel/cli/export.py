@@ -16,8 +16,6 @@ from roboreel.memory.budget import process_budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["export", "open_for_export", "send_recordings", "write_recordings"]
-
 # Nothing is read twice, so a larger budget would only hold more.
 _MEMORY_BYTES = 64_000_000
 

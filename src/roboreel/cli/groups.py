@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["grouped", "grouped_as", "parameters_of"]
-
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command that takes each field of its dataclass parameters as an option.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.commit import PastChange
 
-__all__ = ["history"]
-
 
 @grouped
 def history(

@@ -15,22 +15,18 @@ from roboreel.cli.console import ProgressReport, print_json, print_line
 from roboreel.cli.groups import grouped
 from roboreel.files import write_atomically
 from roboreel.format.hub import writable_folder
-from roboreel.importing.changes import Changes, changed_map
-from roboreel.importing.durations import parse_ns
-from roboreel.importing.job import plan_job
-from roboreel.importing.mapping_file import map_to_toml, read_map
-from roboreel.importing.opening import open_recording
+from roboreel.importing.defaults import changed_map
+from roboreel.importing.job import first_map, fitted_map, plan_job
+from roboreel.importing.mapping import Changes
+from roboreel.importing.mapping_file import map_to_toml, parse_ns, read_map
+from roboreel.importing.opening import find_sources, open_recording
 from roboreel.importing.planning import plan_import
-from roboreel.importing.several import first_map, fitted_map
-from roboreel.importing.sources import find_sources
 from roboreel.importing.writing import write_dataset
 from roboreel.words import counted
 
 if TYPE_CHECKING:
     from roboreel.importing.mapping import ImportMap
     from roboreel.importing.plan import ImportPlan
-
-__all__ = ["import_"]
 
 
 class AlignName(str, Enum):

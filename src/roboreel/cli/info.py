@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from roboreel.check import check_dataset
-from roboreel.check.text import told, unchecked
+from roboreel.check.text import message_of, unchecked
 from roboreel.cli.arguments import DatasetArgument, JsonOption
 from roboreel.cli.console import literal, output, print_json, print_line, print_problem, text_table
 from roboreel.dataset import open_dataset
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from roboreel.dataset import Dataset
-
-__all__ = ["info"]
 
 _MOST_NAMES = 8
 
@@ -34,7 +32,7 @@ def info(
     """
     dataset = open_dataset(path)
     findings = check_dataset(dataset.path, tier="metadata")
-    problems = [told(found) for found in findings.at_least("warning")]
+    problems = [message_of(found) for found in findings.at_least("warning")]
     if as_json:
         print_json({**_as_json(dataset, episodes=episodes), "problems": problems})
         return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roboreel.check.check_job import findings_of
 from roboreel.cli.arguments import JsonOption
 from roboreel.cli.carrying_out import (
     AddressOption,
@@ -17,6 +18,7 @@ from roboreel.cli.carrying_out import (
     WorkersOption,
     showing_tasks,
 )
+from roboreel.cli.check import print_findings
 from roboreel.cli.commands import SETTINGS
 from roboreel.cli.console import (
     errors,
@@ -27,8 +29,9 @@ from roboreel.cli.console import (
     print_problem,
     text_table,
 )
-from roboreel.cli.job_results import print_result
+from roboreel.cli.stats import print_stats
 from roboreel.cores import usable_cores
+from roboreel.dataset.statistics_job import stats_of
 from roboreel.errors import JobError
 from roboreel.jobs import (
     InProcess,
@@ -41,11 +44,11 @@ from roboreel.jobs import (
     run_job,
 )
 from roboreel.jobs.job import is_committed
+from roboreel.words import counted
 
 if TYPE_CHECKING:
     from roboreel.jobs import Executor, Job, Report
 
-__all__ = ["job"]
 
 job = typer.Typer(
     no_args_is_help=True, help="Long work: run a share of it, resume it, commit it.", **SETTINGS
@@ -214,3 +217,37 @@ def _duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+# What a committed job has made, as the command that planned it prints it.
+
+
+def print_result(operation: str, result: Any, *, as_json: bool) -> None:  # noqa: ANN401
+    """Print the result of an operation.
+
+    Args:
+        operation: Its name, as in the plan.
+        result: What its commit returned.
+        as_json: Whether to print plain values.
+
+    Raises:
+        typer.Exit: A check found errors.
+    """
+    kind = operation.partition(":")[0]
+    if kind == "roboreel.check.check_job":
+        findings = findings_of(result)
+        if as_json:
+            print_json(findings.to_json())
+        else:
+            print_findings(findings)
+        raise typer.Exit(findings.exit_code())
+    if as_json:
+        print_json(result)
+    elif kind == "roboreel.dataset.statistics_job":
+        print_stats(stats_of(result))
+    elif kind == "roboreel.dataset.cache.build_job":
+        print_line(f"Built: {result['path']}")
+    elif kind == "roboreel.edit.edit_job":
+        print_line(f"Written: {counted(result['episodes'], 'episode')} to {result['path']}.")
+    else:
+        print_line("Committed.")

@@ -17,8 +17,6 @@ from roboreel.edit.converting import plan_conversion, plan_split
 from roboreel.edit.merging import plan_merge
 from roboreel.words import counted
 
-__all__ = ["convert", "merge", "split"]
-
 OutArgument = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="A new folder.", show_default=False)
 ]

@@ -29,8 +29,6 @@ from roboreel.cli.console import (
 )
 from roboreel.dataset import open_dataset
 
-__all__ = ["mirror", "prefetch"]
-
 mirror = typer.Typer(
     no_args_is_help=True, help="List and remove what is kept of remote datasets.", **SETTINGS
 )

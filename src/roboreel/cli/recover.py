@@ -11,8 +11,6 @@ from roboreel.cli.arguments import DryRunOption, FolderArgument, JsonOption
 from roboreel.cli.console import print_json, print_line
 from roboreel.record.recover import Recovery, recover_dataset
 
-__all__ = ["recover"]
-
 
 def recover(
     path: FolderArgument,

@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.repair import Repaired, RepairPlan
 
-__all__ = ["repair"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What is done only if somebody asks for it: a group of options."""
+    """The changes that are made only on request: a group of options."""
 
     trust_values: Annotated[
         bool,

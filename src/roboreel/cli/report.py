@@ -12,8 +12,6 @@ from roboreel.cli.console import errors, print_line
 from roboreel.dataset import open_dataset
 from roboreel.report import write_report
 
-__all__ = ["report"]
-
 
 def report(
     path: DatasetArgument,

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["print_stats", "stats"]
-
 _SUMMARY = ("min", "max", "mean", "std")
 _MOST_ELEMENTS = 6
 _NUMBER_WIDTH = 11

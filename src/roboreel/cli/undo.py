@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.commit import FileChange, PastChange
 
-__all__ = ["undo"]
-
 
 @grouped
 def undo(path: FolderArgument, asking: Asking) -> None:

@@ -14,8 +14,6 @@ from roboreel.cli.export import open_for_export, send_recordings, write_recordin
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
 
-__all__ = ["view"]
-
 
 def view(
     path: DatasetArgument,

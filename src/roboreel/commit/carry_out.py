@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.commit.workshop import Workshop
 
-__all__ = [
-    "damaged_commit",
-    "drop_commit",
-    "finish_commit",
-    "has_commit",
-    "in_parallel",
-    "set_aside_commit",
-]
-
 
 def finish_commit(workshop: Workshop, *, any_owner: bool = False) -> bool:
     """Carry out what was decided and not done; return whether there was anything.

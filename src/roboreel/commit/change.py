@@ -7,17 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
-from roboreel.files import sha256_of
 from roboreel.spans.reading import read_file
+from roboreel.spans.states import FileState
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
-
-__all__ = ["Change", "FileChange", "FileState", "PastChange", "file_state", "parse_change"]
-
-# Larger files are known by size and time alone: nobody reads terabytes again to undo an edit.
-_MOST_HASHED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +25,6 @@ class Change:
     undoable: bool = True
     """Whether old files are kept. If not, those of earlier changes are deleted too: nothing of
     what the change removes remains."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """By what a file is recognised."""
-
-    size_bytes: int
-    mtime_ns: int
-    sha256: str | None = None
-    """Only of new files that are not large."""
-
-    def __post_init__(self) -> None:
-        for value in (self.size_bytes, self.mtime_ns):
-            if type(value) is not int or abs(value) >= 2**63:
-                raise TypeError(f"Not a size or a time: {value!r}.")
-
-    def matches(self, found: os.stat_result, path: Path) -> bool:
-        """Whether a file is as it was; its bytes are read only if a copy changed its time."""
-        if found.st_size != self.size_bytes:
-            return False
-        return found.st_mtime_ns == self.mtime_ns or (
-            self.sha256 is not None and sha256_of(path) == self.sha256
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +63,6 @@ class PastChange:
     def to_json(self) -> str:
         """Return the change as it is written down."""
         return json.dumps({**asdict(self), "kept_bytes": self.kept_bytes}, indent=1)
-
-
-def file_state(found: os.stat_result, path: Path | None = None) -> FileState:
-    """Return the state of a file; with a path, its bytes are read if it is not large."""
-    read = path is not None and found.st_size <= _MOST_HASHED_BYTES
-    return FileState(
-        found.st_size, found.st_mtime_ns, sha256_of(path) if read and path is not None else None
-    )
 
 
 def parse_change(path: Path, number: int) -> PastChange:

@@ -1,22 +1,21 @@
-"""The lock of the one process that may change a folder."""
+"""The lock of the one process that may change a folder, and the links for which it is refused."""
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from roboreel.commit.links import check_no_links
-from roboreel.errors import DatasetInUseError
+from roboreel.errors import DatasetInUseError, UnsafePathError
 from roboreel.files import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from roboreel.commit.workshop import Workshop
-
-__all__ = ["lock_folder", "locked"]
 
 
 def lock_folder(workshop: Workshop) -> FileLock:
@@ -53,3 +52,65 @@ def locked(workshop: Workshop) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+# Folders that writers refuse, since links lead out of them, or pipes would keep them waiting.
+
+
+def check_no_links(workshop: Workshop) -> None:
+    """Raise if anything that a writer might change is a symbolic link, a pipe, a socket or a device.
+
+    Reading follows links as ever. A change through one would reach files of others: those of the
+    Hub's cache, which snapshots share, or anything that a foreign dataset points to. Whoever opens
+    a pipe waits for its other end.
+
+    Raises:
+        UnsafePathError: There is one.
+    """
+    root = workshop.root
+    for name in (workshop.name, workshop.store, *workshop.folders):
+        found = name if (root / name).is_symlink() else _first_odd(str(root), name)
+        if found is not None:
+            raise _refusal(root, found)
+
+
+def _first_odd(root: str, folder: str) -> str | None:
+    """Return the path of the first entry below a folder that is neither a file nor a folder.
+
+    The entries are listed, not opened.
+    """
+    try:
+        entries = os.scandir(f"{root}/{folder}")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    with entries:
+        for entry in entries:
+            path = f"{folder}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                inner = _first_odd(root, path)
+                if inner is not None:
+                    return inner
+            # Another process may have removed it by now.
+            elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry):
+                return path
+    return None
+
+
+def _refusal(root: Path, link: str) -> UnsafePathError:
+    if not (root / link).is_symlink():
+        return UnsafePathError(
+            f"{link!r} is a pipe, a socket or a device, so the dataset is not changed: its files are "
+            f"regular files. If it came from elsewhere, do not trust it; or remove it: {str(root)!r}."
+        )
+    leads_to = str((root / link).readlink())
+    copy = "Copy the dataset with its links followed (`cp -rL`), or write one with `--out DIR`"
+    if "/blobs/" in leads_to.replace("\\", "/"):
+        return UnsafePathError(
+            "This dataset is a snapshot in the Hub's cache, whose files are links that other "
+            f"snapshots share, so it is not changed in place. {copy}: {str(root)!r}."
+        )
+    return UnsafePathError(
+        f"{link!r} is a symbolic link to {leads_to!r}, so the dataset is not changed in place: that "
+        f"would change files outside it. {copy}, or move the files to where the link is: "
+        f"{str(root)!r}."
+    )

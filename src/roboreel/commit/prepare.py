@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roboreel.commit.change import Change, PastChange
     from roboreel.commit.workshop import Workshop
 
-__all__ = ["Commit"]
-
 
 class Commit:
     """Files that will appear in a folder, move in it, or leave it, in the order given.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["RealFolder"]
-
 _OPENAT = {
     os.open,
     os.rename,

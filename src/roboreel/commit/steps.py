@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.commit.workshop import Workshop
 
-__all__ = [
-    "STEPS",
-    "Decision",
-    "Step",
-    "UnreadableStepsError",
-    "is_allowed",
-    "read_decision",
-    "write_decision",
-]
-
 STEPS = "steps.json"
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from roboreel.commit.change import FileChange, PastChange, file_state, parse_change
+from roboreel.commit.change import FileChange, PastChange, parse_change
 from roboreel.commit.real_folder import RealFolder
+from roboreel.spans.states import file_state
 from roboreel.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from roboreel.commit.change import Change, FileState
+    from roboreel.commit.change import Change
     from roboreel.commit.steps import Step
     from roboreel.commit.workshop import Workshop
-
-__all__ = ["describe_change", "next_number", "now", "numbers", "read_changes"]
+    from roboreel.spans.states import FileState
 
 
 def numbers(workshop: Workshop) -> list[int]:

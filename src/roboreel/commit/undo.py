@@ -19,9 +19,8 @@ from roboreel.format.info import what_is_there
 if TYPE_CHECKING:
     import os
 
-    from roboreel.commit.change import FileChange, FileState, PastChange
-
-__all__ = ["check_undoable", "list_changes", "newest_change", "purge_changes", "undo_change"]
+    from roboreel.commit.change import FileChange, PastChange
+    from roboreel.spans.states import FileState
 
 
 def list_changes(root: str | os.PathLike[str]) -> list[PastChange]:

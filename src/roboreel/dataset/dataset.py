@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
-from roboreel.dataset.notebook import to_html
 from roboreel.dataset.plan import select_episodes
 from roboreel.dataset.remote import Fetchable
 from roboreel.dataset.statistics import compute_stats, number_features
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
+    from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
-
-__all__ = ["Dataset"]
 
 
 class Dataset(Fetchable):
@@ -104,7 +103,7 @@ class Dataset(Fetchable):
 
     @property
     def memory(self) -> Memory:
-        """The memory budget, what is held and by whom, and how each feature is read."""
+        """The memory budget, how much of it each part holds, and how each feature is read."""
         budget = process_budget()
         return Memory(
             limit_bytes=budget.limit_bytes,
@@ -398,3 +397,26 @@ class Dataset(Fetchable):
         if len(outside):
             number = int(self.manifest.episodes.number[outside[0]])
             raise self.episodes.missing(number)
+
+
+# A dataset as a table, for notebooks.
+
+_MOST_NAMES = 8
+
+
+def to_html(path: str, summary: str, features: Mapping[str, Feature]) -> str:
+    """Return a dataset as HTML: a line about it, and a table of its features."""
+    heads = "".join(f"<th>{head}</th>" for head in ("feature", "dtype", "shape", "names"))
+    rows = "".join(_row(name, feature) for name, feature in features.items())
+    return (
+        f"<p><b>Dataset</b> {escape(path)}<br>{escape(summary)}</p>"
+        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    )
+
+
+def _row(name: str, feature: Feature) -> str:
+    names = feature.names or ()
+    listed = ", ".join(names[:_MOST_NAMES])
+    more = f", … {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    cells = (name, feature.dtype, " x ".join(map(str, feature.shape)), listed + more)
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["Described"]
-
 
 class Described:
     """A dataset as its manifest describes it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["parse_episodes"]
-
 # A typing mistake must not fill the memory: no dataset has this many episodes.
 _MOST_NUMBERS = 10_000_000
 

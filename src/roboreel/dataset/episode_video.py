@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.episodes import Episode
     from roboreel.video.encoding import Encoding
 
-__all__ = ["write_episode_video"]
-
 
 def write_episode_video(
     episode: Episode,
@@ -64,7 +62,7 @@ class _NoCopyError(EncodingError):
 def _copied(episode: Episode, camera: str) -> bytes:
     """Return the packets of an episode as a file."""
     dataset = episode.dataset
-    if dataset.features[camera].dtype != "video":
+    if not dataset.features[camera].is_video:
         raise _refusal(episode, camera, "is stored as pictures, so there are no packets to copy")
     clip = dataset.frame_reader.clips.find(camera, episode.position)
     if not np.array_equal(clip.frames, np.arange(episode.length)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from roboreel.errors import EpisodeNotFoundError
+from roboreel.format.statistics import read_stats_of
 from roboreel.numbers import positions
 from roboreel.sample_spec import spec_of
 from roboreel.schema import describe_episodes
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from roboreel.sample_spec import SampleSpec
     from roboreel.stats import FeatureStats
     from roboreel.video.encoding import Encoding
-
-__all__ = ["Episode", "Episodes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Episode:
 
         To compute them, write ``dataset.select([episode.number]).compute_stats()``.
         """
-        return self.dataset._opened.episode_stats.read(self.number)
+        return read_stats_of(self.dataset._opened.episode_list, self.number)
 
     def __len__(self) -> int:
         return self.length

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError
-from roboreel.image import box_of, decode_image, decode_images, image_shape
+from roboreel.image import box_of, decode_image, decode_images, from_channels_last, image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
 from roboreel.sample_spec import SampleSpec
 from roboreel.spans.sources import fetch
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.memory.budget import Budget
     from roboreel.video.plan import ClipRequest, Job, Plan
-
-__all__ = ["Images"]
 
 
 class Images:
@@ -110,7 +108,7 @@ class Images:
         return [self._clips.path(camera, episode) for camera in cameras]
 
     def _is_video(self, camera: str, spec: SampleSpec) -> bool:
-        return self._manifest.features[camera].dtype == "video" and not self.is_cached(camera, spec)
+        return self._manifest.features[camera].is_video and not self.is_cached(camera, spec)
 
     def _read_stored(self, asked: _Asked, spec: SampleSpec) -> list[NDArray[Any]]:
         """Return images that are no video, for each part."""
@@ -134,7 +132,7 @@ class Images:
             for row in range(start, start + length):
                 yield self._read_stored(_Asked.one(camera, row), spec)[0][0]
             return
-        if self._manifest.features[camera].dtype == "video":
+        if self._manifest.features[camera].is_video:
             request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
             depth = self._manifest.features[camera].depth
             stored = self._videos.table(request.path).coding.image_size
@@ -152,7 +150,7 @@ class Images:
         """Return in words how a camera is read."""
         if self.is_cached(camera, SampleSpec()):
             return "training cache, mapped"
-        if self._manifest.features[camera].dtype == "video":
+        if self._manifest.features[camera].is_video:
             return f"video, decoded from the packets it needs{self._describe_demuxed(camera)}"
         return self._pictures.rung(camera)
 
@@ -201,7 +199,7 @@ class Images:
             scale = partial(_scale_into, alpha=alpha, spec=spec)
             list(self._pool.map(scale, pictures, firsts))
         elif pictures:
-            firsts[0][...] = first if layout == "hwc" else first.transpose(2, 0, 1)
+            firsts[0][...] = from_channels_last(first, layout)
             decode_images(pictures[1:], firsts[1:], layout=layout, alpha=alpha, pool=self._pool)
         for image, place in zip(images, places or (), strict=False):
             if image is not firsts[place]:
@@ -366,7 +364,7 @@ def _asked(
 def _scale_into(picture: bytes, out: NDArray[Any], *, alpha: bool, spec: SampleSpec) -> None:
     assert spec.image_size is not None
     fitted = fit_picture(decode_image(picture, alpha=alpha), spec.image_size, spec.fit)
-    out[...] = fitted if spec.layout == "hwc" else fitted.transpose(2, 0, 1)
+    out[...] = from_channels_last(fitted, spec.layout)
 
 
 def _firsts(images: list[NDArray[Any]], places: list[int]) -> list[NDArray[Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError
-from roboreel.spans.sources import state_of
+from roboreel.spans.states import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Batch = dict[str, Any]
     ReadRows = Callable[[list[NDArray[np.int64]]], list[Batch]]
-
-__all__ = ["InOrder"]
 
 _OWNER = "images read ahead"
 # So many rows in a row are no coincidence; after them twice as many are read each time.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["check_linear", "interpolate", "rotation_elements"]
-
 _ROTATIONS = re.compile(
     r"(?<![a-z])(roll|pitch|yaw|rpy|heading|azimuth|bearing|eulers?|angles?|theta|phi|psi|quats?"
     r"|quaternions?|orientations?|rot|rotations?|rotvec|axisangle|q[wxyz]|r[xyz])(?![a-z])"

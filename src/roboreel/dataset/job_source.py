@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.dataset import Dataset
 
-__all__ = ["decoding_s", "describe_source", "files_of", "open_source", "reading_s"]
-
 # What one core does in a second, roughly: costs balance tasks, and promise nothing.
 _PIXELS_PER_S = 8e7
 _BYTES_PER_S = 5e7
@@ -61,7 +59,7 @@ def _open(source: str) -> Dataset:
 
 
 def decoding_s(dataset: Dataset, camera: str, frames: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return about how long decoding so many frames of a camera takes one core."""
+    """Return about how long one core takes to decode this many frames of a camera."""
     height, width = dataset.features[camera].shape[:2]
     return frames.astype(np.float64) * (height * width / _PIXELS_PER_S)
 
@@ -69,7 +67,7 @@ def decoding_s(dataset: Dataset, camera: str, frames: NDArray[np.int64]) -> NDAr
 def reading_s(
     dataset: Dataset, features: Sequence[str], frames: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return about how long reading so many frames of numbers takes one core."""
+    """Return about how long one core takes to read the numbers of this many frames."""
     sizes = [
         math.prod(dataset.features[name].value_shape) * dataset.features[name].numpy_dtype.itemsize
         for name in features

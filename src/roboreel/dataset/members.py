@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Feature
 
-__all__ = ["Member", "source_of"]
-
 
 class Member(Protocol):
     """Samples with statistics: a `Dataset`, a view, or the source of a store or a replay buffer."""

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from roboreel.mirror.counts import Fetched
 
-__all__ = ["Memory"]
-
 
 @dataclass(frozen=True, slots=True)
 class Memory:

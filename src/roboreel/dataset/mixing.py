@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.members import Member
     from roboreel.schema import Feature
 
-__all__ = ["Blend", "blend_features"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blend:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.stats import FeatureStats
 
-__all__ = ["Affine", "Mode", "Normalize", "Unnormalize", "affine_of", "affines_of"]
-
 Mode = Literal["mean_std", "min_max", "quantiles", "quantiles10"]
 """How values are scaled: to mean 0 and deviation 1, or so that -1 and 1 are the minimum and maximum,
 the 1st and 99th percentile, or the 10th and 90th percentile."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import NotADatasetError
 from roboreel.format import read_manifest
-from roboreel.format.episode_columns import read_episode_columns
-from roboreel.format.episode_stats_reader import EpisodeStatsReader
+from roboreel.format.episode_table import episode_list
 from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
 from roboreel.memory.budget import process_budget
 from roboreel.mirror.connection import Connection
@@ -21,10 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.dataset.reader import Reader
+    from roboreel.format.episode_table import EpisodeList
     from roboreel.schema import Manifest
-
-__all__ = ["Opened", "find_manifest", "open_beside"]
-
 
 _open: weakref.WeakSet[Opened] = weakref.WeakSet()
 
@@ -62,12 +59,12 @@ class Opened:
     @cached_property
     def episode_metadata(self) -> dict[str, list[Any]]:
         """Further columns of the episode table, a value for each episode."""
-        return read_episode_columns(self.manifest)
+        return self.episode_list.columns()
 
     @cached_property
-    def episode_stats(self) -> EpisodeStatsReader:
-        """Reads the statistics of single episodes."""
-        return EpisodeStatsReader(self.manifest)
+    def episode_list(self) -> EpisodeList:
+        """What the metadata lists of each episode."""
+        return episode_list(self.manifest)
 
 
 def open_beside(root: Path) -> list[Path]:

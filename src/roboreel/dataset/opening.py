@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["open_dataset", "reopen"]
-
 
 def open_dataset(
     path: str | os.PathLike[str],
@@ -105,7 +103,7 @@ def _warn_of_less_memory(limit_bytes: int, before: int, root: Path) -> None:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         warnings.warn(
             f"The memory budget is {limit_bytes / 1e6:,.0f} MB from now on, and was "
-            f"{before / 1e6:,.0f} MB: all datasets of a process share it, so that reads of others "
+            f"{before / 1e6:,.0f} MB: all datasets of a process share it, so reads of others "
             f"that are open may become slower. Give `memory=` once, for all of them: "
             f"{str(others[0])!r}{more}.",
             UserWarning,
@@ -140,7 +138,7 @@ def reopen(
     dataset = open_dataset(path, **told)
     if not begins_with(dataset.manifest, *known):
         raise StaleDatasetError(
-            "The dataset was changed after it was handed to this process, so that samples would be "
+            "The dataset was changed after it was handed to this process, so samples would be "
             f"those of other episodes. Open it again: {str(path)!r}."
         )
     if bits is None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import EpisodeTable
 
-__all__ = ["Places", "Plan", "Selection", "WindowPlan", "plan_read", "select_episodes"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.window import Window
 
-__all__ = ["Reader", "open_reader"]
-
 
 def open_reader(
     manifest: Manifest, budget: Budget, decode_threads: int | None, cache: Path | None
@@ -68,7 +66,7 @@ class Reader:
         self._cache = cache
         self._cameras = frozenset(manifest.cameras)
         self._in_order = InOrder(budget, self._cameras)
-        self._has_video = any(f.dtype == "video" for f in manifest.features.values())
+        self._has_video = any(f.is_video for f in manifest.features.values())
         self._texts = {"task": "task_index"}
         """Names that are read as texts, by the feature that has their numbers."""
         if "subtask_index" in manifest.features and "subtask" not in manifest.features:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
     from roboreel.window import Window
 
-__all__ = ["Relative"]
-
 _SAMPLES_AT_ONCE = 4096
 
 

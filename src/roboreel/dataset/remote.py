@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.reader import Reader
     from roboreel.mirror.counts import Fetched
 
-__all__ = ["Fetchable"]
-
 _ROWS_AT_ONCE = 2000
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.schema import EpisodeTable
 
-__all__ = ["list_views", "read_view", "save_view"]
-
 _LAYOUT_VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.dataset import Dataset
 
-__all__ = ["split_positions"]
-
 
 def split_positions(
     view: Dataset,

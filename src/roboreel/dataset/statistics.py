@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["accumulate_numbers", "compute_stats", "known_numbers", "number_features"]
-
 _BYTES_AT_ONCE = 1 << 24
 
 

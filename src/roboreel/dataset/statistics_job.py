@@ -16,7 +16,7 @@ from roboreel.dataset.job_source import (
 from roboreel.dataset.statistics import accumulate_numbers, known_numbers
 from roboreel.format.statistics import stats_from_json, stats_to_json
 from roboreel.jobs import Operation, Plan, cut
-from roboreel.stats import Accumulator, ImageAccumulator
+from roboreel.stats import ImageAccumulator, add_part, restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.jobs import Part, Task
     from roboreel.stats import FeatureStats
-
-__all__ = ["OPERATION", "plan_statistics", "stats_of"]
+    from roboreel.stats.image import Gathered
 
 _NUMBERS = -1
 _STATE_FILE = "state.npz"
@@ -123,11 +122,11 @@ def _count_images(dataset: Dataset, camera: str, start: int, stop: int) -> Image
 
 def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
     features = open_source(plan.options["source"]).features
-    totals: dict[str, Accumulator | ImageAccumulator] = {}
+    totals: dict[str, Gathered] = {}
     for part in parts:
         with np.load(part.folder / _STATE_FILE, allow_pickle=False) as arrays:
             for name, state in _by_feature(arrays).items():
-                _add(totals, name, state, features[name].value_shape)
+                add_part(totals, name, restored(features[name].value_shape, state))
     # In the order of the dataset, whatever the order of the tasks.
     return {name: stats_to_json(totals[name].finish()) for name in features if name in totals}
 
@@ -138,26 +137,6 @@ def _by_feature(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, NDArr
         name, _, key = path.rpartition("/")
         states.setdefault(name, {})[key] = arrays[path]
     return states
-
-
-def _add(
-    totals: dict[str, Accumulator | ImageAccumulator],
-    name: str,
-    state: Mapping[str, NDArray[Any]],
-    shape: tuple[int, ...],
-) -> None:
-    if "histogram" in state:
-        pictures, seen = ImageAccumulator.from_state(state), totals.get(name)
-        if isinstance(seen, ImageAccumulator):
-            seen.merge(pictures)
-        else:
-            totals[name] = pictures
-        return
-    numbers, before = Accumulator.from_state(shape, state), totals.get(name)
-    if isinstance(before, Accumulator):
-        before.merge(numbers)
-    else:
-        totals[name] = numbers
 
 
 OPERATION = Operation(run=_run, commit=_commit)

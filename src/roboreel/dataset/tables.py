@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.dataset import Dataset
 
-__all__ = ["steps_of", "table_of"]
-
 _BYTES_AT_ONCE = 1 << 24
 _BYTES_OF_A_TEXT = 64
 

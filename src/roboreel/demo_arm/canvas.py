@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from roboreel.demo_arm.scene import Point
 
-__all__ = ["Canvas", "Colour", "View", "colour", "rounded_rectangle"]
+    Field = NDArray[np.floating[Any]]
+    """A number for each pixel; ``float32``."""
+    Box = tuple[slice, slice]
+    """Rows and columns of an image."""
+
+__all__ = ["Canvas", "Colour", "View", "colour"]
 
 Colour = tuple[float, float, float]
 
@@ -29,6 +32,12 @@ def colour(code: str) -> Colour:
     """
     red, green, blue = bytes.fromhex(code.removeprefix("#"))
     return (float(red), float(green), float(blue))
+
+
+_SHADOW = colour("#3a2f2a")
+_SHADOW_OPACITY = 0.28
+_ROUNDNESS = 0.26
+"""How much lighter the side of a link that faces the light is, as on a tube."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +65,32 @@ class View:
             self.size[1] / 2 + across * self.scale,
         )
 
-    def box(self, points: Sequence[Point], margin_m: float) -> tuple[slice, slice] | None:
-        """Return the rows and columns that shapes around points touch; None if outside the image."""
-        rows, columns = zip(*(self.pixel(point) for point in points), strict=True)
-        margin = margin_m * self.scale + 1
-        bounds = []
-        for places, limit in ((rows, self.size[0]), (columns, self.size[1])):
-            low = max(math.floor(min(places) - margin), 0)
-            high = min(math.ceil(max(places) + margin), limit)
-            if low >= high:
-                return None
-            bounds.append(slice(low, high))
-        return bounds[0], bounds[1]
+    def around(
+        self, *points: Point, margin_m: float, angle: float = 0.0
+    ) -> tuple[Box, Field, Field]:
+        """Return the part of the image around some points, and where its pixels lie.
 
-    def coordinates(
-        self, box: tuple[slice, slice], origin: Point, angle: float = 0.0
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return each pixel's position in metres, along and across a direction from an origin."""
-        row, column = self.pixel(origin)
-        rows = np.arange(box[0].start, box[0].stop, dtype=np.float32)[:, None]
-        columns = np.arange(box[1].start, box[1].stop, dtype=np.float32)[None, :]
-        away = (np.float32(row - 0.5) - rows) / np.float32(self.scale * self.tilt)
-        across = (columns - np.float32(column - 0.5)) / np.float32(self.scale)
-        cosine, sine = (np.float32(f(self.turn - angle)) for f in (math.cos, math.sin))
-        return across * cosine - away * sine, across * sine + away * cosine
+        Returns:
+            The part, which may be empty; and for each pixel the metres from the first point, along
+            a direction of the table and across it.
+        """
+        rows, columns = zip(*map(self.pixel, points), strict=True)
+        margin = margin_m * self.scale + 1
+        top, left = (max(math.floor(min(at) - margin), 0) for at in (rows, columns))
+        bottom = max(min(math.ceil(max(rows) + margin), self.size[0]), top)
+        right = max(min(math.ceil(max(columns) + margin), self.size[1]), left)
+        away = (rows[0] - 0.5 - np.arange(top, bottom, dtype=np.float32)[:, None]) / self.tilt
+        across = np.arange(left, right, dtype=np.float32) + 0.5 - columns[0]
+        cosine, sine = math.cos(self.turn - angle), math.sin(self.turn - angle)
+        x, y = (across * cosine - away * sine), (across * sine + away * cosine)
+        return (slice(top, bottom), slice(left, right)), x / self.scale, y / self.scale
 
 
 class Canvas:
     """An image onto which shapes are painted, one over the other.
+
+    A shape with a height throws a shadow. The light is fixed to the table, at its top left, so that
+    all cameras see the same shadows.
 
     Args:
         view: How the table is seen.
@@ -95,51 +102,29 @@ class Canvas:
         self.planes = planes
         self._pixel_m = 1 / (view.scale * math.sqrt(view.tilt))
 
-    def disc(
-        self,
-        middle: Point,
-        radius: float,
-        paint: Colour,
-        *,
-        opacity: float = 1.0,
-        blur: float = 0.0,
-    ) -> None:
-        """Fill a circle; ``blur`` is the width of its edge in metres."""
-        box = self.view.box([middle], radius + blur)
-        if box is None:
-            return
-        x, y = self.view.coordinates(box, middle)
-        self._fill(box, _norm(x, y) - np.float32(radius), paint, opacity, blur)
-
-    def ring(
-        self, middle: Point, radius: float, width: float, paint: Colour, *, opacity: float = 1.0
-    ) -> None:
-        """Draw the outline of a circle."""
-        box = self.view.box([middle], radius + width)
-        if box is None:
-            return
-        x, y = self.view.coordinates(box, middle)
-        distance = np.abs(_norm(x, y) - np.float32(radius)) - np.float32(width / 2)
-        self._fill(box, distance, paint, opacity, 0.0)
+    def disc(self, middle: Point, radius: float, paint: Colour) -> None:
+        """Fill a circle."""
+        self.link(middle, middle, (radius, radius), paint)
 
     def square(
         self,
         middle: Point,
-        half: tuple[float, float],
+        half: Point,
         corner: float,
         paint: Colour,
         *,
         angle: float = 0.0,
-        opacity: float = 1.0,
+        height: float = 0.0,
         blur: float = 0.0,
     ) -> None:
-        """Fill a rectangle with round corners."""
-        box = self.view.box([middle], math.hypot(*half) + blur)
-        if box is None:
-            return
-        x, y = self.view.coordinates(box, middle, angle)
-        distance = rounded_rectangle(x, y, half, corner)
-        self._fill(box, distance, paint, opacity, blur)
+        """Fill a rectangle with round corners; a blurred one is a shadow."""
+        if height:
+            below = _shadow_of(middle, height)
+            self.square(below, half, corner, _SHADOW, angle=angle, blur=1.5 * height)
+        box, x, y = self.view.around(middle, margin_m=math.hypot(*half) + blur, angle=angle)
+        x, y = np.abs(x) - (half[0] - corner), np.abs(y) - (half[1] - corner)
+        outside = _norm(np.maximum(x, 0), np.maximum(y, 0))
+        self.fill(box, outside + np.minimum(np.maximum(x, y), 0) - corner, paint, blur)
 
     def link(
         self,
@@ -148,86 +133,53 @@ class Canvas:
         radii: tuple[float, float],
         paint: Colour,
         *,
-        opacity: float = 1.0,
+        height: float = 0.0,
         blur: float = 0.0,
-        roundness: float = 0.0,
     ) -> None:
-        """Fill a bar with round ends that tapers from one radius to the other.
-
-        Args:
-            start: Middle of the first end.
-            stop: Middle of the second end.
-            radii: Of the two ends.
-            paint: Its colour.
-            opacity: 1 covers what is below.
-            blur: Width of the edge in metres.
-            roundness: How much lighter the side facing the light is, as on a tube.
-        """
+        """Fill a tube with round ends that tapers from one radius to the other, or its shadow."""
+        if height:
+            ends = _shadow_of(start, height), _shadow_of(stop, height)
+            self.link(*ends, radii, _SHADOW, blur=1.5 * height)
+        length = math.dist(start, stop)
         angle = math.atan2(stop[1] - start[1], stop[0] - start[0])
-        length = np.float32(math.dist(start, stop))
-        box = self.view.box([start, stop], max(radii) + blur)
-        if box is None:
-            return
-        along, across = self.view.coordinates(box, start, angle)
-        nearest = np.clip(along, np.float32(0), length)
-        radius = np.float32(radii[0]) + nearest * np.float32((radii[1] - radii[0]) / length)
-        distance = _norm(along - nearest, across) - radius
+        box, along, across = self.view.around(start, stop, margin_m=max(radii) + blur, angle=angle)
+        nearest = np.clip(along, 0, length)
+        radius = radii[0] + nearest * ((radii[1] - radii[0]) / (length or 1))
         # Light comes from the top left of the image, wherever the camera is.
-        facing = math.sin(0.75 * math.pi - angle + self.view.turn)
-        shade = None
-        if roundness:
-            shade = across * np.float32(roundness * facing / max(radii))
-        self._fill(box, distance, paint, opacity, blur, shade)
+        facing = math.sin(0.75 * math.pi - angle + self.view.turn) if length else 0.0
+        shade = across * (_ROUNDNESS * facing / max(radii)) if facing and not blur else None
+        self.fill(box, _norm(along - nearest, across) - radius, paint, blur, shade)
 
-    def _fill(
+    def fill(
         self,
-        box: tuple[slice, slice],
-        distance: NDArray[np.float32],
+        box: Box,
+        distance: Field,
         paint: Colour,
-        opacity: float,
-        blur: float,
-        shade: NDArray[np.float32] | None = None,
+        blur: float = 0.0,
+        shade: Field | None = None,
     ) -> None:
-        """Paint where ``distance`` is negative; the array is overwritten."""
-        cover = distance
-        cover *= np.float32(-1 / max(blur, self._pixel_m))
-        cover += np.float32(0.5)
-        np.clip(cover, 0, 1, out=cover)
+        """Paint where ``distance`` is negative, lighter by ``shade``."""
+        cover = np.clip(0.5 - distance / max(blur, self._pixel_m), 0, 1)
         if blur:
-            cover *= cover * (np.float32(3) - 2 * cover)
-        cover *= np.float32(opacity)
+            cover *= _SHADOW_OPACITY * cover * (3 - 2 * cover)
         for plane, value in zip(self.planes, paint, strict=True):
-            area = plane[box]
-            change = np.float32(value) - area
+            change = value - plane[box]
             if shade is not None:
-                change += shade * np.float32(value)
+                change += value * shade
             change *= cover
-            area += change
+            plane[box] += change
 
     def image(self) -> NDArray[np.uint8]:
         """Return what was drawn, ``uint8 (height, width, 3)``."""
         image = np.empty((*self.view.size, 3), dtype=np.uint8)
-        for channel, plane in enumerate(self.planes):
-            np.add(plane, np.float32(0.5), out=image[..., channel], casting="unsafe")
+        np.add(self.planes.transpose(1, 2, 0), 0.5, out=image, casting="unsafe")
         return image
 
 
-def _norm(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
+def _shadow_of(point: Point, height: float) -> Point:
+    return (point[0] + 0.6 * height, point[1] - 0.8 * height)
+
+
+def _norm(x: Field, y: Field) -> Field:
     # Three times as fast as np.hypot, which guards against overflow.
-    squared = x * x
-    squared += y * y
-    length: NDArray[np.float32] = np.sqrt(squared, out=squared)
-    return length
-
-
-def rounded_rectangle(
-    x: NDArray[np.float32], y: NDArray[np.float32], half: tuple[float, float], corner: float
-) -> NDArray[np.float32]:
-    """Return the distance from the edge of a rectangle with round corners, negative inside."""
-    across = np.abs(x) - np.float32(half[0] - corner)
-    away = np.abs(y) - np.float32(half[1] - corner)
-    outside = _norm(np.maximum(across, 0), np.maximum(away, 0))
-    distance: NDArray[np.float32] = (
-        outside + np.minimum(np.maximum(across, away), 0) - np.float32(corner)
-    )
-    return distance
+    return np.sqrt(x * x + y * y)

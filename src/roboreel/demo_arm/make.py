@@ -22,7 +22,7 @@ from roboreel.record.folders import check_absent
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
 from roboreel.stats import Accumulator, ImageAccumulator
 from roboreel.video.encode import Encoding, VideoWriter
-from roboreel.video.remux import join_videos
+from roboreel.video.splice import join_videos
 
 if TYPE_CHECKING:
     import os

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES
 from roboreel.demo_arm.render import CAMERAS
 from roboreel.format.counters import COUNTERS
 from roboreel.format.video_info import with_video_info
 from roboreel.schema import Feature
-from roboreel.video.encoding import CODECS, Codec, Encoding
+from roboreel.video.encoding import CODECS, Encoding
+
+if TYPE_CHECKING:
+    from roboreel.video.codecs import Codec
 
 __all__ = ["DemoSpec"]
 

@@ -10,7 +10,7 @@ from roboreel.edit.side_files import find_side_files
 from roboreel.errors import EditError, FolderTakenError
 from roboreel.files import atomic_folder, copy_file, make_folder
 from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
-from roboreel.format.lerobot_v3 import episode_files
+from roboreel.format.episode_table import episode_files
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.spans.reading import read_file
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Make = Callable[[Stage], object]
     Check = Callable[[], None]
-
-__all__ = ["check_free", "check_space", "edit_in_place", "side_files", "write_new"]
 
 _SHORTCUTS = ("numbers.npz", "cameras.npz")
 """What a recorder remembers of the rows; it is made again when it is missing."""

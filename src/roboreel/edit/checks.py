@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from roboreel.errors import EditError, FeatureNotFoundError
 from roboreel.format.counters import COUNTERS
-from roboreel.format.episode_columns import is_metadata, read_episode_columns
+from roboreel.format.episode_metadata import check_name, check_value
+from roboreel.format.episode_table import episode_list
 from roboreel.text import is_writable
 
 if TYPE_CHECKING:
@@ -18,10 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature, Manifest
     from roboreel.video.encoding import Encoding
-
-__all__ = ["check_camera", "check_columns", "check_rename", "check_text", "with_depth"]
-
-_MOST = 2**63
 
 
 def check_rename(names: Mapping[str, str], feature: str, name: str | None) -> None:
@@ -55,7 +49,7 @@ def check_rename(names: Mapping[str, str], feature: str, name: str | None) -> No
     wrong = not name or "/" in name or "\\" in name or ".." in name or not name.isprintable()
     if wrong or name.strip(". ") != name:
         raise EditError(
-            f"{name!r} cannot be the name of a feature: videos lie in a folder of this name, so that "
+            f"{name!r} cannot be the name of a feature: videos lie in a folder of this name, so "
             "it may hold letters, digits, '.', '_' and '-'."
         )
 
@@ -104,16 +98,13 @@ def check_columns(
     Raises:
         EditError: A name is taken, or a value is not of its column's type.
     """
-    there = read_episode_columns(manifest)
+    there = episode_list(manifest).columns()
     checked: dict[str, bool | int | float | str | None] = {}
     for name, value in columns.items():
-        if not name or "/" in name or not is_writable(name) or not is_metadata(name):
-            raise EditError(
-                f"{name!r} cannot be set: choose a name that is not one of LeRobot's own, without '/'."
-            )
+        check_name(name, EditError)
         values = [*there.get(name, ()), given.get(name)]
         held = next((type(old) for old in values if old is not None), None)
-        checked[name] = _fitting(name, value, held)
+        checked[name] = None if value is None else check_value(name, value, held, EditError)
     if not checked:
         raise EditError("There is nothing to set: give values by column, such as success=true.")
     return checked
@@ -130,25 +121,3 @@ def check_text(text: object, noun: str) -> str:
     if not is_writable(text):
         raise EditError(f"A {noun} cannot be {text!r}: it holds half of a character.")
     return text
-
-
-def _fitting(name: str, value: Any, held: type | None) -> bool | int | float | str | None:  # noqa: ANN401
-    plain = value.item() if isinstance(value, np.generic) else value
-    if plain is None:
-        return None
-    if not isinstance(plain, bool | int | float | str):
-        raise EditError(f"{name} cannot be {value!r}: give true or false, a number or a text.")
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise EditError(f"{name} cannot be {value!r}: leave it out, or give a finite number.")
-    if type(plain) is int and not -_MOST <= plain < _MOST:
-        raise EditError(f"{name} cannot be {value!r}: it does not fit in 64 bits.")
-    if isinstance(plain, str) and not is_writable(plain):
-        raise EditError(f"{name} cannot be {value!r}: it holds half of a character.")
-    if held is float and type(plain) is int:
-        return float(plain)
-    if held is not None and held is not type(plain):
-        raise EditError(
-            f"{name} cannot be {value!r}: the column holds values such as those of type "
-            f"{held.__name__!r} in other episodes."
-        )
-    return plain

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Places = dict[int, ClipPlace]
 
-__all__ = ["check_clips", "write_clips"]
-
 
 def write_clips(context: EditContext, target: FileTarget, out: Path | None) -> Places:
     """Make a video file of the new dataset; nothing is synced.

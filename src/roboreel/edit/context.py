@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 from roboreel.edit.layout import new_names
 from roboreel.edit.recipe import frames_at_rate
+from roboreel.errors import StaleDatasetError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.edited_features import with_coding
-from roboreel.format.episode_stats_reader import EpisodeStatsReader
+from roboreel.format.episode_table import episode_list
+from roboreel.format.paths import METADATA_FOLDER
+from roboreel.format.statistics import read_stats_of
+from roboreel.spans.states import digest_of, folder_state
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,9 +25,8 @@ if TYPE_CHECKING:
     from roboreel.edit.targets import NewLayout
     from roboreel.edit.tasks import TaskPlan
     from roboreel.schema import Feature
+    from roboreel.spans.states import FolderState
     from roboreel.stats import FeatureStats
-
-__all__ = ["EditContext"]
 
 RENUMBERED = (EPISODE_NUMBER, "index", TASK_NUMBER)
 """Counters that change although an episode stays as it is."""
@@ -91,12 +94,33 @@ class EditContext:
         """The statistics of the first episode of the first source; empty if it has none."""
         manifest = self.sources[0].manifest
         numbers = manifest.episodes.number
-        return EpisodeStatsReader(manifest).read(int(numbers[0])) if len(numbers) else {}
+        return read_stats_of(episode_list(manifest), int(numbers[0])) if len(numbers) else {}
 
     @property
     def lacks_own(self) -> bool:
         """Whether the first source has no statistics of single episodes."""
         return not self.first_stats
+
+    def states(self, *, metadata_only: bool = False) -> tuple[FolderState, ...]:
+        """Return the state of each source: its metadata, and the files that are read."""
+        used: list[set[str]] = [set() for _ in self.sources]
+        for target in () if metadata_only else (*self.layout.data, *self.layout.videos):
+            for source, path in target.sources:
+                used[source].add(path)
+        pairs = zip(self.sources, used, strict=True)
+        return tuple(folder_state(one.root, files, whole=METADATA_FOLDER) for one, files in pairs)
+
+    def check_states(self, digest: str, *, metadata_only: bool = False) -> None:
+        """Raise if a source has changed since a job took down the digest of its state.
+
+        Raises:
+            StaleDatasetError: One has.
+        """
+        if digest_of(self.states(metadata_only=metadata_only)) != digest:
+            raise StaleDatasetError(
+                "The dataset has changed since the job was made. Remove the job, and plan it again: "
+                f"{', '.join(repr(str(source.root)) for source in self.sources[:4])}."
+            )
 
     def source(self, piece: Piece) -> Source:
         """Return the dataset that a piece comes from."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.edit.plan import EditPlan
 
-__all__ = ["plan_conversion", "plan_split"]
-
 _VERSIONS = ("v2.0", "v2.1", "v3.0")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +11,9 @@ from roboreel.edit.apply import edit_in_place, write_new
 from roboreel.edit.encoding import join_encoded
 from roboreel.edit.making import Made, finish_dataset, staged_place
 from roboreel.edit.results import read_looks, read_places, read_rows
-from roboreel.edit.states import check_digest
-from roboreel.files import link_file, open_regular, write_atomically
+from roboreel.files import link_file, write_atomically
 from roboreel.jobs.folder import read_note
+from roboreel.spans.states import size_and_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,10 +26,7 @@ if TYPE_CHECKING:
     Folders = Mapping[int, Path]
     """By number of a work item, the folder of the task that did it."""
 
-__all__ = ["commit_edit", "file_of"]
-
 _NOTE = "published.json"
-_WHOLE_BYTES, _END_BYTES = 2**20, 2**16
 
 
 def commit_edit(
@@ -78,7 +73,7 @@ def _publish(work: Work, options: Mapping[str, Any], folders: Folders, note: Pat
         return manifest
 
     def check() -> None:
-        check_digest(context, options["state"])
+        context.check_states(options["state"])
 
     if options["out"] is not None:
         write_new(context, Path(options["out"]), make, check)
@@ -132,7 +127,7 @@ def _write_note(note: Path, manifest: Manifest, staged: Mapping[str, Path]) -> N
     said = {
         "episodes": len(manifest.episodes),
         "frames": manifest.episodes.num_rows,
-        "files": {file: _mark(path) for file, path in staged.items()},
+        "files": {file: size_and_digest(path) for file, path in staged.items()},
     }
     write_atomically(note, json.dumps(said))
 
@@ -142,19 +137,6 @@ def _is_published(note: Path, root: Path) -> bool:
     if not note.exists():
         return False
     files = read_note(note)["files"]
-    return all((root / f).is_file() and _mark(root / f) == mark for f, mark in files.items())
-
-
-def _mark(path: Path) -> list[int | str]:
-    """Return what tells a file from others of its name: its size, and a digest, of large ones of both ends.
-
-    Not its time: a file server may set that after a file was closed.
-    """
-    with open(open_regular(path)[0], "rb") as file:  # noqa: PTH123  # a handle, not a path
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        data = file.read(_END_BYTES if size > _WHOLE_BYTES else size)
-        if size > _WHOLE_BYTES:
-            file.seek(-_END_BYTES, os.SEEK_END)
-            data += file.read()
-    return [size, hashlib.sha256(data).hexdigest()]
+    return all(
+        (root / f).is_file() and size_and_digest(root / f) == mark for f, mark in files.items()
+    )

@@ -16,11 +16,11 @@ from roboreel.edit.making import write_data
 from roboreel.edit.portable import context_from_plain, context_to_plain
 from roboreel.edit.results import write_looks, write_places, write_rows_result
 from roboreel.edit.rows import data_layout
-from roboreel.edit.states import check_metadata, digest_of, metadata_digest
 from roboreel.edit.statistics import image_statistics, looks_at_images, wanted_statistics
 from roboreel.edit.verifying import verify_clips, verify_rows
 from roboreel.edit.work import list_work
 from roboreel.jobs import Operation, Plan, cut
+from roboreel.spans.states import digest_of
 from roboreel.storage.row_stream import Layout
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from roboreel.edit.targets import FileTarget
     from roboreel.edit.work import WorkItem
     from roboreel.jobs import Part, Task
-
-__all__ = ["OPERATION", "Work", "plan_edit_job"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def plan_edit_job(plan: EditPlan, *, verify: bool = False, task_s: float | None 
         "summary": plan.summary,
         "columns": work.columns.to_text(),
         "verify": verify,
-        "metadata": metadata_digest(context),
+        "metadata": digest_of(context.states(metadata_only=True)),
         "state": digest_of(plan.states),
     }
     inputs = {"first": bounds[:-1], "stop": bounds[1:]}
@@ -92,7 +90,7 @@ def _open(options: Mapping[str, Any]) -> Work:
 def _opened(text: str) -> Work:
     options = json.loads(text)
     context = context_from_plain(options)
-    check_metadata(context, options["metadata"])
+    context.check_states(options["metadata"], metadata_only=True)
     return Work(context, Layout.from_text(options["columns"]), options["verify"])
 
 

@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from roboreel.video.encoding import Encoding
     from roboreel.video.packet_table import PacketTable
 
-__all__ = [
-    "ClipPlace",
-    "check_encodings",
-    "encode_span",
-    "encode_video",
-    "join_encoded",
-    "times_of",
-]
-
 _IMAGES_AT_ONCE = 16
 
 

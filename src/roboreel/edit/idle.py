@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from roboreel.edit.sources import Source
 
-__all__ = ["moving_frames", "moving_span"]
-
 # A joint stands still if it changes by less than this part of its range from frame to frame.
 _STILL = 1 / 500
 _MARGIN = 2

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from roboreel.edit.tasks import TaskPlan
     from roboreel.schema import FileSet, Manifest
 
-__all__ = ["lay_out", "new_names"]
-
 
 def lay_out(
     recipe: Recipe, sources: Sequence[Facts], tasks: TaskPlan, *, in_place: bool, link: bool = False
@@ -119,9 +117,7 @@ class _Planner:
         names = new_names(self._first, self._recipe.names[0])
         features = self._first.features
         absent = self._first.absent_cameras
-        return [
-            n for n, old in names.items() if features[old].dtype == "video" and old not in absent
-        ]
+        return [n for n, old in names.items() if features[old].is_video and old not in absent]
 
     def _starts(self) -> NDArray[np.int64]:
         """Return the first row of each new episode; rows stay in the order that they have."""
@@ -154,7 +150,7 @@ class _Planner:
         recipe = self._recipe
         if len(unit.sources) != 1 or unit.sources[0][0] or self._converts or recipe.fps is not None:
             return False
-        stored = {n for n, f in self._first.features.items() if f.dtype != "video"}
+        stored = {n for n, f in self._first.features.items() if not f.is_video}
         if any(name in stored or name not in self._first.features for name in recipe.names[0]):
             return False
         return self._has_all(unit, None) and all(self._keeps_rows(number) for number in unit.pieces)
@@ -326,8 +322,8 @@ class _Planner:
     ) -> tuple[FileSet, NDArray[np.int64]]:
         """Return the files, and which of them each episode is in.
 
-        In place, files that change get new names, where a table tells names: the old ones stay whole
-        until it does.
+        In place, files that change get new names if names are stored in a table: the old files stay
+        complete until the table is replaced.
         """
         file = np.empty(len(self._recipe.pieces), np.int64)
         for place, unit in enumerate(units):

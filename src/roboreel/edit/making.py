@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     Stage = Callable[[str], Path]
     Progress = Callable[[str, int, int], None]
 
-__all__ = ["Made", "finish_dataset", "make_dataset", "staged_place", "write_data"]
-
 
 @dataclass(slots=True)
 class Made:
@@ -183,7 +181,9 @@ def _task_lists(context: EditContext, made: Made) -> Iterator[list[str]]:
     seen = made.rows.tasks
     for number, piece in enumerate(context.recipe.pieces):
         listed = context.source(piece).manifest.episodes.tasks_of(piece.episode)
-        told = [piece.told(text) for text in listed] or [t for t in [piece.task] if t is not None]
+        told = [piece.new_task(text) for text in listed] or [
+            t for t in [piece.task] if t is not None
+        ]
         if number in seen:
             texts = [context.tasks.tasks.get(one) for one in seen[number]]
             told = [text for text in texts if text is not None] or told

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roboreel.edit.recipe import Names
     from roboreel.schema import Feature
 
-__all__ = ["plan_merge"]
-
 
 def plan_merge(
     paths: Sequence[str | os.PathLike[str]],

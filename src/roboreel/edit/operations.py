@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
     Value = bool | int | float | str
 
-__all__ = ["Edit", "edit_dataset"]
-
-
 _MOST_PIXELS = 16_384
 _MOST_FPS = 10_000
 
@@ -189,7 +186,7 @@ class Edit:
         text = check_text(task, "task")
         if not numbers:
             return self
-        recipe = self.recipe.told(self._positions(numbers), text)
+        recipe = self.recipe.with_task(self._positions(numbers), text)
         return self._with(recipe, f"the task of {_episodes(numbers)} is {task!r}")
 
     def replace_task(self, old: str, new: str, episodes: Sequence[int] | None = None) -> Edit:
@@ -201,7 +198,9 @@ class Edit:
         table = self.source.manifest.episodes
         table.has_task([old])
         numbers = table.number.tolist() if episodes is None else list(episodes)
-        recipe = self.recipe.retold(self._positions(numbers), old, check_text(new, "task"))
+        recipe = self.recipe.with_task_renamed(
+            self._positions(numbers), old, check_text(new, "task")
+        )
         return self._with(recipe, f"the task {old!r} becomes {new!r}")
 
     def set(self, episodes: Sequence[int] | None, columns: Mapping[str, Value | None]) -> Edit:

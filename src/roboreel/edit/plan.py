@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from roboreel.commit.state import State
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
     from roboreel.jobs import Executor, Plan
-
-__all__ = ["EditPlan"]
+    from roboreel.spans.states import FolderState
 
 _MOST_SHOWN = 4
 _RUNGS = ("kept", "linked", "copied", "remuxed", "rewritten", "re-encoded")
@@ -61,7 +59,7 @@ class EditPlan:
     """Where the new dataset is written; None if the old one changes."""
     said: tuple[str, ...]
     """What was asked for, in words."""
-    states: tuple[State, ...]
+    states: tuple[FolderState, ...]
     """The files of each source as they are now: a plan is applied to these and no others."""
     context: EditContext = field(repr=False, compare=False)
     """What is made."""

@@ -8,7 +8,6 @@ from roboreel.edit.context import EditContext
 from roboreel.edit.encoding import check_encodings
 from roboreel.edit.layout import lay_out
 from roboreel.edit.plan import EditPlan
-from roboreel.edit.states import states_of
 from roboreel.edit.tasks import plan_subtasks, plan_tasks
 from roboreel.errors import EditError
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from roboreel.edit.recipe import Recipe
     from roboreel.edit.sources import Source
-
-__all__ = ["plan_edit"]
 
 
 def plan_edit(
@@ -52,7 +49,7 @@ def plan_edit(
         recipe, tuple(sources), tasks, plan_subtasks(manifests), layout, in_place=out is None
     )
     check_encodings(context)
-    return EditPlan(sources[0].root, out, tuple(said), states_of(context), context)
+    return EditPlan(sources[0].root, out, tuple(said), context.states(), context)
 
 
 def _check_place(out: Path, sources: Sequence[Source]) -> None:

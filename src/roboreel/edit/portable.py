@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from roboreel.edit.targets import Rung
 
-__all__ = ["context_from_plain", "context_to_plain"]
-
 _RUNGS: tuple[Rung, ...] = ("kept", "linked", "copied", "remuxed", "rewritten", "re-encoded")
 _SPANS = ("source", "episode", "start", "stop", "frames")
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Value = bool | int | float | str
 
-__all__ = ["CameraCoding", "Piece", "Recipe", "frames_at_rate", "whole_episodes"]
-
 Names = Mapping[str, str | None]
 """New names of features by old name; None for one that goes. A feature that is not named stays."""
 
@@ -57,8 +55,8 @@ class Piece:
         """Whether it has all frames of the old episode."""
         return self.stop - self.start == self.frames
 
-    def told(self, text: str) -> str:
-        """Return what a task is called in the new dataset."""
+    def new_task(self, text: str) -> str:
+        """Return the text of a task in the new dataset."""
         if self.task is not None:
             return self.task
         for old, new in self.retold:
@@ -136,12 +134,12 @@ class Recipe:
             )
         return made
 
-    def told(self, episodes: Collection[int], task: str) -> Recipe:
-        """Return it with another task of all frames of some episodes."""
+    def with_task(self, episodes: Collection[int], task: str) -> Recipe:
+        """Return the recipe with one task for all frames of some episodes."""
         return self._changed(episodes, lambda piece: replace(piece, task=task, retold=()))
 
-    def retold(self, episodes: Collection[int], old: str, new: str) -> Recipe:
-        """Return it with a task in other words."""
+    def with_task_renamed(self, episodes: Collection[int], old: str, new: str) -> Recipe:
+        """Return the recipe with a task in other words."""
 
         def retell(piece: Piece) -> Piece:
             if piece.task is not None:

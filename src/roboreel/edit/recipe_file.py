@@ -11,8 +11,6 @@ from roboreel.video.encoding import Encoding
 if TYPE_CHECKING:
     from roboreel.edit.operations import Edit
 
-__all__ = ["OPERATIONS", "replay_operations"]
-
 OPERATIONS = (
     "delete",
     "keep",

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     EpisodeStats = Mapping[int, Mapping[str, FeatureStats]]
     Shapes = Mapping[str, tuple[int, ...]]
 
-__all__ = [
-    "read_looks",
-    "read_places",
-    "read_rows",
-    "write_looks",
-    "write_places",
-    "write_rows_result",
-]
-
 
 def write_places(path: Path, places: Mapping[int, ClipPlace]) -> None:
     """Write where the episodes of a video file are."""

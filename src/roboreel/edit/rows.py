@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.edit.context import RENUMBERED
-from roboreel.edit.language import shift_language
 from roboreel.errors import CorruptFileError, DatasetError, EditError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.stats import Accumulator, stats_of
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
     from roboreel.storage.row_stream import Layout
 
-__all__ = ["RowsResult", "StatsWanted", "data_layout", "read_piece", "write_rows"]
 
 SUBTASK_NUMBER = "subtask_index"
 _MOST_ROUNDING_S = 1e-4
@@ -77,10 +75,8 @@ class RowsResult:
         self.stats |= other.stats
         self.lost |= other.lost
         for name, part in other.totals.items():
-            if name in self.totals:
+            if self.totals.setdefault(name, part) is not part:
                 self.totals[name].merge(part)
-            else:
-                self.totals[name] = part
 
 
 def data_layout(context: EditContext) -> Layout:
@@ -231,7 +227,7 @@ def _counters(context: EditContext, number: int, table: Any) -> dict[str, NDArra
         counted[TASK_NUMBER] = np.full(length, context.tasks.number_of[piece.task])
     else:
         texts = context.source(piece).manifest.episodes.tasks_of(piece.episode)
-        known = context.tasks.number_of.get(piece.told(texts[0]), 0) if texts else 0
+        known = context.tasks.number_of.get(piece.new_task(texts[0]), 0) if texts else 0
         counted[TASK_NUMBER] = np.full(length, known)
     if SUBTASK_NUMBER in table.column_names and len(context.sources) > 1:
         counted[SUBTASK_NUMBER] = context.subtasks.renumbered(
@@ -263,12 +259,12 @@ def _numbers(table: Any, name: str) -> NDArray[Any]:  # noqa: ANN401
     column = table.column(name)
     if column.null_count:
         raise CorruptFileError(
-            f"{name!r} has {column.null_count} nulls, so that its rows cannot be numbered anew. Run "
+            f"{name!r} has {column.null_count} nulls, so its rows cannot be renumbered. Run "
             "`roboreel repair` first."
         )
     if not is_numeric(column.type):
         raise CorruptFileError(
-            f"{name!r} holds {column.type} values, so that its rows cannot be numbered anew. Run "
+            f"{name!r} holds {column.type} values, so its rows cannot be renumbered. Run "
             "`roboreel check`."
         )
     return plain_numbers(column)
@@ -320,3 +316,72 @@ def _values(
         return dense_numbers(name, part.table.column(old), feature, place="a data file")
     except DatasetError:
         return None
+
+
+# Language columns of an episode that is cut: their times count from the new start.
+
+Message = dict[str, Any]
+_ROUNDING_S = 1e-6
+
+
+def shift_language(
+    context: EditContext,
+    number: int,
+    table: Any,  # noqa: ANN401  # pyarrow is untyped
+    names: Mapping[str, str | None],
+) -> dict[str, list[Any]]:
+    """Return the language columns of a new episode that has other frames than the old one.
+
+    Args:
+        context: The edit.
+        number: The new episode.
+        table: Its rows.
+        names: New names of columns.
+    """
+    if context.is_whole(number):
+        return {}
+    piece = context.recipe.pieces[number]
+    start_s = piece.start / context.source(piece).manifest.fps
+    length_s = int(context.layout.length[number]) / context.layout.fps
+    columns = {}
+    for old in table.column_names:
+        new = names.get(old, old)
+        if new is None or new not in context.features or context.features[new].kind != "language":
+            continue
+        rows = table.column(old).to_pylist()
+        if any(message.get("timestamp") is not None for row in rows for message in row or ()):
+            columns[new] = [row and shifted_messages(row, start_s, length_s) for row in rows]
+    return columns
+
+
+def shifted_messages(messages: Sequence[Message], start_s: float, length_s: float) -> list[Message]:
+    """Return messages with times from the start of a part on.
+
+    The last message of each kind before the part still holds when the part starts, so it is moved
+    to time 0. Messages of the same moment stay together, such as the wordings of a task. Messages
+    after the end are left out.
+
+    Examples:
+        >>> said = [{"style": "subtask", "content": c, "timestamp": t} for c, t in (("a", 0.0), ("b", 1.0))]
+        >>> [(m["content"], m["timestamp"]) for m in shifted_messages(said, 2.0, 5.0)]
+        [('b', 0.0)]
+    """
+    latest: dict[tuple[Any, ...], float] = {}
+    for message in messages:
+        time_s = message.get("timestamp")
+        if time_s is not None and time_s - start_s <= _ROUNDING_S:
+            latest[_kind(message)] = max(time_s, latest.get(_kind(message), time_s))
+    kept: list[Message] = []
+    for message in messages:
+        time_s = message.get("timestamp")
+        if time_s is None:
+            kept.append(message)
+            continue
+        over = time_s - start_s <= _ROUNDING_S and time_s < latest[_kind(message)] - _ROUNDING_S
+        if not over and time_s - start_s < length_s:
+            kept.append({**message, "timestamp": max(0.0, time_s - start_s)})
+    return kept
+
+
+def _kind(message: Message) -> tuple[Any, ...]:
+    return tuple(message.get(key) for key in ("style", "role", "camera"))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-__all__ = ["SideFiles", "find_side_files"]
-
 _FOLDERS_OF_THE_DATASET = ("data", "videos")
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from roboreel.storage.small_files import SmallFile
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["Cut", "Source", "is_per_episode"]
-
 _MOST_TABLES = 512
 # A merge takes thousands of sources, one after the other.
 _MOST_READINGS = 8
@@ -159,7 +157,7 @@ class Source:
         if others:
             raise CorruptFileError(
                 f"The rows of episode {table.number[episode]} go on in the data files after its own, "
-                "so that it can be read, not edited: "
+                "so it can be read, not edited: "
                 f"{str(self.data_file(episode))!r}."
             )
         return part.first
@@ -196,7 +194,7 @@ class Source:
         return Held.of(episodes.data_file, episodes.length)
 
     def _note_order(self, episode: int) -> None:
-        """Let the order of an episode's rows be known, if its data file is at hand."""
+        """Note the order of an episode's rows, if its data file has been read."""
         if episode in self._ordered:
             return
         self._ordered.add(episode)
@@ -205,7 +203,7 @@ class Source:
             self.note_rows(episode, small.table)
 
     def note_rows(self, episode: int, rows: Any) -> None:  # noqa: ANN401  # an Arrow table
-        """Let the order of an episode's rows be known to whom they have been read, all of them."""
+        """Note the order of an episode's rows, all of which have just been read."""
         if "frame_index" not in rows.column_names:
             return
         numbers = rows.column("frame_index")
@@ -247,7 +245,7 @@ class Source:
             number = int(self.manifest.episodes.number[episode])
             raise EditError(
                 f"The images of episode {number} of {camera!r} do not follow one another in the video, "
-                f"so that its packets cannot be copied alone: {str(self.root)!r}."
+                f"so its packets cannot be copied alone: {str(self.root)!r}."
             )
         if follows.all():
             self._first_image[camera, episode] = int(every[0])

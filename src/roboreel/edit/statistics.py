@@ -13,32 +13,25 @@ from roboreel.format.edited_info import stored_stats
 from roboreel.format.paths import STATS_PATH
 from roboreel.format.statistics import read_episode_stats, read_stats
 from roboreel.record.totals import ImageSampler, sample_stride
-from roboreel.stats import merge_stats
+from roboreel.stats import merge_stats, shape_of_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.rows import RowsResult
-    from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
     CameraStats = Callable[[], list[dict[int, dict[str, FeatureStats]]]]
-
-__all__ = [
-    "camera_statistics",
-    "image_statistics",
-    "looks_at_images",
-    "total_statistics",
-    "wanted_statistics",
-]
 
 
 def wanted_statistics(context: EditContext) -> StatsWanted:
     """Return which statistics must be computed from the rows."""
     numbers = {name: f for name, f in context.features.items() if f.kind == "number"}
     known = _known(context)
-    shapes = {name: _shape(feature, known.get(name)) for name, feature in numbers.items()}
+    shapes = {
+        name: shape_of_stats(feature.shape, known.get(name)) for name, feature in numbers.items()
+    }
     if context.changes_rows:
         total = shapes if stores_total(context) else {}
     else:
@@ -154,11 +147,3 @@ def _known(context: EditContext) -> dict[str | None, FeatureStats]:
     except DatasetError:
         return {}
     return {names.get(name, name): one for name, one in stats.items()}
-
-
-def _shape(feature: Feature, stored: FeatureStats | None) -> tuple[int, ...]:
-    """Return the shape of a feature's statistics: LeRobot's, over the last axis, if it has that."""
-    last = feature.shape[-1:]
-    if stored is not None and len(feature.shape) > 1 and stored.shape == last:
-        return last
-    return feature.shape

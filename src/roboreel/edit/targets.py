@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from roboreel.edit.sources import Cut
     from roboreel.schema import FileSet, Manifest
 
-__all__ = ["Facts", "FileTarget", "NewLayout", "Rung"]
-
 Rung = Literal["kept", "linked", "copied", "remuxed", "rewritten", "re-encoded"]
 """How a file is made, from the cheapest way to the most expensive."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roboreel.edit.recipe import Piece, Recipe
     from roboreel.schema import Manifest
 
-__all__ = ["TaskPlan", "plan_subtasks", "plan_tasks"]
-
 
 @dataclass(frozen=True)
 class TaskPlan:
@@ -54,7 +52,7 @@ class TaskPlan:
         text = known.get(number)
         if text is None and self.keeps_numbers:
             return number  # what is not in the table stays as it is
-        told = None if text is None else piece.told(text)
+        told = None if text is None else piece.new_task(text)
         if told is not None and self.tasks.get(number) == told:
             return number
         if told is None or told not in self.number_of:
@@ -73,7 +71,7 @@ class TaskPlan:
 
     def changes(self, piece: Piece, texts: Sequence[str]) -> bool:
         """Whether rows of a piece get other task numbers, by the tasks that its episode lists."""
-        if piece.task is not None or any(piece.told(text) != text for text in texts):
+        if piece.task is not None or any(piece.new_task(text) != text for text in texts):
             return True
         return piece.source > 0 or not self.keeps_numbers
 
@@ -88,7 +86,7 @@ def plan_tasks(recipe: Recipe, manifests: Sequence[Manifest]) -> TaskPlan:
     for manifest in manifests:
         had |= set(manifest.episodes.task_texts)
     used = dict.fromkeys(
-        piece.told(text)
+        piece.new_task(text)
         for piece in recipe.pieces
         for text in _texts(manifests[piece.source], piece)
     )

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Held", "Unit", "merged_units"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unit:

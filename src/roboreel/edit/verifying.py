@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.edit.targets import FileTarget
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["verify_clips", "verify_copy", "verify_rows"]
-
 _PORTION_BYTES = 2**22
 _NOT_COMPARED = {*COUNTERS, "subtask_index"}
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
 
-__all__ = ["WorkItem", "encoded_spans", "list_work"]
-
 # What one core does in a second, roughly: costs balance tasks, and promise nothing.
 _ENCODED_PIXELS_PER_S, _DECODED_PIXELS_PER_S = 2e7, 8e7
 _COPIED_BYTES_PER_S, _ROW_BYTES_PER_S = 4e8, 3e7
@@ -42,11 +40,11 @@ class WorkItem:
 
 
 def list_work(context: EditContext, *, looks: bool) -> list[WorkItem]:
-    """Return all that is to be done, in the order in which it is put together.
+    """Return all tasks of an edit, in the order in which their results are joined.
 
     Args:
         context: The edit.
-        looks: Whether statistics of images are wanted that nobody has yet.
+        looks: Whether to compute statistics of images that are still missing.
     """
     return [*_videos(context), *_rows(context), *(_looks(context) if looks else ())]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from roboreel.errors import DatasetError
 from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
 from roboreel.format.absent import find_absent_cameras
+from roboreel.format.episode_table import episode_files
 from roboreel.format.info import read_info
 from roboreel.format.manifest_state import ManifestFiles
 from roboreel.format.paths import info_path
@@ -69,7 +70,7 @@ def _state(root: Path) -> tuple[object, ...]:
     """Return what changes whenever a writer saves an episode or joins files."""
     try:
         info = info_path(root).stat()
-        tables = lerobot_v3.episode_files(root)
+        tables = episode_files(root)
     except OSError:
         return ()
     return (info.st_ino, info.st_mtime_ns, info.st_size, *tables)

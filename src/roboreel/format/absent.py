@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Manifest
 
-__all__ = ["find_absent_cameras"]
-
 
 def find_absent_cameras(manifest: Manifest) -> Iterator[Finding]:
     """Yield the cameras none of whose video files exists, if there is anything else.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     Stage = Callable[[str], Path]
     """Takes a path below the dataset's folder, and returns where to write that file for now."""
 
-__all__ = ["append_episodes", "check_appendable", "start_dataset"]
-
 
 def check_appendable(manifest: Manifest) -> None:
     """Raise if a dataset is of a version that does not grow, or has no names for new files.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from roboreel.format.info import Info
     from roboreel.schema import EpisodeTable
 
-__all__ = ["compare_metadata", "compare_spans", "repeated_number"]
-
 _SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 
 

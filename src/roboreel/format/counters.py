@@ -11,8 +11,6 @@ from roboreel.schema import Feature
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["COUNTERS", "EPISODE_NUMBER", "TASK_NUMBER", "counter_columns"]
-
 EPISODE_NUMBER = "episode_index"
 TASK_NUMBER = "task_index"
 
@@ -24,6 +22,8 @@ COUNTERS: dict[str, Feature] = {
     TASK_NUMBER: Feature("int64", (1,)),
 }
 """By name, in the order in which LeRobot writes them."""
+INDICES = [name for name in COUNTERS if name.endswith("index")]
+"""Nothing is normalized by their statistics, and the edits of some tools leave them behind."""
 
 
 def counter_columns(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.format.counters import EPISODE_NUMBER
-from roboreel.format.episode_columns import read_episode_columns
+from roboreel.format.episode_table import episode_files, episode_list, stat_column, table_rows
 from roboreel.format.json_files import write_json_lines
-from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH
 from roboreel.format.places import episodes_path, following, place_of
 from roboreel.format.statistics import read_episode_stats, stats_to_json
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
     Names = Mapping[str, str | None]
     Stage = Callable[[str], Path]
-
-__all__ = ["EditedEpisodes", "Origin", "write_edited_episodes"]
 
 _V21_KEYS = ("min", "max", "mean", "std", "count")
 _KINDS = {bool: "bool", int: "int64", float: "double", str: "string"}
@@ -86,10 +83,10 @@ def _write_tables(edited: EditedEpisodes, stage: Stage) -> None:
     files = [(s, path) for s, m in enumerate(edited.sources) for path in episode_files(m.root)]
     columns = {name: value for one in edited.origins for name, value in one.columns.items()}
     layout = _layout(edited, files, columns)
-    rows_of = _rows(files)
+    rows_of = [table_rows(episode_files(manifest.root)) for manifest in edited.sources]
     news: dict[tuple[int, Path], list[tuple[int, int]]] = {}
     for new, origin in enumerate(edited.origins):
-        path, row = rows_of[origin.source, origin.number]
+        path, row = rows_of[origin.source][origin.number]
         news.setdefault((origin.source, path), []).append((row, new))
     place = (0, -1)
     for source, path in files:
@@ -147,16 +144,6 @@ def _column_names(columns: Sequence[str], names: Names) -> dict[str, str | None]
     return found
 
 
-def _rows(files: Sequence[tuple[int, Path]]) -> dict[tuple[int, int], tuple[Path, int]]:
-    """Return file and row of each episode; of one that is listed twice, the last."""
-    rows: dict[tuple[int, int], tuple[Path, int]] = {}
-    for source, path in files:
-        with open_rows(path, [EPISODE_NUMBER]) as stream:
-            numbers = stream.take(0, stream.num_rows).column(EPISODE_NUMBER).to_pylist()
-        rows |= {(source, int(number)): (path, row) for row, number in enumerate(numbers)}
-    return rows
-
-
 def _table_part(
     edited: EditedEpisodes,
     source: int,
@@ -193,7 +180,7 @@ def _table_part(
 
 def _stats_columns(stats: Mapping[str, FeatureStats]) -> dict[str, Any]:
     return {
-        f"stats/{name}/{key}": value
+        stat_column(name, key): value
         for name, one in stats.items()
         for key, value in stats_to_json(one).items()
     }
@@ -231,7 +218,7 @@ def _with_quantiles(stats: FeatureStats, keys: set[str]) -> FeatureStats:
 
 def _joined_columns(edited: EditedEpisodes) -> dict[str, list[Any]]:
     """Return what the metadata says of each new episode."""
-    said = [read_episode_columns(manifest) for manifest in edited.sources]
+    said = [episode_list(manifest).columns() for manifest in edited.sources]
     names = dict.fromkeys(name for columns in said for name in columns)
     names |= {name: None for one in edited.origins for name in one.columns}
     columns: dict[str, list[Any]] = {name: [] for name in names}
@@ -295,7 +282,7 @@ def _old_lines(edited: EditedEpisodes) -> Iterator[dict[str, Any]]:
     said: list[dict[int, dict[str, Any]]] = []
     for manifest in edited.sources:
         if manifest.version.startswith("v3"):
-            columns = read_episode_columns(manifest)
+            columns = episode_list(manifest).columns()
             numbers = manifest.episodes.number.tolist()
             entries = {
                 number: {n: c[i] for n, c in columns.items() if c[i] is not None}

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.video.encoding import Encoding
 
-__all__ = ["with_coding"]
-
 
 def with_coding(
     feature: Feature, encoding: Encoding | None, size: tuple[int, int] | None, fps: float

@@ -19,7 +19,7 @@ from roboreel.format.paths import (
     SUBTASKS_PATH,
     TASKS_PATH,
 )
-from roboreel.format.statistics import stats_to_json
+from roboreel.format.statistics import dataset_stats_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -30,15 +30,6 @@ if TYPE_CHECKING:
 
     Raw = dict[str, Any]
     Names = Mapping[str, str | None]
-
-__all__ = [
-    "KNOWN_METADATA",
-    "edited_info",
-    "edited_stats",
-    "moved_splits",
-    "renamed_keys",
-    "stored_stats",
-]
 
 KNOWN_METADATA = (
     INFO_PATH,
@@ -54,7 +45,6 @@ KNOWN_METADATA = (
 
 _SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 _OF_V2 = ("total_videos", "total_chunks")
-_V20_KEYS = ("min", "max", "mean", "std")
 
 
 def edited_info(
@@ -141,10 +131,8 @@ def edited_stats(
     """
     known = {names.get(name, name): entry for name, entry in raw.items()}
     kept = {name: entry for name, entry in known.items() if name is not None}
-    entries = {name: stats_to_json(one) for name, one in new.items() if name in features}
-    if version == "v2.0":
-        entries = {n: {k: e[k] for k in _V20_KEYS} for n, e in entries.items()}
-    return {**kept, **entries}
+    known_new = {name: one for name, one in new.items() if name in features}
+    return {**kept, **dataset_stats_to_json(known_new, version)}
 
 
 def renamed_keys(content: bytes, names: Names) -> bytes | None:
@@ -166,7 +154,7 @@ def _is_v3(version: str) -> bool:
 
 def _has_videos(manifest: Manifest) -> bool:
     """Whether cameras are declared as video, also those that have no files."""
-    return any(feature.dtype == "video" for feature in manifest.features.values())
+    return any(feature.is_video for feature in manifest.features.values())
 
 
 def _features(raw: Raw, manifest: Manifest, names: Names, coded: Collection[str]) -> Raw:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["ABSENT", "Difference", "FileEdit", "edit_json", "json_differences"]
-
 ABSENT = object()
 """Stands for a value that is not there."""
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.format.edits import ABSENT, Difference, FileEdit, json_differences
+from roboreel.format.episode_table import episode_files, stat_column, table_rows
 from roboreel.format.json_files import write_json_lines
-from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH
 from roboreel.format.statistics import stats_to_json
 from roboreel.format.write_v3 import located_columns
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
 
     EpisodeStats = Mapping[int, Mapping[str, FeatureStats]]
-
-__all__ = ["edit_episode_stats", "edit_episodes"]
 
 
 def edit_episodes(
@@ -102,18 +100,12 @@ def _edit_tables(
 ) -> Iterator[FileEdit]:
     root = manifest.root
     paths = episode_files(root)
-    listed = []
+    last = table_rows(paths)
     for path in paths:
         with open_parquet(path) as table:
-            listed.append(table.numbers([EPISODE_NUMBER])[EPISODE_NUMBER].astype(np.int64))
-    last = {
-        number: (file, row)
-        for file, numbers in enumerate(listed)
-        for row, number in enumerate(numbers.tolist())
-    }
-    for file, (path, numbers) in enumerate(zip(paths, listed, strict=True)):
+            numbers = table.numbers([EPISODE_NUMBER])[EPISODE_NUMBER].astype(np.int64)
         kept = np.array(
-            [row for row, n in enumerate(numbers.tolist()) if last[n] == (file, row)], np.int64
+            [row for row, n in enumerate(numbers.tolist()) if last[n] == (path, row)], np.int64
         )
         if not len(kept):
             continue  # an empty table, or one that a later one repeats
@@ -163,7 +155,7 @@ def _stats_values(
     for place, number in enumerate(numbers.tolist()):
         for feature, stats in episode_stats.get(number, {}).items():
             for key, value in stats_to_json(stats).items():
-                name = f"stats/{feature}/{key}"
+                name = stat_column(feature, key)
                 if name in there:
                     values.setdefault(name, {})[place] = value
     return values

@@ -1,4 +1,4 @@
-"""What tells the values of episodes from those of other recordings, without reading them."""
+"""Digests that identify the values of episodes, taken from metadata alone."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import numpy as np
 
 from roboreel.errors import DatasetError
 from roboreel.format.counters import COUNTERS
-from roboreel.format.episode_stats import read_episode_stat_columns
+from roboreel.format.statistics import read_episode_stat_columns
 from roboreel.spans.sources import size_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Manifest
-
-__all__ = ["value_digests"]
 
 _FILES = "sizes of data files"
 

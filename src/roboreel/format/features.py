@@ -13,8 +13,6 @@ from roboreel.errors import FeatureError, MetadataError
 from roboreel.format.json_files import whole
 from roboreel.schema import Depth, Feature
 
-__all__ = ["feature_from_json", "feature_to_json"]
-
 _MOST_ELEMENTS = 2**31
 _CAMERA_AXES = ("height", "width", "channels")
 _DEPTH_FIELDS = {"depth_min": "min_m", "depth_max": "max_m", "shift": "shift", "use_log": "log"}

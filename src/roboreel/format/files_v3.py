@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from roboreel.format.info import Info
     from roboreel.schema import FileSet
 
-__all__ = ["FilesOfEpisodes", "data_files_of", "video_files_of"]
-
 _MOST_FILES = 2**30
 _OF_TABLE = ("chunk_index", "file_index")
 _OF_EPISODE = ("episode_chunk", "episode_index")

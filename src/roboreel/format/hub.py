@@ -13,16 +13,6 @@ from roboreel.mirror.opening import find_mirror, open_mirror, open_tree
 from roboreel.spans.reading import read_file
 from roboreel.spans.sources import refuse_source
 
-__all__ = [
-    "SCHEME",
-    "dataset_folder",
-    "find_dataset",
-    "hub_folder",
-    "is_repo_id",
-    "parse_hub_url",
-    "writable_folder",
-]
-
 SCHEME = "hf://datasets/"
 
 _NOT_SAID = Connection()

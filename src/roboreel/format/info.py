@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.schema import Feature, Manifest
 
-__all__ = [
-    "Info",
-    "read_info",
-    "what_is_there",
-    "write_info",
-]
-
 _FILE = "meta/info.json"
 _KNOWN = {
     "codebase_version",

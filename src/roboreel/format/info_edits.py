@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 
     Raw = dict[str, Any]
 
-__all__ = [
-    "read_raw_info",
-    "with_counts",
-    "with_splits",
-    "with_version",
-    "with_video_format",
-]
-
 _SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 # Beyond this a float does not hold every whole number.
 _MOST = 2**53
-__all__ = ["read_json", "whole", "write_json", "write_json_lines"]
 
 
 def whole(value: object) -> int | None:

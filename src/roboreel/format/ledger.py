@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.format.lerobot_v3 import episode_files
+from roboreel.format.episode_table import episode_files
 from roboreel.format.places import (
     NOWHERE,
     files_after,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from roboreel.format.places import Place
     from roboreel.schema import Feature
-
-__all__ = ["RECORDED_VERSION", "Ledger", "describe_new", "empty_manifest", "number_tasks"]
 
 RECORDED_VERSION = "v3.0"
 """The version that can grow: the others have one episode to a file, and are not written to."""
@@ -128,7 +126,7 @@ def empty_manifest(
     root: Path, *, fps: float, features: Mapping[str, Feature], robot_type: str | None
 ) -> Manifest:
     """Return the manifest of a dataset without episodes."""
-    cameras = [name for name, feature in features.items() if feature.dtype == "video"]
+    cameras = [name for name, feature in features.items() if feature.is_video]
     files = new_files(RECORDED_VERSION, 0, cameras=cameras, episodes_per_file=1)
     return Manifest(
         root=root,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.format.info import Info
 
-__all__ = ["read_manifest"]
-
 
 def read_manifest(root: Path, info: Info) -> Manifest:
     """Return what the metadata of a v2.0 or v2.1 dataset says; statistics are not read."""
@@ -39,7 +37,7 @@ def read_manifest(root: Path, info: Info) -> Manifest:
         fields["chunk_index"] = chunk
     file = np.arange(len(number), dtype=np.int64)
     clips = ClipTable(file=file, start_s=np.zeros(len(number)), stop_s=length / info.fps)
-    cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
+    cameras = [name for name, feature in info.features.items() if feature.is_video]
     episodes = arrange_episodes(
         number=number,
         length=length,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError, MetadataError
-from roboreel.files import walk
 from roboreel.findings import finding
 from roboreel.format.consistency import compare_metadata, compare_spans, repeated_number
+from roboreel.format.episode_table import named_and_ignored_files
 from roboreel.format.files_v3 import data_files_of, video_files_of
 from roboreel.format.json_files import whole
 from roboreel.format.paths import EPISODES_FOLDER, SUBTASKS_PATH, TASKS_PATH
@@ -29,11 +28,8 @@ if TYPE_CHECKING:
     from roboreel.format.info import Info
     from roboreel.schema import FileSet
 
-__all__ = ["episode_files", "read_manifest"]
-
 _CLIP_FIELDS = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
 _REQUIRED = ("episode_index", "length")
-_TABLE = re.compile(r"chunk-\d+/file-\d+\.parquet")
 _OPTIONAL = (
     "data/chunk_index",
     "data/file_index",
@@ -44,8 +40,8 @@ _OPTIONAL = (
 
 def read_manifest(root: Path, info: Info) -> Manifest:
     """Return what the metadata of a v3.0 dataset says; statistics are not read."""
-    cameras = [name for name, feature in info.features.items() if feature.dtype == "video"]
-    tables, ignored = _episode_tables(root)
+    cameras = [name for name, feature in info.features.items() if feature.is_video]
+    tables, ignored = named_and_ignored_files(root)
     if not tables and info.totals.get("total_episodes"):
         raise MetadataError(
             f"The episode table is missing: info.json counts {info.totals['total_episodes']} "
@@ -103,23 +99,6 @@ def read_manifest(root: Path, info: Info) -> Manifest:
             *subtask_problems,
         ),
     )
-
-
-def episode_files(root: Path) -> list[Path]:
-    """Return the files of the episode table, in the order of their numbers."""
-    return _episode_tables(root)[0]
-
-
-def _episode_tables(root: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files of the episode table, and tables that are not named as those are."""
-    folder = root / EPISODES_FOLDER
-    # Names that begin with a dot are files that are being written.
-    there = [p for p in walk(folder) if p.suffix == ".parquet" and not p.name.startswith(".")]
-    is_named = [_TABLE.fullmatch(path.relative_to(folder).as_posix()) is not None for path in there]
-    if not any(is_named):
-        return there, []
-    pairs = list(zip(there, is_named, strict=True))
-    return [path for path, named in pairs if named], [path for path, named in pairs if not named]
 
 
 def _ignored(path: PurePath) -> Finding:

@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = [
-    "FILES_PER_CHUNK",
-    "FILE_SIZES_MB",
-    "FileLimits",
-    "FileSizes",
-    "file_limits",
-    "with_file_sizes",
-]
-
 FILES_PER_CHUNK = 1000
 FILE_SIZES_MB: dict[str, float] = {"data_files_size_in_mb": 100, "video_files_size_in_mb": 200}
 """What info.json says of a new dataset: LeRobot's own defaults."""

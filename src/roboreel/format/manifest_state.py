@@ -1,4 +1,4 @@
-"""What tells that the dataset in a folder has changed, or is being changed, without reading it."""
+"""Whether the dataset in a folder has changed, or is being changed, without reading it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from roboreel.errors import CorruptFileError, MissingFileError, UnfinishedChange
 from roboreel.format.paths import CHANGES_FOLDER, DECIDED_FOLDER, INFO_PATH, STEPS_PATH
 from roboreel.schema import ManifestState
 from roboreel.spans.reading import read_file
-
-__all__ = ["ManifestFiles"]
 
 # A writer that has decided moves one file after the other within this time, unless it died.
 _PATIENCE_S, _PAUSE_S = 10.0, 0.01
@@ -62,7 +60,7 @@ class ManifestFiles:
                     moving, since_s = now, time.monotonic()
                 elif time.monotonic() - since_s >= _PATIENCE_S:
                     raise UnfinishedChangeError(
-                        f"{what} was decided and not finished, so that files of the old dataset lie "
+                        f"{what} was decided and not finished, so files of the old dataset lie "
                         "beside files of the new one, and none is read. If its process is still at "
                         "work, wait for it; if not, finish it, in a copy where the disk cannot be "
                         f"written to: `roboreel recover {self._root}`."

@@ -7,26 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "CHANGES_FOLDER",
-    "DECIDED_FOLDER",
-    "EPISODES_FOLDER",
-    "EPISODE_LINES_PATH",
-    "EPISODE_STATS_PATH",
-    "FOLDERS",
-    "INFO_PATH",
-    "METADATA_FOLDER",
-    "SMALL_NAMES",
-    "STATS_PATH",
-    "STEPS_PATH",
-    "STORE",
-    "SUBTASKS_PATH",
-    "TASKS_PATH",
-    "WORKSHOP",
-    "info_path",
-    "tasks_path",
-]
-
 METADATA_FOLDER = "meta"
 """The folder that describes the others."""
 FOLDERS = ("data", "videos", METADATA_FOLDER)

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
     Place = tuple[int, int]
 
-__all__ = [
-    "DATA_PATH",
-    "NOWHERE",
-    "VIDEO_PATH",
-    "NewFiles",
-    "Place",
-    "episodes_path",
-    "files_after",
-    "following",
-    "last_place",
-    "new_files",
-    "place_files",
-    "place_of",
-]
-
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
 NOWHERE: Place = (0, -1)

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import MetadataError
+from roboreel.format.episode_table import episode_list, split_stat_column, stat_column
 from roboreel.format.json_files import read_json
-from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.paths import STATS_PATH
 from roboreel.stats import QUANTILES, FeatureStats, merge_stats
-from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from roboreel.format.episode_table import EpisodeList
     from roboreel.schema import Manifest
 
-__all__ = [
-    "read_episode_stats",
-    "read_stats",
-    "stats_from_columns",
-    "stats_from_json",
-    "stats_to_columns",
-    "stats_to_json",
-]
+_KEYS = ("min", "max", "mean", "std")
 
 
 def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
@@ -60,19 +53,72 @@ def read_episode_stats(
         manifest: The dataset.
         features: Whose statistics; by default those of all.
     """
-    if manifest.version.startswith("v3"):
-        yield from _from_tables(manifest, features)
-        return
-    path = manifest.root / "meta" / "episodes_stats.jsonl"
-    if not path.exists():
-        return
-    for line, entry in read_lines(path):
-        where = f"line {line} of {path}"
-        number, stats = entry.get("episode_index"), entry.get("stats")
-        if not isinstance(number, int) or not isinstance(stats, dict):
-            raise MetadataError(f"'episode_index' and 'stats' were expected at {where!r}.")
-        wanted = stats if features is None else {n: stats[n] for n in features if n in stats}
-        yield number, {name: stats_from_json(name, raw, where) for name, raw in wanted.items()}
+    for part in episode_list(manifest).statistics(features):
+        for row, number in enumerate(part.numbers):
+            values = {name: column[row] for name, column in part.columns.items()}
+            yield number, stats_from_columns(values, part.where)
+
+
+def read_stats_of(listed: EpisodeList, number: int) -> dict[str, FeatureStats]:
+    """Return the statistics of the episode with this number; empty if there are none.
+
+    Raises:
+        MetadataError: They cannot be understood.
+    """
+    where, values = listed.statistics_of(number)
+    return stats_from_columns(values, where)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpisodeStatColumns:
+    """One feature's statistics of every episode, each ``(E, D)``; NaN where there are none."""
+
+    min: NDArray[np.float64]
+    max: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+
+
+def read_episode_stat_columns(
+    manifest: Manifest, features: Collection[str]
+) -> dict[str, EpisodeStatColumns]:
+    """Return the statistics that the metadata has of each episode, by feature: quick to compare.
+
+    What is not numbers, or has another shape in another episode, is left out.
+
+    Raises:
+        CorruptFileError: A file cannot be read.
+        MetadataError: A line is not about an episode.
+    """
+    columns: dict[str, NDArray[np.float64]] = {}
+    odd: set[str] = set()
+    for numbers, name, values in episode_list(manifest).numbers(features, _KEYS):
+        positions, listed = _positions(manifest, numbers)
+        if name not in columns:
+            columns[name] = np.full((len(manifest.episodes), values.shape[1]), np.nan)
+        if columns[name].shape[1] == values.shape[1]:
+            columns[name][positions] = values[listed]
+        else:
+            odd.add(split_stat_column(name)[0])
+    found = {}
+    for feature in features:
+        own = [columns.get(stat_column(feature, key)) for key in _KEYS]
+        there = [column for column in own if column is not None]
+        is_alike = len(there) == len(_KEYS) and len({column.shape for column in there}) == 1
+        if is_alike and feature not in odd:
+            found[feature] = EpisodeStatColumns(*there)
+    return found
+
+
+def _positions(
+    manifest: Manifest, numbers: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the positions of those episodes that the dataset has, and which these are."""
+    known = manifest.episodes.number
+    found = np.searchsorted(known, numbers)
+    listed = found < len(known)
+    listed[listed] = known[found[listed]] == numbers[listed]
+    return found[listed].astype(np.int64), listed
 
 
 def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureStats:
@@ -103,7 +149,7 @@ def stats_from_columns(values: Mapping[str, Any], where: str) -> dict[str, Featu
     """Return statistics by feature from the columns ``stats/<feature>/<key>`` of one episode."""
     raw: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        feature, _, key = name.removeprefix("stats/").rpartition("/")
+        feature, key = split_stat_column(name)
         if value is not None:
             raw.setdefault(feature, {})[key] = value
     return {name: stats_from_json(name, entry, where) for name, entry in raw.items()}
@@ -122,6 +168,14 @@ def stats_to_json(stats: FeatureStats) -> dict[str, Any]:
         "count": [int(stats.count.max(initial=0))],
         **{key: _listed(values) for key, values in stats.quantiles.items()},
     }
+
+
+def dataset_stats_to_json(stats: Mapping[str, FeatureStats], version: str) -> dict[str, Any]:
+    """Return what stats.json says in a version: v2.0 has no counts and no quantiles."""
+    entries = {name: stats_to_json(one) for name, one in stats.items()}
+    if version == "v2.0":
+        return {name: {key: entry[key] for key in _KEYS} for name, entry in entries.items()}
+    return entries
 
 
 def stats_to_columns(several: Sequence[FeatureStats]) -> dict[str, NDArray[Any] | list[Any]]:
@@ -155,19 +209,3 @@ def stats_to_columns(several: Sequence[FeatureStats]) -> dict[str, NDArray[Any] 
 def _listed(values: NDArray[np.float64]) -> list[Any]:
     listed: list[Any] = values.tolist() if values.ndim else [values.item()]
     return listed
-
-
-def _from_tables(
-    manifest: Manifest, features: Collection[str] | None
-) -> Iterator[tuple[int, dict[str, FeatureStats]]]:
-    for path in episode_files(manifest.root):
-        with open_parquet(path) as table:
-            names = [name for name in table.column_names if _is_wanted(name, features)]
-            columns = table.arrays(["episode_index", *names])
-        for row, number in enumerate(columns["episode_index"]):
-            yield number, stats_from_columns({n: columns[n][row] for n in names}, str(path))
-
-
-def _is_wanted(column: str, features: Collection[str] | None) -> bool:
-    feature = column.removeprefix("stats/").rpartition("/")[0]
-    return column.startswith("stats/") and (features is None or feature in features)

@@ -8,7 +8,7 @@ from roboreel.errors import MetadataError
 from roboreel.format.edits import edit_json
 from roboreel.format.json_files import read_json
 from roboreel.format.paths import STATS_PATH
-from roboreel.format.statistics import stats_to_json
+from roboreel.format.statistics import dataset_stats_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from roboreel.format.edits import FileEdit
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
-
-__all__ = ["edit_stats", "stores_whole_stats"]
-
-_V20_KEYS = ("min", "max", "mean", "std")
 
 
 def stores_whole_stats(manifest: Manifest) -> bool:
@@ -35,11 +31,6 @@ def edit_stats(manifest: Manifest, stats: Mapping[str, FeatureStats]) -> FileEdi
     except MetadataError:
         raw = {}
     old: dict[str, Any] = raw if isinstance(raw, dict) else {}
-    new = {name: _entry(manifest.version, one) for name, one in stats.items()}
+    new = dataset_stats_to_json(stats, manifest.version)
     known = {name: new[name] for name in manifest.features if name in new}
     return edit_json(STATS_PATH, old, {**old, **known})
-
-
-def _entry(version: str, stats: FeatureStats) -> dict[str, Any]:
-    entry = stats_to_json(stats)
-    return {key: entry[key] for key in _V20_KEYS} if version == "v2.0" else entry

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from roboreel.schema import Manifest
 
-__all__ = ["find_strays"]
-
 _PATTERNS = ("data/*/*.parquet", "videos/*/*/*.mp4")
 
 

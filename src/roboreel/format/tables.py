@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_FRAMES = 2**40
 
-__all__ = ["arrange_episodes", "compare_totals", "rows_within_files", "sorted_once", "with_lengths"]
-
 
 def sorted_once(
     numbers: NDArray[np.int64], file: str

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["add_tasks"]
-
 _BYTES_PER_TASK = 80
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["check_template", "file_set", "leaves_folder", "template_fields"]
-
 # A width of two digits at most: `{chunk_index:09999999d}` would fill the memory.
 _NUMBER_SPEC = re.compile(r"(0?\d{1,2})?d?")
 

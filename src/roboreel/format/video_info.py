@@ -5,32 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from roboreel.video.codecs import codec_name
 from roboreel.video.encoding import CODECS, Encoding, frame_rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from roboreel.schema import Feature
-
-__all__ = ["declared_codec", "encoding_of", "with_video_info"]
-
-# Some write the encoder, or the box of the MP4 file, where the codec belongs.
-_CODEC_NAMES = {
-    "libsvtav1": "av1",
-    "libaom-av1": "av1",
-    "av01": "av1",
-    "libx264": "h264",
-    "h264_nvenc": "h264",
-    "avc": "h264",
-    "avc1": "h264",
-    "libx265": "hevc",
-    "hevc_nvenc": "hevc",
-    "h265": "hevc",
-    "hvc1": "hevc",
-    "libvpx-vp9": "vp9",
-    "vp09": "vp9",
-    "mp4v": "mpeg4",
-}
 
 
 def encoding_of(feature: Feature) -> Encoding:
@@ -44,7 +25,8 @@ def encoding_of(feature: Feature) -> Encoding:
 def declared_codec(feature: Feature) -> str | None:
     """Return FFmpeg's name of the codec that the metadata of a camera names; None if it does not."""
     codec = _video_info(feature).get("video.codec")
-    return _CODEC_NAMES.get(codec.lower(), codec.lower()) if isinstance(codec, str) else None
+    # Some write the encoder, or the box of the MP4 file, where the codec belongs.
+    return codec_name(codec) if isinstance(codec, str) else None
 
 
 def with_video_info(feature: Feature, encoding: Encoding, fps: float) -> Feature:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["MESSAGE", "write_data_file"]
-
 _PICTURE_NAME = "frame-{:06d}.png"
 MESSAGE = {
     "role": "string",
@@ -59,7 +57,7 @@ def write_data_file(
 def _hf_features(features: Mapping[str, Feature]) -> dict[str, Any]:
     """Return the description by which `datasets` restores the types of a table."""
     return {
-        name: _hf_feature(feature) for name, feature in features.items() if feature.dtype != "video"
+        name: _hf_feature(feature) for name, feature in features.items() if not feature.is_video
     }
 
 

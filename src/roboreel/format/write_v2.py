@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.info import write_info
 from roboreel.format.json_files import write_json, write_json_lines
 from roboreel.format.paths import STATS_PATH, info_path
-from roboreel.format.statistics import stats_to_json
+from roboreel.format.statistics import dataset_stats_to_json, stats_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
-
-__all__ = ["write_manifest", "write_tasks"]
 
 
 def write_manifest(
@@ -40,7 +38,7 @@ def write_manifest(
         ),
     )
     if manifest.version == "v2.0":
-        entries = {name: _without_count(stats_to_json(s)) for name, s in (stats or {}).items()}
+        entries = dataset_stats_to_json(stats or {}, manifest.version)
         write_json(manifest.root / STATS_PATH, entries)
     else:
         write_json_lines(
@@ -57,7 +55,3 @@ def write_tasks(path: Path, tasks: Mapping[int, str], *, sync: bool = True) -> N
     """Write the table of tasks, a line for each."""
     lines = ({TASK_NUMBER: number, "task": text} for number, text in tasks.items())
     write_json_lines(path, lines, sync=sync)
-
-
-def _without_count(raw: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in raw.items() if key in ("min", "max", "mean", "std")}

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.format.counters import EPISODE_NUMBER
+from roboreel.format.episode_table import stat_column
 from roboreel.format.info import write_info
 from roboreel.format.json_files import write_json
 from roboreel.format.paths import STATS_PATH, SUBTASKS_PATH, TASKS_PATH, info_path
 from roboreel.format.places import episodes_path
-from roboreel.format.statistics import stats_to_columns, stats_to_json
+from roboreel.format.statistics import dataset_stats_to_json, stats_to_columns
 from roboreel.storage.parquet import write_columns
 from roboreel.storage.ragged import TextLists
 
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
     from roboreel.stats import FeatureStats
 
     Column = NDArray[np.int64] | NDArray[np.float64]
-
-__all__ = [
-    "located_columns",
-    "place_columns",
-    "write_episodes",
-    "write_manifest",
-    "write_stats",
-    "write_tasks",
-]
 
 _NUMBERS = ("chunk_index", "file_index")
 
@@ -186,7 +178,7 @@ def _file_columns(
 
 def write_stats(path: Path, stats: Mapping[str, FeatureStats], *, sync: bool = True) -> None:
     """Write the statistics of the whole dataset."""
-    write_json(path, {name: stats_to_json(entry) for name, entry in stats.items()}, sync=sync)
+    write_json(path, dataset_stats_to_json(stats, "v3.0"), sync=sync)
 
 
 def _stats_columns(episode_stats: Sequence[Mapping[str, FeatureStats]]) -> dict[str, Any]:
@@ -195,7 +187,7 @@ def _stats_columns(episode_stats: Sequence[Mapping[str, FeatureStats]]) -> dict[
         for name, feature_stats in stats.items():
             own.setdefault(name, []).append(feature_stats)
     return {
-        f"stats/{name}/{key}": column
+        stat_column(name, key): column
         for name, several in own.items()
         for key, column in stats_to_columns(several).items()
     }

@@ -13,7 +13,6 @@ import numpy as np
 
 from roboreel.errors import DatasetError, MissingValueError
 from roboreel.frames.dense import Dense
-from roboreel.frames.page_numbers import PageNumbers
 from roboreel.frames.pieces import Pieces
 from roboreel.storage.parquet_errors import parquet_errors
 
@@ -66,7 +65,6 @@ class Columns:
         self._features = features
         self._budget = budget
         self._pieces = Pieces(files, features, budget, derived)
-        self._pages = PageNumbers(files, budget)
         self._run: _Run | None = None
         self._warned = False
         weakref.finalize(self, budget.drop_prefix, files.token).atexit = False
@@ -164,7 +162,7 @@ class Columns:
 
     def _warn_once(self) -> None:
         """Warn when most row groups that are needed were read before and have left the budget."""
-        if self._warned or not (self._pieces.rereads_much or self._pages.rereads_much):
+        if self._warned or not self._pieces.rereads_much:
             return
         self._warned = True
         limit = self._budget.limit_bytes / 1e6
@@ -297,17 +295,6 @@ class Columns:
 
     def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
         self._warn_once()
-        found = self._pages.gather(name, feature, rows)
-        if found is None:
-            return self._gather_pieces(name, feature, rows)
-        out, done = found
-        if not done.all():
-            left = np.flatnonzero(~done)
-            out[left] = self._gather_pieces(name, feature, rows[left])
-        return out
-
-    def _gather_pieces(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a feature from row groups that pyarrow reads, whole or in parts."""
         out: NDArray[Any] | None = None
         for file, group, places in self._groups(rows):
             for chosen, values in self._pieces.held(name, file, group, places.rows):

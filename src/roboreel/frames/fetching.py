@@ -32,10 +32,10 @@ _AT_ONCE = 32
 
 
 class Fetching:
-    """Has footers, indexes, columns and packets at hand in a few rounds, however many files.
+    """Fetches footers, indexes, columns and packets in a few rounds, however many files there are.
 
-    Nothing is returned: what was fetched is found by whoever reads. An error of a single file is
-    left to them too, since they know which episode it is.
+    Nothing is returned: the readers find what was fetched. They also raise the error of a single
+    file, since they know which episode it belongs to.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Fetching:
             How many bytes of columns and pictures were missing.
         """
         features = self._manifest.features
-        videos = {name: some for name, some in rows.items() if features[name].dtype == "video"}
+        videos = {name: some for name, some in rows.items() if features[name].is_video}
         # The order of the frames of an episode decides which image is whose.
         values = {
             name: self._columns.unread(name, some)

@@ -47,7 +47,7 @@ class FrameOrder:
         return places if frames is None else frames[places]
 
     def note(self, episode: int, numbers: NDArray[Any]) -> None:
-        """Take note of the ``frame_index`` of all rows of an episode, for whom it was read already."""
+        """Store the ``frame_index`` of all rows of an episode, which the caller has read."""
         if len(numbers) == self._manifest.episodes.length[episode] and _counts_up(numbers):
             self._known[episode] = True
 

@@ -130,6 +130,8 @@ class Pieces:
                 for part, values in zip(range(max(missing) + 1), read, strict=False):
                     if part in missing:
                         self._budget.put((*key, part), values, int(values.nbytes), owner=_OWNER)
+                        # As much was dropped for it, and as much freed after reading it.
+                        self._files.note_freed(2 * int(values.nbytes))
                         yield _chosen(parts, part, rows, step, values)
 
     def _parts(

@@ -77,7 +77,7 @@ class Unchanged:
 
     def _stale(self) -> StaleDatasetError:
         return StaleDatasetError(
-            "The dataset was changed after it was opened, so that its files may hold other episodes "
+            "The dataset was changed after it was opened, so its files may hold other episodes "
             f"than those that were asked for. Open it again: {str(self._manifest.root)!r}."
         )
 

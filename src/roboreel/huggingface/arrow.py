@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.schema import Feature
 
-__all__ = ["arrow_bytes", "feature_names", "frame_batches", "frame_parts", "to_hf_features"]
-
 _BYTES_AT_ONCE = 1 << 22
 _PICTURES_LOOKED_AT = 64
 _IMAGES_LOOKED_AT = 4
@@ -49,7 +47,7 @@ def arrow_bytes(view: Dataset, features: Sequence[str] | None = None) -> int:
 def feature_names(view: Dataset, features: Sequence[str] | None) -> list[str]:
     """Return the features that are converted: those asked for, or all except video cameras."""
     if features is None:
-        return [name for name, feature in view.features.items() if feature.dtype != "video"]
+        return [name for name, feature in view.features.items() if not feature.is_video]
     unknown = [name for name in features if name not in view.features]
     if unknown:
         raise FeatureNotFoundError(
@@ -74,7 +72,7 @@ def frame_parts(view: Dataset, names: Sequence[str]) -> Iterator[dict[str, Any]]
         streams = {
             name: episode.stream(name, layout="hwc")
             for name in names
-            if view.features[name].dtype == "video"
+            if view.features[name].is_video
         }
         for first in range(start, stop, step):
             samples = np.arange(first, min(first + step, stop), dtype=np.int64)
@@ -170,7 +168,7 @@ def _bytes_of_a_frame(view: Dataset, name: str) -> float:
 
 def _looked_at(view: Dataset, name: str) -> list[int]:
     """Return the bytes of a few values, spread over the view."""
-    is_video = view.features[name].dtype == "video"
+    is_video = view.features[name].is_video
     count = min(len(view), _IMAGES_LOOKED_AT if is_video else _PICTURES_LOOKED_AT)
     samples = np.linspace(0, len(view) - 1, count).astype(np.int64)
     if is_video:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Dataset
 
-__all__ = ["to_datasets", "to_iterable"]
-
 _FILE = "frames.arrow"
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["download", "files_of_episodes"]
-
 
 def download(
     repo_id: str,

@@ -10,8 +10,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["batch_to_tensors", "example_to_tensors"]
-
 
 def batch_to_tensors(batch: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     """Return a batch with every value as a tensor; images are ``(C, H, W)``, texts stay."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["push"]
-
 _CARD = "README.md"
 
 

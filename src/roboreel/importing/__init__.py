@@ -8,9 +8,8 @@
     ImportMap, FeatureMap, read_map       which feature comes from which stream
 """
 
-from roboreel.importing.changes import Changes
 from roboreel.importing.importing import import_dataset
-from roboreel.importing.mapping import EpisodeRule, FeatureMap, ImportMap, TaskRule
+from roboreel.importing.mapping import Changes, EpisodeRule, FeatureMap, ImportMap, TaskRule
 from roboreel.importing.mapping_file import read_map
 from roboreel.importing.opening import open_recording
 from roboreel.importing.plan import ImportPlan

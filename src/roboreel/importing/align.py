@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -15,23 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
-
-__all__ = [
-    "MUCH_SLOWER",
-    "Alignment",
-    "Cleaned",
-    "Method",
-    "Picked",
-    "Piece",
-    "Policy",
-    "Usage",
-    "align",
-    "clean",
-    "pick",
-    "row_times",
-    "runs",
-    "sections",
-]
 
 Method = Literal["nearest", "previous", "linear"]
 """How a row finds its value: the nearest in time, the last one before it, or a mean of both sides."""
@@ -81,16 +64,9 @@ class Picked:
     valid: NDArray[np.bool_]
     """Whether there is a value at all, near enough, ``(R,)``."""
 
-    def rows(self, start: int, stop: int) -> Picked:
+    def rows(self, rows: slice | NDArray[np.int64]) -> Picked:
         """Return what some of the rows take."""
-        span = slice(start, stop)
-        return Picked(
-            self.first[span],
-            self.second[span],
-            self.weight[span],
-            self.gap_ns[span],
-            self.valid[span],
-        )
+        return Picked(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +151,8 @@ def align(
     longest = SECOND / fps + 1 if left_out else None
     spans = [(a, b) for a, b in _unbroken(times, runs(valid), longest) if b - a >= least_rows]
     pieces = tuple(
-        Piece(times[a:b], {name: one.rows(a, b) for name, one in picked.items()}) for a, b in spans
+        Piece(times[a:b], {name: of.rows(slice(a, b)) for name, of in picked.items()})
+        for a, b in spans
     )
     firsts = {name: int(one.times[0]) for name, one in cleaned.items() if len(one.times)}
     return Alignment(

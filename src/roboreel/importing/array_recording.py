@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from roboreel.importing.array_tree import ArrayTree, Leaf
     from roboreel.importing.recording import Clock, Values
     from roboreel.importing.time_units import TimeUnit
-
-__all__ = ["ArrayEpisode", "ArrayRecording", "Rate", "describe_columns"]
 
 MOST_STEPS = 100_000_000
 
@@ -162,7 +161,7 @@ def describe_columns(
         if problem:
             columns[name] = Column(Stream(name, "other", source_type=leaf.dtype, note=problem))
             continue
-        columns[name] = classify(name, leaf, _Sample(tree, leaf, first))
+        columns[name] = classify(name, leaf, cache(partial(_sample, tree, leaf, first)))
     return columns
 
 
@@ -179,22 +178,12 @@ def _outside(
     }
 
 
-class _Sample:
-    """A few rows of an array, read once and only if asked for."""
-
-    def __init__(self, tree: ArrayTree, leaf: Leaf, episode: ArrayEpisode) -> None:
-        self._tree, self._leaf, self._episode = tree, leaf, episode
-        self._rows: NDArray[Any] | None = None
-
-    def __call__(self) -> NDArray[Any]:
-        if self._rows is None:
-            start, length = self._episode.start, self._episode.length
-            if self._episode.times is not None:
-                length = self._leaf.rows
-            steps = sorted({0, length // 2, max(0, length - 1)}) if length else []
-            parts = [self._tree.read(self._leaf.path, start + s, start + s + 1) for s in steps]
-            self._rows = np.concatenate(parts) if parts else self._tree.read(self._leaf.path, 0, 0)
-        return self._rows
+def _sample(tree: ArrayTree, leaf: Leaf, episode: ArrayEpisode) -> NDArray[Any]:
+    """Return a few rows of an array."""
+    start, length = episode.start, episode.length if episode.times is None else leaf.rows
+    steps = sorted({0, length // 2, max(0, length - 1)}) if length else []
+    parts = [tree.read(leaf.path, start + step, start + step + 1) for step in steps]
+    return np.concatenate(parts) if parts else tree.read(leaf.path, 0, 0)
 
 
 def _check_lengths(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureError, SourceError
-from roboreel.image import image_size
-from roboreel.importing.recording import Stream
+from roboreel.importing.recording import Stream, picture_stream
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.importing.array_tree import Leaf
     from roboreel.importing.recording import Values
-
-__all__ = ["Column", "classify", "encoded_bytes", "pixel_stream", "to_values"]
 
 _CHANNELS = (1, 3, 4)
 _LEAST_SIDE = 8
@@ -83,7 +81,7 @@ def to_values(column: Column, rows: NDArray[Any], where: str) -> Values:
     """
     stream = column.stream
     if stream.kind == "text":
-        return [_text(value) for value in rows.tolist()]
+        return [plain_text(value) for value in rows.tolist()]
     if stream.kind == "pictures":
         return [encoded_bytes(row) for row in rows]
     if stream.kind == "images":
@@ -99,7 +97,8 @@ def encoded_bytes(row: object) -> bytes:
     return bytes(data.rstrip(b"\0"))
 
 
-def _text(value: object) -> str:
+def plain_text(value: object) -> str:
+    """Return a text that a file keeps as text or as bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -112,27 +111,13 @@ def _has_pictures(sample: Callable[[], NDArray[Any]]) -> bool:
 
 
 def _pictures(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Column:
-    rows = sample()
-    pictures = [encoded_bytes(row) for row in rows]
+    pictures = [encoded_bytes(row) for row in sample()]
     if not pictures or not all(data.startswith(_PICTURE_STARTS) for data in pictures):
         return _other(name, leaf, "Its bytes are not pictures of JPEG or PNG.")
     try:
-        size = tuple(image_size(pictures[0]))
+        return Column(picture_stream(name, pictures[0]))
     except CorruptFileError as error:
         return _other(name, leaf, str(error))
-    kind = "JPEG" if pictures[0].startswith(_PICTURE_STARTS[0]) else "PNG"
-    deep = kind == "PNG" and pictures[0][24] == 16 and size[2] == 1
-    return Column(
-        Stream(
-            name,
-            "pictures",
-            "uint16" if deep else "uint8",
-            size,
-            depth_unit="mm" if deep else None,
-            source_type=kind,
-            note="Depth of 16 bits is taken for millimetres." if deep else "",
-        )
-    )
 
 
 def pixel_stream(name: str, dtype: str, shape: tuple[int, ...]) -> Stream | None:
@@ -221,9 +206,7 @@ def _highest(rows: NDArray[Any]) -> float:
 
 
 def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
-    count = 1
-    for size in shape:
-        count *= int(size)
+    count = math.prod(map(int, shape))
     try:
         return count * Feature(dtype, shape).numpy_dtype.itemsize
     except FeatureError:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from roboreel.errors import SourceError
+from roboreel.errors import CorruptFileError, DatasetError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
-
-__all__ = ["MOST_CHUNK_BYTES", "ArrayTree", "Leaf", "LeafKind", "Slabs"]
 
 LeafKind = Literal["numbers", "text", "bytes", "other"]
 """Elements of an array: numbers, texts, byte strings of any length, or something else."""
@@ -74,6 +73,23 @@ class ArrayTree(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the file."""
+
+    @contextmanager
+    def reading(self, what: str) -> Iterator[None]:
+        """Raise what goes wrong inside as a CorruptFileError that says what cannot be read."""
+        try:
+            yield
+        except DatasetError:
+            raise
+        except Exception as error:  # h5py, zarr, zipfile and json have one for each kind of damage
+            raise CorruptFileError(
+                f"{what} cannot be read: {on_one_line(error)}: {str(self.path)!r}."
+            ) from error
+
+
+def on_one_line(error: Exception) -> str:
+    """Return what a library says, on one line and without a full stop."""
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
 
 
 class Slabs:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     Span = tuple[int, int]
     """``[start, stop)`` in nanoseconds."""
 
-__all__ = ["ends_by_flags", "spans_by_gap", "spans_by_marks", "spans_by_times", "spans_while"]
-
 
 def spans_by_gap(times: NDArray[np.int64], gap_ns: int) -> list[Span]:
     """Return the spans between pauses that are longer than ``gap_ns``.

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.errors import SourceError
-from roboreel.importing.array_times import is_time_name
-from roboreel.importing.clocks import chosen_times, usual_gap
 from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
-from roboreel.importing.rates import median_rate
+from roboreel.importing.rates import chosen_times, median_rate, usual_gap
+from roboreel.importing.time_units import is_time_name
 from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from roboreel.importing.mapping import Changes
     from roboreel.importing.recording import Recording, Stream
-
-__all__ = ["default_map", "task_stream", "unmapped_streams"]
 
 ACTION, STATE = "action", "observation.state"
 
@@ -165,6 +163,29 @@ def default_map(recording: Recording) -> ImportMap:
     return ImportMap(features, task=TaskRule(stream=task))
 
 
+def changed_map(recording: Recording, mapping: ImportMap | None, changes: Changes) -> ImportMap:
+    """Return a mapping, or the one that a recording gets by default, with changes."""
+    given = default_map(recording) if mapping is None else mapping
+    features = {
+        name: _changed_feature(recording, one, changes) for name, one in given.features.items()
+    }
+    task = given.task if changes.task is None else TaskRule(changes.task, given.task.stream)
+    names = ("fps", "align", "max_gap_ns", "clock", "follow", "drop_last")
+    fields = {name: getattr(changes, name) for name in names}
+    kept = {name: value for name, value in fields.items() if value is not None}
+    return replace(given, features=features, task=task, **kept)
+
+
+def _changed_feature(recording: Recording, one: FeatureMap, changes: Changes) -> FeatureMap:
+    streams = [recording.streams[name] for name in one.streams if name in recording.streams]
+    if changes.store is not None and any(s.is_camera and s.depth_unit is None for s in streams):
+        one = replace(one, store=changes.store)
+    wide = any(s.kind == "numbers" and s.dtype == "float64" for s in streams)
+    if changes.float32 and wide and one.dtype is None:
+        one = replace(one, dtype="float32")
+    return one
+
+
 def unmapped_streams(recording: Recording, mapping: ImportMap) -> dict[str, str]:
     """Return the streams that no feature comes from, and why, by name."""
     used: set[str | None] = {n for one in mapping.features.values() for n in one.streams}
@@ -192,7 +213,7 @@ def _why_not(
     task: str | None,
     usual: Mapping[str, _Usual],
 ) -> str:
-    """Return why a stream is not mapped unless somebody asks for it; nothing if it is."""
+    """Return why a stream is mapped only on request; nothing if it is mapped by default."""
     if stream.kind == "other":
         return stream.note
     if stream.name == task:
@@ -259,7 +280,7 @@ def _usual(recording: Recording) -> dict[str, _Usual]:
 
 
 def task_stream(recording: Recording) -> str | None:
-    """Return the stream that tells the task, by its name."""
+    """Return the stream that holds the task, found by its name."""
     texts = [s for s in recording.streams.values() if s.kind == "text"]
     for wanted in TASK_NAMES:
         for stream in texts:
@@ -305,7 +326,7 @@ def _is_command(stream: Stream) -> bool:
 
 
 def _command_name(stream: Stream, recording: Recording) -> str:
-    """Return the name of what is sent to the robot: a policy that was told it would copy it."""
+    """Return the name of a command to the robot: as an observation, a policy would copy it."""
     path = stream.name.strip("/")
     streams = recording.streams.values()
     others = [s for s in streams if _is_command(s) or s.name.strip("/") in ("action", "actions")]

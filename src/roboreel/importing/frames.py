@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError, SourceError
 from roboreel.image import decode_image
+from roboreel.importing.align import Picked
 from roboreel.importing.image_sources import open_images, read_packets
 from roboreel.importing.mapping import UNITS
 from roboreel.importing.planning import UNKNOWN_TASK
@@ -29,19 +30,8 @@ if TYPE_CHECKING:
     Frame = tuple[dict[str, Any], str]
     """The values of a frame, and its task."""
 
-__all__ = ["block_rows", "read_frames"]
-
 _BLOCK_BYTES = 32 * 1024**2
 _MOST_ROWS = 256
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Taken:
-    """Which values of a stream some rows take."""
-
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    weight: NDArray[np.float64]
 
 
 def read_frames(recording: Recording, plan: ImportPlan, episode: PlannedEpisode) -> Iterator[Frame]:
@@ -55,7 +45,7 @@ def read_frames(recording: Recording, plan: ImportPlan, episode: PlannedEpisode)
         name: open_images(recording, episode.source, one.mapped.streams[0])
         for name, one in plan.features.items()
         if recording.streams[one.mapped.streams[0]].kind in ("packets", "video")
-        and (one.feature.dtype != "video" or name in episode.encoded_again)
+        and (not one.feature.is_video or name in episode.encoded_again)
     }
     step = block_rows(plan)
     for start in range(0, episode.length, step):
@@ -65,14 +55,11 @@ def read_frames(recording: Recording, plan: ImportPlan, episode: PlannedEpisode)
 
 def block_rows(plan: ImportPlan) -> int:
     """Return how many rows are read at once, so that a block stays small."""
-    size = 1
-    for one in plan.features.values():
-        shape = one.feature.shape
-        count = 1
-        for side in shape:
-            count *= side
-        size += count * (1 if one.feature.is_camera else one.feature.numpy_dtype.itemsize)
-    return int(np.clip(_BLOCK_BYTES // size, 1, _MOST_ROWS))
+    sizes = [
+        math.prod(feature.shape) * (1 if feature.is_camera else feature.numpy_dtype.itemsize)
+        for feature in (planned.feature for planned in plan.features.values())
+    ]
+    return int(np.clip(_BLOCK_BYTES // (1 + sum(sizes)), 1, _MOST_ROWS))
 
 
 def _block(
@@ -104,18 +91,18 @@ def _block(
         yield {name: column[place] for name, column in columns.items()}, tasks[place]
 
 
-def _taken(episode: PlannedEpisode, stream: str, rows: NDArray[np.int64], shift: int) -> _Taken:
+def _taken(episode: PlannedEpisode, stream: str, rows: NDArray[np.int64], shift: int) -> Picked:
     """Return what rows take of a stream; past the ends of the episode, its last or first value."""
     last = (episode.length if episode.piece is None else len(episode.piece)) - 1
     moved = (rows + shift).clip(0, last)
-    if episode.piece is None:
-        return _Taken(moved, moved, np.zeros(len(rows)))
-    picked = episode.piece.picked[stream]
-    return _Taken(picked.first[moved], picked.second[moved], picked.weight[moved])
+    if episode.piece is not None:
+        return episode.piece.picked[stream].rows(moved)
+    nothing = np.zeros(len(rows), np.int64)
+    return Picked(moved, moved, nothing.astype(float), nothing, nothing == 0)
 
 
 def _read_once(
-    recording: Recording, episode: PlannedEpisode, taken: Mapping[tuple[str, int], _Taken]
+    recording: Recording, episode: PlannedEpisode, taken: Mapping[tuple[str, int], Picked]
 ) -> Callable[[str, NDArray[np.int64]], Values]:
     """Read every value that rows take, once, and return a function that picks from them."""
     wanted: dict[str, NDArray[np.int64]] = {}
@@ -139,7 +126,7 @@ def _column(
     episode: PlannedEpisode,
     name: str,
     one: PlannedFeature,
-    taken: Mapping[tuple[str, int], _Taken],
+    taken: Mapping[tuple[str, int], Picked],
     read: Callable[[str, NDArray[np.int64]], Values],
     decoder: ImageSource | None,
 ) -> Sequence[Any] | NDArray[Any]:
@@ -148,8 +135,7 @@ def _column(
     where = f"in {name!r}, episode {episode.name!r} of {str(recording.path)!r}"
     first = taken[stream.name, one.mapped.shift].first
     if decoder is not None:
-        images = decoder.read(first)
-        return _changed(images, one.mapped)
+        return _changed(decoder.read(first), one.mapped)
     if stream.kind in ("packets", "video"):
         return read_packets(recording, episode.source, stream.name, first)
     if stream.kind == "text":
@@ -170,7 +156,7 @@ def _column(
     return _changed(values, one.mapped)
 
 
-def _mixed(read: Callable[[NDArray[np.int64]], Values], taken: _Taken) -> NDArray[Any]:
+def _mixed(read: Callable[[NDArray[np.int64]], Values], taken: Picked) -> NDArray[Any]:
     """Return numbers, between two values where rows lie between them."""
     first = np.asarray(read(taken.first))
     if not taken.weight.any():
@@ -191,23 +177,16 @@ def _numbers(parts: Sequence[NDArray[Any]], one: PlannedFeature) -> NDArray[Any]
         values = values if one.positions is None else values[:, list(one.positions)]
     if one.mapped.unit is not None:
         values = values * UNITS[one.mapped.unit]
-    if (
-        one.mapped.dtype is not None
-        and feature.numpy_dtype.kind in "iu"
-        and values.dtype.kind == "f"
-    ):
-        _check_whole(values, one)
-    with np.errstate(over="ignore", invalid="ignore"):
-        typed = values.astype(feature.numpy_dtype)
-    return typed.reshape(count, *feature.value_shape)
-
-
-def _check_whole(values: NDArray[Any], one: PlannedFeature) -> None:
-    if not (np.isfinite(values).all() and (np.rint(values) == values).all()):
+    becomes_whole = feature.numpy_dtype.kind in "iu" and values.dtype.kind == "f"
+    is_whole = np.isfinite(values) & (np.rint(values) == values) if becomes_whole else np.True_
+    if one.mapped.dtype is not None and not is_whole.all():
         raise SourceError(
             f"{' + '.join(one.mapped.streams)} has fractions, which dtype = {one.mapped.dtype!r} "
             "cannot hold."
         )
+    with np.errstate(over="ignore", invalid="ignore"):
+        typed = values.astype(feature.numpy_dtype)
+    return typed.reshape(count, *feature.value_shape)
 
 
 def _changed(images: Sequence[Any] | NDArray[Any], mapped: FeatureMap) -> Sequence[Any]:

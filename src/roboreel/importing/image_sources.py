@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import av
@@ -12,12 +11,13 @@ import numpy as np
 from roboreel.errors import CorruptFileError, SourceError
 from roboreel.record.encoded import EncodedPacket
 from roboreel.video.bitstream import stream_packer
+from roboreel.video.codecs import STREAMED, decoder_name
 from roboreel.video.container import open_container
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
 from roboreel.video.exact_start import begins_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
     from roboreel.importing.recording import Recording, Values
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["ImageSource", "open_images", "read_packets", "remux_problem"]
-
 _PACKETS_AT_ONCE = 32
-_DECODERS = {"h264": "h264", "hevc": "hevc", "av1": "libdav1d"}
 
 
 def remux_problem(
@@ -44,7 +41,7 @@ def remux_problem(
     """
     if not len(positions):
         return ""
-    if recording.streams[stream].codec not in _DECODERS:
+    if recording.streams[stream].codec not in STREAMED:
         return f"{recording.streams[stream].codec} is not a codec that is kept"
     if (np.diff(positions) != 1).any():
         return "rows repeat or skip packets"
@@ -91,10 +88,16 @@ def read_packets(
         ]
 
 
-class ImageSource(ABC):
-    """Images of one stream by position, decoded in order; going back starts at a keyframe."""
+class ImageSource:
+    """Images of one stream by position, decoded in order; going back starts at a keyframe.
 
-    def __init__(self) -> None:
+    Args:
+        where: What is decoded, for errors.
+        start: Yields the number and the decoded image of each position, from this one or earlier.
+    """
+
+    def __init__(self, where: str, start: Callable[[int], Iterator[tuple[int, Any]]]) -> None:
+        self._where, self._start = where, start
         self._frames: Iterator[tuple[int, Any]] = iter(())
         self._at = -1
         self._held: Any = None
@@ -106,98 +109,63 @@ class ImageSource(ABC):
             if images and position == self._at:
                 images.append(images[-1])
                 continue
-            frame = self._frame(position)
-            images.append(frame.to_ndarray(format="rgb24"))
+            images.append(self._frame(position).to_ndarray(format="rgb24"))
         return images
 
     def _frame(self, position: int) -> Any:  # noqa: ANN401  # PyAV is untyped to us
         if position == self._at:
             return self._held
-        if position < self._at or self._held is None:
-            self._frames = self.start(position)
-        for number, frame in self._frames:
-            if number == position:
-                self._at, self._held = number, frame
-                return frame
+        try:
+            if position < self._at or self._held is None:
+                self._frames = self._start(position)
+            for number, frame in self._frames:
+                if number == position:
+                    self._at, self._held = number, frame
+                    return frame
+        except av.error.FFmpegError as error:
+            raise CorruptFileError(
+                f"Images cannot be decoded: {error}, of {self._where}."
+            ) from error
         raise CorruptFileError(
-            f"Image {position} does not come out of the decoder, of {self.where}."
+            f"Image {position} does not come out of the decoder, of {self._where}."
         )
-
-    @property
-    @abstractmethod
-    def where(self) -> str:
-        """What is decoded, for errors."""
-
-    @abstractmethod
-    def start(self, position: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number and the decoded image of each position, from this one or earlier."""
-
-
-class PacketImages(ImageSource):
-    """The images of a stream of packets."""
-
-    def __init__(self, recording: Recording, episode: int, stream: str) -> None:
-        super().__init__()
-        self._recording, self._episode, self._stream = recording, episode, stream
-
-    @property
-    def where(self) -> str:
-        """The stream and the recording."""
-        return f"{self._stream!r} in {str(self._recording.path)!r}"
-
-    def start(self, position: int) -> Iterator[tuple[int, Any]]:
-        """Yield images from the keyframe on that a position needs."""
-        recording, episode, stream = self._recording, self._episode, self._stream
-        before = np.flatnonzero(recording.keyframes(episode, stream)[: position + 1])
-        if not len(before):
-            raise SourceError(f"No keyframe comes before packet {position} of {self.where}.")
-        shown = first = int(before[-1])
-        context = av.CodecContext.create(_DECODERS[str(recording.streams[stream].codec)], "r")
-        count = recording.count(episode, stream)
-        try:
-            for at in range(first, count, _PACKETS_AT_ONCE):
-                wanted = np.arange(at, min(at + _PACKETS_AT_ONCE, count))
-                for data in _bytes(recording.read(episode, {stream: wanted})[stream]):
-                    for frame in context.decode(av.Packet(data)):
-                        yield shown, frame
-                        shown += 1
-            for frame in context.decode(None):
-                yield shown, frame
-                shown += 1
-        except av.error.FFmpegError as error:
-            raise CorruptFileError(
-                f"Packets cannot be decoded: {error}, of {self.where}."
-            ) from error
-
-
-class FileImages(ImageSource):
-    """The images of a video file."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self._path = path
-
-    @property
-    def where(self) -> str:
-        """The file."""
-        return repr(str(self._path))
-
-    def start(self, position: int) -> Iterator[tuple[int, Any]]:  # from the front
-        """Yield all images."""
-        try:
-            with open_container(self._path) as container:
-                yield from enumerate(container.decode(video=0))
-        except av.error.FFmpegError as error:
-            raise CorruptFileError(
-                f"The video cannot be decoded: {error}: {self.where}."
-            ) from error
 
 
 def open_images(recording: Recording, episode: int, stream: str) -> ImageSource:
     """Return a decoder of a stream of packets or of a video file."""
     if recording.streams[stream].kind == "packets":
-        return PacketImages(recording, episode, stream)
-    return FileImages(recording.video_path(episode, stream))
+        where = f"{stream!r} in {str(recording.path)!r}"
+        return ImageSource(where, partial(_packet_images, recording, episode, stream))
+    path = recording.video_path(episode, stream)
+    return ImageSource(repr(str(path)), lambda _position: _file_images(path))
+
+
+def _packet_images(
+    recording: Recording, episode: int, stream: str, position: int
+) -> Iterator[tuple[int, Any]]:
+    """Yield images from the keyframe on that a position needs."""
+    before = np.flatnonzero(recording.keyframes(episode, stream)[: position + 1])
+    if not len(before):
+        raise SourceError(
+            f"No keyframe comes before packet {position} of {stream!r} in {str(recording.path)!r}."
+        )
+    first, count = int(before[-1]), recording.count(episode, stream)
+    context = av.CodecContext.create(decoder_name(str(recording.streams[stream].codec)), "r")
+
+    def decoded() -> Iterator[Any]:
+        for at in range(first, count, _PACKETS_AT_ONCE):
+            wanted = np.arange(at, min(at + _PACKETS_AT_ONCE, count))
+            for data in _bytes(recording.read(episode, {stream: wanted})[stream]):
+                yield from context.decode(av.Packet(data))
+        yield from context.decode(None)
+
+    yield from enumerate(decoded(), first)
+
+
+def _file_images(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield all images of a video file."""
+    with open_container(path) as container:
+        yield from enumerate(container.decode(video=0))
 
 
 def _bytes(values: Values) -> list[bytes]:

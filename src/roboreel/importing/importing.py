@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import FolderTakenError
 from roboreel.format.hub import writable_folder
-from roboreel.importing.changes import Changes, changed_map
+from roboreel.importing.defaults import changed_map
 from roboreel.importing.job import plan_job
+from roboreel.importing.mapping import Changes
 from roboreel.importing.mapping_file import read_map
-from roboreel.importing.opening import open_recording
+from roboreel.importing.opening import find_sources, open_recording
 from roboreel.importing.planning import plan_import
 from roboreel.importing.provenance import read_provenance
-from roboreel.importing.sources import find_sources
 from roboreel.importing.writing import Imported, write_dataset
 from roboreel.jobs import execute
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from roboreel.jobs import Executor
 
     Source = str | os.PathLike[str]
-
-__all__ = ["import_dataset"]
 
 
 def import_dataset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,9 @@ import numpy as np
 
 from roboreel.edit import plan_merge
 from roboreel.errors import FolderTakenError, SourceError
-from roboreel.files import copy_tree, remove_tree, sync_directory, sync_tree, walk
-from roboreel.importing.changes import Changes, changed_map
+from roboreel.files import atomic_folder, copy_tree, walk
+from roboreel.importing.defaults import changed_map, task_stream
+from roboreel.importing.mapping import Changes, TaskRule
 from roboreel.importing.mapping_file import map_from_json, map_to_json
 from roboreel.importing.opening import open_recording
 from roboreel.importing.planning import plan_import
@@ -21,20 +23,19 @@ from roboreel.importing.provenance import (
     read_provenance,
     write_provenance,
 )
-from roboreel.importing.several import first_map, fitted_map
 from roboreel.importing.writing import add_episodes, new_recorder
 from roboreel.jobs import Operation, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from roboreel.importing.mapping import ImportMap
+    from roboreel.importing.mapping import FeatureMap, ImportMap
     from roboreel.importing.plan import ImportPlan
+    from roboreel.importing.recording import Recording
     from roboreel.jobs import Part, Task
     from roboreel.record.recorder import Recorder
     from roboreel.schema import Feature
 
-__all__ = ["OPERATION", "plan_job"]
 
 _DATASET = "dataset"
 _TASK_BYTES = 256 * 1024**2
@@ -59,7 +60,7 @@ def plan_job(
             "out": str(out),
             "mapping": None if mapping is None else map_to_json(mapping),
             "shared": None if shared is None else map_to_json(shared),
-            "changes": changes.to_json(),
+            "changes": asdict(changes),
         },
         {"sources": np.array([json.dumps([str(sources[i]) for i in group]) for group in groups])},
         np.array([sum(sizes[i] for i in group) / _BYTES_PER_S for group in groups]),
@@ -68,10 +69,8 @@ def plan_job(
 
 def _run(task: Task, folder: Path) -> Mapping[str, Any]:
     """Import some recordings, one after the other, into one dataset."""
-    raw = task.options["mapping"]
-    mapping = None if raw is None else map_from_json(raw)
-    raw = task.options.get("shared")
-    shared = None if raw is None else map_from_json(raw)
+    given = (task.options["mapping"], task.options.get("shared"))
+    mapping, shared = (None if raw is None else map_from_json(raw) for raw in given)
     changes = Changes(**task.options["changes"])
     described: list[dict[str, Any]] = []
     recorder: Recorder | None = None
@@ -79,8 +78,8 @@ def _run(task: Task, folder: Path) -> Mapping[str, Any]:
     try:
         for path in json.loads(task.inputs["sources"]):
             with open_recording(path, distro=changes.distro) as recording:
-                given = mapping or fitted_map(recording, shared)
-                plan = plan_import(recording, changed_map(recording, given, changes))
+                chosen = mapping or fitted_map(recording, shared)
+                plan = plan_import(recording, changed_map(recording, chosen, changes))
                 recorder = recorder or new_recorder(plan, folder / _DATASET)
                 first = first or plan
                 if difference := _difference(first, plan):
@@ -113,20 +112,13 @@ def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
         return result  # A commit that was interrupted right before it ended.
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
-    staged = out.with_name(f".{out.name}.importing")
-    remove_tree(staged, ignore_errors=True)
-    out.parent.mkdir(parents=True, exist_ok=True)
     folders = [part.folder / _DATASET for part in listed]
-    if len(folders) == 1:
-        copy_tree(folders[0], staged)
-    else:
-        plan_merge(folders, staged).apply()
-    write_provenance(staged, sources, complete=True)
-    sync_tree(staged)
-    if out.exists():
-        out.rmdir()
-    staged.rename(out)
-    sync_directory(out.parent)
+    with atomic_folder(out) as staged:
+        if len(folders) == 1:
+            copy_tree(folders[0], staged)
+        else:
+            plan_merge(folders, staged).apply()
+        write_provenance(staged, sources, complete=True)
     return result
 
 
@@ -157,3 +149,40 @@ def _size(path: Path) -> int:
     if path.is_file():
         return path.stat().st_size
     return sum(file.stat().st_size for file in walk(path) if file.is_file())
+
+
+# One mapping for several recordings, where nobody gives one.
+
+
+def first_map(source: Path, changes: Changes) -> ImportMap | None:
+    """Return the mapping that a recording and those after it get; None if each gets its own.
+
+    Which topics fill frames, at which rate, and in which order joints are listed depends on what
+    happened to be recorded. In a recording of steps it does not.
+
+    Args:
+        source: The first recording.
+        changes: What was asked for.
+    """
+    with open_recording(source, distro=changes.distro) as recording:
+        if not recording.timed:
+            return None
+        mapping = plan_import(recording, changed_map(recording, None, changes)).mapping
+        features = {name: _by_name(recording, one) for name, one in mapping.features.items()}
+    return replace(mapping, features=features)
+
+
+def fitted_map(recording: Recording, shared: ImportMap | None) -> ImportMap | None:
+    """Return the mapping of several recordings for one of them, which may tell its task otherwise."""
+    if shared is None:
+        return None
+    return replace(shared, task=TaskRule(shared.task.text, task_stream(recording)))
+
+
+def _by_name(recording: Recording, one: FeatureMap) -> FeatureMap:
+    """Return a feature whose joints are found by their names."""
+    stream = recording.streams[one.streams[0]]
+    is_joints = stream.source_type.endswith("JointState") and len(one.streams) == 1
+    if not is_joints or stream.names is None or one.elements is not None:
+        return one
+    return replace(one, elements=stream.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from roboreel.errors import SourceError
@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.importing.align import Method
     from roboreel.record.options import CameraKind
-
-__all__ = [
-    "UNITS",
-    "ClockChoice",
-    "EpisodeRule",
-    "FeatureMap",
-    "ImportMap",
-    "TaskRule",
-]
 
 ClockChoice = Literal["auto", "header", "log"]
 """Which times of messages count; ``auto`` takes the header's where they ascend and are plausible."""
@@ -173,12 +164,28 @@ class ImportMap:
             raise SourceError("The mapping has no features: give at least one under [features].")
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Settings that count for all features; None leaves what the mapping says."""
+
+    fps: float | None = None
+    task: str | None = None
+    """For frames of which the recording does not say what the task is."""
+    align: Method | None = None
+    max_gap_ns: int | None = None
+    """-1 for any distance."""
+    clock: ClockChoice | None = None
+    follow: str | None = None
+    store: CameraKind | None = None
+    """How all colour cameras are stored."""
+    drop_last: int | None = None
+    float32: bool = False
+    """Whether numbers of 64 bits are stored in 32."""
+    distro: str | None = None
+    """The distribution of ROS that recorded it, for bags that do not define their messages."""
+
+
 def _check_one(given: object, known: tuple[object, ...], name: str) -> None:
     if given not in known:
         listed = ", ".join(repr(one) for one in known if one is not None)
         raise SourceError(f"{name} is {given!r}: choose one of {listed}.")
-
-
-def field_names(kind: type) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields."""
-    return tuple(one.name for one in fields(kind))

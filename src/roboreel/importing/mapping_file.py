@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import SourceError
-from roboreel.importing.durations import format_ns, parse_ns
 from roboreel.importing.mapping import EpisodeRule, FeatureMap, ImportMap, TaskRule
 from roboreel.spans.reading import read_file
 
@@ -20,8 +20,6 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-__all__ = ["map_from_json", "map_to_json", "map_to_toml", "read_map"]
 
 _MOST_BYTES = 4 * 1024**2
 _TOP = ("fps", "align", "max_gap", "clock", "follow", "drop_last", "task", "episodes", "features")
@@ -217,6 +215,41 @@ def _toml(value: object) -> str:
     return json.dumps(value).replace("\x7f", "\\u007f")
 
 
-def with_changes(mapping: ImportMap, **given: Any) -> ImportMap:  # noqa: ANN401  # its fields
-    """Return a mapping with other values of some fields; None leaves a field as it is."""
-    return replace(mapping, **{key: value for key, value in given.items() if value is not None})
+# Lengths of time in words: ``50ms``, ``2s``.
+
+_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_PATTERN = re.compile(r"^\s*([0-9]*\.?[0-9]+)\s*(ns|us|µs|ms|s)\s*$")
+
+
+def parse_ns(text: object, name: str) -> int:
+    """Return a length of time in nanoseconds; -1 for ``none``, which means any.
+
+    Raises:
+        SourceError: It is something else.
+
+    Examples:
+        >>> parse_ns("50ms", "max_gap"), parse_ns("none", "max_gap")
+        (50000000, -1)
+    """
+    if isinstance(text, str) and text.strip().lower() in ("none", "any"):
+        return -1
+    found = _PATTERN.match(text) if isinstance(text, str) else None
+    length = float(found[1]) * _UNITS[found[2]] if found else math.nan
+    if found is None or not 0 < length < 2**62:
+        raise SourceError(f"{name} is {text!r}: give a number with its unit, such as 50ms or 2s.")
+    return round(length)
+
+
+def format_ns(length: int) -> str:
+    """Return a length of time in words.
+
+    Examples:
+        >>> format_ns(50_000_000), format_ns(1_500_000_000), format_ns(-1)
+        ('50ms', '1.5s', 'none')
+    """
+    if length < 0:
+        return "none"
+    for unit in ("s", "ms", "us"):
+        if length >= _UNITS[unit]:
+            return f"{length / _UNITS[unit]:.12g}{unit}"
+    return f"{length}ns"

@@ -15,9 +15,10 @@ from roboreel.importing.array_recording import (
     Rate,
     describe_columns,
 )
-from roboreel.importing.array_times import is_time_name
+from roboreel.importing.array_streams import plain_text
 from roboreel.importing.boundaries import ends_by_flags
 from roboreel.importing.rates import rate_of_times
+from roboreel.importing.time_units import is_time_name
 from roboreel.importing.timed_tree import open_timed, said_rate, steps_apart
 from roboreel.importing.tree_layouts import ENDS, TASK_NAMES, episode_groups, usual_rows
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from roboreel.importing.array_tree import ArrayTree, Leaf
     from roboreel.importing.recording import Recording
-
-__all__ = ["open_plain", "rate_of", "task_of"]
 
 _NUMBERS = ("episode_index", "episode_id", "episode", "trajectory_id", "traj_id")
 """Arrays that number the episode of each row."""
@@ -126,7 +125,9 @@ def _ends_by_flags(flags: Mapping[str, NDArray[np.bool_]]) -> tuple[NDArray[np.i
     if not (over | cut)[-1]:
         said.append(f"No row ends the last of them, of {np.diff(ends, prepend=0)[-1]:,} frames.")
     if len(ends) > 1 and not flags.keys() & set(_CUT):
-        said.append("No array such as timeouts tells which ran out of time: they may be joined.")
+        said.append(
+            "No array such as timeouts marks episodes that ran out of time: they may be joined."
+        )
     return ends, said if len(ends) > 1 or len(said) > 1 else []
 
 
@@ -156,7 +157,7 @@ def rate_of(tree: ArrayTree, leaves: Mapping[str, Leaf], episode: ArrayEpisode) 
 
 
 def task_of(tree: ArrayTree, leaves: Mapping[str, Leaf], parent: str) -> str | None:
-    """Return the task in words that an attribute or a text of a group tells, or of the file."""
+    """Return the task in words, from an attribute or a text of a group or of the file."""
     for place in dict.fromkeys([parent, ""]):
         said: dict[str, object] = dict(tree.attributes(place))
         prefix = f"{place}/" if place else ""
@@ -183,8 +184,7 @@ def _tells_task(leaf: Leaf) -> bool:
 def _one_text(tree: ArrayTree, leaf: Leaf) -> object:
     if not leaf.shape:
         return tree.read_scalar(leaf.path)
-    (value,) = tree.read(leaf.path, 0, 1).tolist()
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return plain_text(tree.read(leaf.path, 0, 1).tolist()[0])
 
 
 def _parent(arrays: Mapping[str, str]) -> str:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
     from roboreel.video.encoding import Encoding
 
-__all__ = ["ImportPlan", "PlannedEpisode", "PlannedFeature"]
-
 _MOST_LINES = 12
 
 
@@ -45,7 +43,7 @@ class PlannedEpisode:
     """Position of the source episode in the recording."""
     length: int
     task: str | None
-    """For the whole episode; None if a stream tells."""
+    """For the whole episode; None if a stream holds it."""
     metadata: Mapping[str, Any]
     piece: Piece | None = None
     """Which values the rows take, in a recording that is timed."""
@@ -153,7 +151,7 @@ def describe_episode(episode: PlannedEpisode) -> dict[str, Any]:
 def _used(episode: PlannedEpisode, half_ns: float) -> str:
     """Return what was done to the values of an episode, in words; nothing if nothing was.
 
-    Values that lie more than half a frame, ``half_ns``, from their row are told too.
+    Values that are more than half a frame, ``half_ns``, from their row are listed too.
     """
     parts = []
     for name, usage in episode.piece.usage().items() if episode.piece is not None else ():

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     from roboreel.importing.plan import ImportPlan
 
-__all__ = [
-    "describe_source",
-    "hash_source",
-    "import_key",
-    "provenance_path",
-    "read_provenance",
-    "write_provenance",
-]
-
 _FILE = "roboreel_import.json"
 _LAYOUT = 1
 _EDGE_BYTES = 1024**2

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.importing.clocks import usual_gap
 from roboreel.importing.time_units import find_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["bounded_rate", "is_bursty", "median_rate", "rate_of_times", "tidy_rate"]
+    from roboreel.importing.recording import Clock, Recording
+
 
 _MOST_OVER_MEAN = 1.25
 """By how much the rate of the usual distance may exceed the mean: a stream that lacks a fifth of its
@@ -42,7 +42,9 @@ def bounded_rate(times: NDArray[np.int64]) -> float | None:
 
 
 def is_bursty(times: NDArray[Any]) -> bool:
-    """Return whether the usual distance of times in nanoseconds tells a rate that their mean does not bear.
+    """Return whether values come in bursts, by their times in nanoseconds.
+
+    The usual distance then gives a far higher rate than the mean.
 
     Examples:
         >>> bursts = np.arange(100)[:, None] * 200_000_000 + np.arange(10) * 139_000
@@ -83,3 +85,52 @@ def rate_of_times(times: NDArray[Any], name: str = "") -> float | None:
     if unit is None or is_bursty(times.astype(np.float64) * (1e9 / unit.ticks)):
         return None
     return tidy_rate(unit.ticks / usual)
+
+
+# Which of its clocks times a stream: those of the headers, or of the log.
+
+_LEAST_GAP_NS = 100_000_000
+_CLOCKS_AGREE_NS = 1_000_000_000
+
+
+def chosen_clock(
+    recording: Recording, episode: int, stream: str, clock: str | None = None
+) -> Clock:
+    """Return the clock that importing goes by.
+
+    Args:
+        recording: A recording with times.
+        episode: Its position.
+        stream: Its name.
+        clock: ``log`` or ``header`` if one was asked for; otherwise headers where they ascend and
+            agree with the log.
+    """
+    if clock == "log" or "header" not in recording.streams[stream].clocks:
+        return "log"
+    is_video = recording.streams[stream].kind == "packets"
+    if clock == "header" and not is_video:
+        return "header"
+    stamped = recording.times(episode, stream, "header")
+    return "header" if _plausible(stamped, recording.times(episode, stream)) else "log"
+
+
+def chosen_times(
+    recording: Recording, episode: int, stream: str, clock: str | None = None
+) -> NDArray[np.int64]:
+    """Return the times of a stream by `chosen_clock`, ``(count,)``, in nanoseconds."""
+    chosen = chosen_clock(recording, episode, stream, clock)
+    return recording.times(episode, stream, chosen)
+
+
+def usual_gap(rate: float | None) -> int:
+    """Return how far away a value may be if nobody says: in nanoseconds, for values per second."""
+    return max(_LEAST_GAP_NS, 0 if rate is None else round(3e9 / rate))
+
+
+def _plausible(stamped: NDArray[np.int64], logged: NDArray[np.int64]) -> bool:
+    if not len(stamped):
+        return True
+    ascends = bool((np.diff(stamped) >= 0).all())
+    return (
+        ascends and abs(float(np.median((stamped - logged).astype(np.float64)))) < _CLOCKS_AGREE_NS
+    )

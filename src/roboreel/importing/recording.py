@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from roboreel.errors import FeatureError, SourceError
+from roboreel.image import image_size
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[Any] | list[bytes] | list[str]
     """Values of a stream, one after the other: see `Stream.kind`."""
-
-__all__ = ["Clock", "Recording", "SourceEpisode", "Stream", "StreamKind"]
 
 StreamKind = Literal["numbers", "text", "images", "pictures", "packets", "video", "other"]
 """What the values of a stream are:
@@ -228,16 +227,20 @@ class Recording(ABC):
             )
         return self.streams[name]
 
+    def check_episode(self, episode: int) -> None:
+        """Raise a SourceError if there is no such episode."""
+        if not 0 <= episode < len(self.episodes):
+            raise SourceError(
+                f"There is no episode {episode}: there are {len(self.episodes)}, in {str(self.path)!r}."
+            )
+
     def check_wanted(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> None:
         """Raise if values are asked for that are not there; for readers to call in `read`.
 
         Raises:
             SourceError: They are not.
         """
-        if not 0 <= episode < len(self.episodes):
-            raise SourceError(
-                f"There is no episode {episode}: there are {len(self.episodes)}, in {str(self.path)!r}."
-            )
+        self.check_episode(episode)
         for name, positions in wanted.items():
             stream, count = self.stream(name), self.count(episode, name)
             if stream.kind in ("video", "other"):
@@ -264,6 +267,26 @@ class Recording(ABC):
             f"{type(self).__name__}({str(self.path)!r}, {self.layout}, {len(self.episodes)} episodes, "
             f"{len(self.streams)} streams)"
         )
+
+
+def picture_stream(name: str, data: bytes) -> Stream:
+    """Return the stream of encoded pictures, JPEG or PNG, of which this is the first.
+
+    Raises:
+        CorruptFileError: It is not a picture.
+    """
+    size = tuple(image_size(data))
+    is_png = data.startswith(b"\x89PNG")
+    is_depth = is_png and data[24] == 16 and size[2] == 1
+    return Stream(
+        name,
+        "pictures",
+        "uint16" if is_depth else "uint8",
+        size,
+        depth_unit="mm" if is_depth else None,
+        source_type="PNG" if is_png else "JPEG",
+        note="Depth of 16 bits is taken for millimetres." if is_depth else "",
+    )
 
 
 def _check_numbers(stream: Stream) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from itertools import groupby
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureError, SourceError
-from roboreel.image import image_size
 from roboreel.importing.array_streams import pixel_stream
-from roboreel.importing.recording import Recording, SourceEpisode, Stream
+from roboreel.importing.recording import Recording, SourceEpisode, Stream, picture_stream
 from roboreel.importing.tf_example import list_records, parse_example, read_record, skim_example
 from roboreel.importing.tfds_features import read_features
 from roboreel.importing.tree_layouts import natural_key
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.importing.recording import Values
     from roboreel.importing.tf_example import Example, Record
     from roboreel.importing.tfds_features import TFDSFeature
-
-__all__ = ["RLDSRecording", "open_source"]
 
 _SPLIT = re.compile(r"-(?P<split>[A-Za-z0-9_]+)\.tfrecord")
 _RATES = {
@@ -159,7 +157,7 @@ class RLDSRecording(Recording):
 
     def _length(self, example: Example) -> int:
         feature = self._counter
-        return len(_list_of(feature, example)) // max(1, _size(feature.shape))
+        return len(_list_of(feature, example)) // max(1, math.prod(feature.shape))
 
 
 def _published_rate(name: str) -> float | None:
@@ -185,19 +183,12 @@ def _split_of(path: Path) -> dict[str, str]:
 
 
 def _counter(steps: Mapping[str, TFDSFeature]) -> TFDSFeature:
-    """Return the feature that tells the number of steps: a small one of known size."""
+    """Return the feature whose length is the number of steps: a small one of known size."""
     plain = [f for f in steps.values() if f.kind in ("numbers", "text") and -1 not in f.shape]
     plain = [f for f in plain if not f.encoding] or [f for f in steps.values() if f.kind == "image"]
     if not plain:
-        raise SourceError("No feature of the steps tells how many steps there are.")
-    return min(plain, key=lambda f: (f.kind == "text", _size(f.shape)))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
+        raise SourceError("No feature of the steps gives their number.")
+    return min(plain, key=lambda f: (f.kind == "text", math.prod(f.shape)))
 
 
 def _stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
@@ -211,7 +202,7 @@ def _stream(name: str, feature: TFDSFeature, example: Example) -> Stream:
     if (
         feature.kind != "numbers"
         or -1 in feature.shape
-        or not 0 < _size(feature.shape) < _MOST_VALUE
+        or not 0 < math.prod(feature.shape) < _MOST_VALUE
     ):
         return _other(name, feature, "Its values have no fixed shape that is known.")
     image = pixel_stream(name, feature.dtype, feature.shape)
@@ -231,21 +222,11 @@ def _picture_stream(name: str, feature: TFDSFeature, example: Example) -> Stream
     if feature.dtype.startswith("float"):
         # As TensorFlow Datasets packs them, a PNG of four bytes per pixel, they look like colours.
         return _other(name, feature, "Its images are in floating point, which is not read.")
-    if pictures and not pictures[0]:
+    if not pictures or not pictures[0]:
         return _other(name, feature, "The first episode has no picture of it.")
     try:
-        size = tuple(image_size(pictures[0])) if pictures else ()
-        deep = feature.dtype == "uint16"
-        return Stream(
-            name,
-            "pictures",
-            "uint16" if deep else "uint8",
-            size,
-            depth_unit="mm" if deep and size[-1] == 1 else None,
-            source_type="JPEG" if pictures[0].startswith(b"\xff\xd8") else "PNG",
-            note="Depth of 16 bits is taken for millimetres." if deep else "",
-        )
-    except (CorruptFileError, SourceError, IndexError) as error:
+        return picture_stream(name, pictures[0])
+    except (CorruptFileError, SourceError) as error:
         return _other(name, feature, f"Its first picture cannot be used: {error}")
 
 
@@ -276,7 +257,7 @@ def _values(
     if feature.key not in example:
         raise CorruptFileError(f"{feature.key!r} is missing: {_LEAVE_OUT}.")
     stored = _list_of(feature, example)
-    size = _size(feature.shape) if feature.kind == "numbers" and not feature.encoding else 1
+    size = math.prod(feature.shape) if feature.kind == "numbers" and not feature.encoding else 1
     if len(stored) != length * size:
         raise CorruptFileError(
             f"{feature.key!r} has {len(stored):,} elements: {length} steps need {length * size:,}."
@@ -300,7 +281,7 @@ def _values(
 
 def _unpacked(data: bytes, feature: TFDSFeature) -> NDArray[Any]:
     """Return a tensor that is stored as the bytes of its elements."""
-    wanted = _size(feature.shape) * np.dtype(feature.dtype).itemsize
+    wanted = math.prod(feature.shape) * np.dtype(feature.dtype).itemsize
     if feature.encoding == "zlib":
         try:
             data = zlib.decompressobj().decompress(data, wanted + 1)

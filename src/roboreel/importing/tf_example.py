@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+import google_crc32c
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.importing.crc32c import masked_crc32c
 from roboreel.spans.reading import SpanReader
 from roboreel.varint import decode_varint
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Cell = tuple[int, int]
     """``[start, stop)`` in a record."""
 
-__all__ = ["Example", "Record", "list_records", "parse_example", "read_record", "skim_example"]
-
 _HEAD, _FOOT = 12, 4
 _MOST_NAME_BYTES = 4096
 _MOST_RECORD_BYTES = 2 * 1024**3
@@ -32,6 +30,12 @@ _BYTES, _FLOATS, _INTS = 1, 2, 3
 
 Record = tuple[int, int]
 """Where the data of a record lies in its file: ``[start, stop)``."""
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Return the checksum as TFRecord stores it: turned and shifted by a constant."""
+    crc: int = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def list_records(path: Path) -> list[Record]:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["TFDSFeature", "read_features"]
-
 _MOST_DEPTH = 32
 
 

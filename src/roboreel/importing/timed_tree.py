@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.importing.array_recording import ArrayRecording, Rate, describe_columns
-from roboreel.importing.array_times import have_own_times, pair_times
-from roboreel.importing.time_units import find_units, flat_times
+from roboreel.importing.time_units import find_units, flat_times, have_own_times, pair_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.importing.array_streams import Column
     from roboreel.importing.array_tree import ArrayTree, Leaf
     from roboreel.importing.time_units import TimeUnit
-
-__all__ = ["open_timed", "said_rate", "steps_apart"]
 
 _RATE_NAMES = ("fps", "frequency", "freq", "hz", "control_freq", "control_frequency", "rate")
 _MOST_LOOKED_AT = 100_000
@@ -82,7 +79,7 @@ def steps_apart(
 
 
 def said_rate(tree: ArrayTree, parent: str) -> Rate:
-    """Return the rate that an attribute of a group tells, or of the file; none if none does."""
+    """Return the rate that an attribute of the group or of the file gives; None if neither does."""
     for place in dict.fromkeys([parent, ""]):
         for name, value in tree.attributes(place).items():
             number = not isinstance(value, bool | str) and 0 < value < 1e6
@@ -94,7 +91,7 @@ def said_rate(tree: ArrayTree, parent: str) -> Rate:
 def _units(
     tree: ArrayTree, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]
 ) -> dict[str, TimeUnit]:
-    """Return the units of all arrays of times, as the first episode with each of them tells."""
+    """Return the units of all arrays of times, each by the first episode that has it."""
     first: dict[str, str] = {}
     for episode in episodes:
         for name in (episode.times or {}).values():

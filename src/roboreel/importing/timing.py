@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +15,15 @@ from roboreel.importing.boundaries import (
     spans_by_times,
     spans_while,
 )
-from roboreel.importing.clocks import chosen_clock, chosen_times, usual_gap
-from roboreel.importing.durations import format_ns
-from roboreel.importing.rates import bounded_rate, is_bursty, tidy_rate
+from roboreel.importing.mapping_file import format_ns
+from roboreel.importing.rates import (
+    bounded_rate,
+    chosen_clock,
+    chosen_times,
+    is_bursty,
+    tidy_rate,
+    usual_gap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,18 +35,7 @@ if TYPE_CHECKING:
     from roboreel.importing.mapping import ImportMap
     from roboreel.importing.recording import Recording
 
-__all__ = ["TimedEpisode", "derived_rate", "stream_policies", "timed_episodes"]
-
 _LATE_NS = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TimedEpisode:
-    """Rows that become one episode, and what there is to say of how they were found."""
-
-    name: str
-    piece: Piece
-    notes: tuple[str, ...] = field(default=())
 
 
 def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] | None:
@@ -53,20 +48,18 @@ def derived_rate(recording: Recording, mapping: ImportMap) -> tuple[float, str] 
     Raises:
         SourceError: The rate is not near a whole number, or values come in bursts.
     """
-    rates, bursty = {}, set()
-    for name in [mapping.follow] if mapping.follow else _leading(recording, mapping):
-        known = name in recording.streams
-        times = chosen_times(recording, 0, name, mapping.clock) if known else None
-        found = None if times is None else bounded_rate(times)
-        if found is not None:
-            rates[name] = found
-        if times is not None and is_bursty(times):
-            bursty.add(name)
+    leading = [mapping.follow] if mapping.follow else _leading(recording, mapping)
+    times = {
+        name: chosen_times(recording, 0, name, mapping.clock)
+        for name in leading
+        if name in recording.streams
+    }
+    rates = {name: rate for name, of in times.items() if (rate := bounded_rate(of)) is not None}
     if not rates:
         return None
     least = max(rates.values()) / MUCH_SLOWER
     slowest = min((n for n in rates if rates[n] >= least), key=lambda name: rates[name])
-    if slowest in bursty:
+    if is_bursty(times[slowest]):
         raise SourceError(
             f"{slowest!r} has {rates[slowest]:.4g} values a second on average, and they come in bursts: "
             f"give the rate of the frames, --fps (fps=…): {str(recording.path)!r}."
@@ -112,8 +105,7 @@ def stream_policies(recording: Recording, mapping: ImportMap) -> dict[str, Polic
             if chosen is None:
                 rate = bounded_rate(chosen_times(recording, 0, stream, mapping.clock))
                 chosen = usual_gap(rate)
-            gap = chosen
-            policy = Policy(method, None if gap < 0 else gap)
+            policy = Policy(method, None if chosen < 0 else chosen)
             if policies.setdefault(stream, policy) != policy:
                 raise SourceError(
                     f"Two features come from {stream!r} with different align or max_gap: give both "
@@ -124,40 +116,37 @@ def stream_policies(recording: Recording, mapping: ImportMap) -> dict[str, Polic
     return policies
 
 
-def timed_episodes(
+def timed_pieces(
     recording: Recording, mapping: ImportMap, episode: int, fps: float
-) -> tuple[list[TimedEpisode], list[str]]:
-    """Return the episodes that come out of one source episode, and notes about what does not.
+) -> tuple[dict[str, Piece | None], list[str]]:
+    """Return the pieces of one source episode by name, each an episode, and notes on the rest.
 
     Raises:
         SourceError: The clocks cannot be brought together.
     """
     policies = stream_policies(recording, mapping)
     name = recording.episodes[episode].name
-    times, notes = _all_times(recording, mapping, episode, list(policies))
-    notes += _clocks_apart(recording, mapping, episode, list(policies), fps)
-    found: list[TimedEpisode] = []
+    times, notes = _all_times(recording, mapping, episode, list(policies), fps)
+    pieces: list[Piece] = []
     spans = _spans(recording, mapping, episode, times)
     for parts in _sections(
         times, recording, {n for n, p in policies.items() if p.max_gap_ns is None}
     ):
         cleaned = {}
         for stream, (start, stop) in parts.items():
-            one = clean(times[stream][start:stop])
-            cleaned[stream] = Cleaned(one.times, one.position + start, one.disordered, one.doubles)
+            part = clean(times[stream][start:stop])
+            cleaned[stream] = replace(part, position=part.position + start)
         _hold_last(times, cleaned)
         notes += _clean_notes(name, cleaned)
         for span in spans:
             aligned = align(cleaned, policies, fps, span=span, follow=mapping.follow)
             notes += _dropped_notes(name, aligned, policies)
-            for piece in aligned.pieces:
-                number = len(found)
-                found.append(TimedEpisode(f"{name}/{number}", piece))
-    if len(found) == 1:
-        found = [TimedEpisode(name, found[0].piece)]
-    if not found:
+            pieces += aligned.pieces
+    if not pieces:
         notes.append(f"{name}: no row has a value of every stream. {_apart(times)}".rstrip())
-    return found, notes
+    if len(pieces) == 1:
+        return {name: pieces[0]}, notes
+    return {f"{name}/{number}": piece for number, piece in enumerate(pieces)}, notes
 
 
 def _apart(times: Mapping[str, NDArray[np.int64]]) -> str:
@@ -172,35 +161,21 @@ def _apart(times: Mapping[str, NDArray[np.int64]]) -> str:
 
 
 def _all_times(
-    recording: Recording, mapping: ImportMap, episode: int, streams: list[str]
-) -> tuple[dict[str, NDArray[np.int64]], list[str]]:
-    """Return the times of all streams, by the clock that was chosen for each."""
-    times, by_log = {}, []
-    for stream in streams:
-        clock = chosen_clock(recording, episode, stream, mapping.clock)
-        times[stream] = recording.times(episode, stream, clock)
-        has_header = mapping.clock != "log" and "header" in recording.streams[stream].clocks
-        if has_header and clock == "log":
-            by_log.append(stream)
-    notes = []
-    if by_log:
-        listed = ", ".join(by_log)
-        notes.append(
-            f"Times of the log are used for {listed}: those of the headers do not ascend, or are of "
-            "another clock."
-        )
-    return times, notes
-
-
-def _clocks_apart(
     recording: Recording, mapping: ImportMap, episode: int, streams: list[str], fps: float
-) -> list[str]:
-    """Return which streams go by headers that are not the log's times, while others go by the log."""
+) -> tuple[dict[str, NDArray[np.int64]], list[str]]:
+    """Return the times of all streams, by the clock that was chosen for each, and notes on clocks."""
     clocks = {s: chosen_clock(recording, episode, s, mapping.clock) for s in streams}
+    times = {s: recording.times(episode, s, clock) for s, clock in clocks.items()}
     logged = [stream for stream, clock in clocks.items() if clock == "log"]
+    doubtful = [s for s in logged if "header" in recording.streams[s].clocks]
     notes = []
+    if doubtful and mapping.clock != "log":
+        notes.append(
+            f"Times of the log are used for {', '.join(doubtful)}: those of the headers do not ascend, "
+            "or are of another clock."
+        )
     for stream in [s for s, clock in clocks.items() if clock == "header" and logged]:
-        ahead = recording.times(episode, stream) - recording.times(episode, stream, "header")
+        ahead = recording.times(episode, stream) - times[stream]
         apart = abs(round(float(np.median(ahead)))) if len(ahead) else 0
         if apart * fps > 0.5e9:
             notes.append(
@@ -208,7 +183,7 @@ def _clocks_apart(
                 f"from the log, more than half a frame, and {', '.join(logged)} goes by the log: "
                 "--clock log times all by it."
             )
-    return notes
+    return times, notes
 
 
 def _sections(

@@ -11,17 +11,6 @@ if TYPE_CHECKING:
 
     from roboreel.importing.array_tree import Leaf
 
-__all__ = [
-    "ENDS",
-    "TASK_NAMES",
-    "episode_groups",
-    "find_act",
-    "find_episode_ends",
-    "find_robomimic",
-    "natural_key",
-    "usual_rows",
-]
-
 TASK_NAMES = (
     "language_instruction",
     "natural_language_instruction",

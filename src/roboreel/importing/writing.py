@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     OnProgress = Callable[[int, int], object]
     """Called with the frames that are done, and with all of them."""
 
-__all__ = ["Imported", "add_episodes", "new_recorder", "write_dataset"]
-
 _MAX_WAIT_S = 3600.0
 _QUEUE_BYTES = 64 * 1024**2
 _MOST_HELD = 256
@@ -201,8 +199,6 @@ def _metadata(
 def _cost_s(plan: ImportPlan, frames: int) -> float:
     """Return about how many seconds of one core an episode takes."""
     pixels: Sequence[int] = [
-        int(np.prod(one.feature.shape))
-        for one in plan.features.values()
-        if one.feature.dtype == "video"
+        int(np.prod(one.feature.shape)) for one in plan.features.values() if one.feature.is_video
     ]
     return frames * (2e-4 + sum(pixels) * 5e-9)

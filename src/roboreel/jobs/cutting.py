@@ -9,8 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["TASK_S", "cut", "target_cost"]
-
 TASK_S = 10.0
 """About how long a task should take one core: long beside what a task costs, short beside a run."""
 _MOST_TASKS = 20_000

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.jobs.job import Job
     from roboreel.jobs.running import Outcome
 
-__all__ = ["Progress", "Report", "run_job", "shard_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roboreel.jobs.folder import Failure
     from roboreel.jobs.plan import Plan
 
-__all__ = ["SMALL_S", "execute"]
-
 SMALL_S = 3.0
 """A plan that takes less is carried out at once: starting processes would take as long."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.jobs.job import Job
     from roboreel.jobs.running import Outcome
 
-__all__ = ["Executor", "InProcess", "Session"]
-
 
 class Session(Protocol):
     """Runs the tasks of one job, several at a time."""

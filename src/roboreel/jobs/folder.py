@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DONE_FILE", "Failure", "JobFolder", "read_note"]
-
 DONE_FILE = "done.json"
 
 
@@ -231,7 +229,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _machine() -> str:
-    """Return what tells this machine, as it was started, from others with the same name."""
+    """Return an identifier of this machine since its start: names of machines may repeat."""
     started = ""
     with suppress(OSError):
         started = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.jobs.plan import Plan
 
-__all__ = ["job_path", "list_jobs"]
-
 
 def job_path(plan: Plan, name: str, *, near: Path | None = None) -> Path:
     """Return the default folder of a job: the same plan has the same, so that it is resumed.

@@ -32,18 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Job",
-    "Status",
-    "commit_job",
-    "create_job",
-    "finish_commit",
-    "is_committed",
-    "is_job",
-    "open_job",
-    "remove_job",
-]
-
 _JOB_FILE, _PLAN_FILE = "job.json", "plan.npz"
 _COMMITTED, _LOCK_FILE, _ARRAY_FILE = "committed.json", "commit.lock", "array.sh"
 _FOLDERS = ("staging", "parts", "failed")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.jobs.plan import Plan, Task
 
-__all__ = ["Operation", "Part", "load_operation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

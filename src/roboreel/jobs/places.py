@@ -8,10 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from roboreel.errors import DatasetError
-from roboreel.files import write_atomically
+from roboreel.files import user_folder, write_atomically
 from roboreel.spans.reading import read_file
-
-__all__ = ["BESIDE", "forget_place", "job_home", "note_place", "noted_places"]
 
 BESIDE = ".roboreel-jobs"
 """The folder of jobs beside a dataset, where its disk is not that of the folder of jobs."""
@@ -20,9 +18,7 @@ _SUFFIX = ".elsewhere"
 
 def job_home() -> Path:
     """Return the folder of jobs: ``$ROBOREEL_JOBS``, or ``roboreel/jobs`` in the user's cache."""
-    chosen = os.environ.get("ROBOREEL_JOBS")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen) if chosen else Path(base) / "roboreel" / "jobs"
+    return user_folder("ROBOREEL_JOBS", "jobs")
 
 
 def note_place(job: Path) -> None:

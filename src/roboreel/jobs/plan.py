@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Plan", "Task"]
-
 _ID_BYTES = 10
 _COST = "cost"
 # What NumPy raises for bytes that are no columns, or say that they have any number of rows.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.jobs.executor import Session
     from roboreel.jobs.job import Job
 
-__all__ = ["Processes"]
-
 _LEAST_MEMORY = 64 * 1024**2
 _START = "from roboreel.jobs.worker import main; main()"
 

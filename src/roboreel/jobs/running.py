@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.jobs.job import Job
 
-__all__ = ["Outcome", "plain", "run_task"]
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

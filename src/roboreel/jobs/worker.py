@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
-__all__ = ["main", "serve", "share_machine"]
-
 
 def share_machine(threads: int, memory_bytes: int) -> None:
-    """Use so many cores and so much memory in this process, one of several on a machine."""
+    """Limit the cores and the memory of this process, which is one of several on a machine."""
     limit_cores(threads)
     process_budget().limit_bytes = memory_bytes
 

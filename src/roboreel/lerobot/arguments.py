@@ -10,17 +10,6 @@ from roboreel.errors import UnsupportedArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "ENCODERS",
-    "NO_EFFECT_RECORDING",
-    "asks_to_record",
-    "check_reading",
-    "check_recording",
-    "check_repo_type",
-    "not_offered",
-    "refuse_sync",
-]
-
 _BACKENDS = ("torchcodec", "pyav", "video_reader")
 _NOT_OFFERED = (
     "create_episode_buffer",

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.lerobot.writing import EpisodeWriter
 
-__all__ = ["LeRobotDataset"]
-
 _MADE = ("_rows", "_order", "_chosen")
 """What is made from the dataset when it is needed."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Depth
     from roboreel.stats import FeatureStats
 
-__all__ = ["UNITS", "check_unit", "depth_from_pictures", "depth_from_video", "stats_in_unit"]
-
 UNITS = ("mm", "m")
 _MM_PER_M = 1000.0
 _MOST_MM = 65535.0

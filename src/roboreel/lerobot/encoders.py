@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from roboreel.schema import Feature
-    from roboreel.video.encoding import Codec
-
-__all__ = ["choose_depth", "encodings_of"]
+    from roboreel.video.codecs import Codec
 
 _CODECS: dict[str, Codec] = {
     "libsvtav1": "av1",
@@ -52,7 +50,7 @@ def encodings_of(
     depth_encoder: Any | None = None,  # noqa: ANN401
     encoder_threads: int | None = None,
 ) -> dict[str, Encoding] | None:
-    """Return the encoding of each video camera that LeRobot's arguments speak of.
+    """Return the encoding of each video camera that LeRobot's arguments set.
 
     Args:
         features: The features of the dataset, depth as `choose_depth` returns it.
@@ -71,7 +69,7 @@ def encodings_of(
     if vcodec is not None:
         _codec(vcodec)  # A wrong name is refused, even if there is no camera.
     for name, feature in features.items():
-        if feature.dtype != "video":
+        if not feature.is_video:
             continue
         if feature.depth is None:
             encoding = _colour(vcodec, rgb_encoder)

@@ -8,15 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError
-from roboreel.format.episode_columns import is_statistics, read_episode_columns
+from roboreel.format.episode_table import episode_list, is_statistics
 from roboreel.numbers import positions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Manifest
-
-__all__ = ["EpisodeRecords"]
 
 
 class EpisodeRecords(Sequence[dict[str, Any]]):
@@ -48,8 +46,8 @@ class EpisodeRecords(Sequence[dict[str, Any]]):
     def _further(self) -> dict[str, list[Any]]:
         """Every other column that is stored, except statistics, which LeRobot leaves out too."""
         made = ("tasks", *self._columns)
-        return read_episode_columns(
-            self._manifest, lambda name: name not in made and not is_statistics(name)
+        return episode_list(self._manifest).columns(
+            lambda name: name not in made and not is_statistics(name)
         )
 
     @property

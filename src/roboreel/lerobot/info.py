@@ -10,8 +10,6 @@ from roboreel.format.paths import info_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Info", "load_info"]
-
 _OPTIONAL = ("robot_type", "video_path", "tools", "data_files_size_in_mb", "video_files_size_in_mb")
 """Keys that a file may lack; the attribute is then None."""
 

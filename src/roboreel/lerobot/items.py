@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.sample_spec import SampleSpec
 
-__all__ = ["ItemOptions", "read_items"]
-
 
 @dataclass(frozen=True, slots=True)
 class ItemOptions:
@@ -60,11 +58,11 @@ def _column(view: Dataset, name: str, values: Any, options: ItemOptions) -> Any:
     if name not in view.cameras:
         return torch.from_numpy(_as_lerobot_types(values))
     feature = view.features[name]
-    if feature.dtype == "video" and len(options.spec.windows.get(name, ())) == 1:
+    if feature.is_video and len(options.spec.windows.get(name, ())) == 1:
         values = values[:, 0]  # LeRobot drops the axis of a single delta, but only for video.
     if feature.depth is None:
-        return _colour(values, keep_bytes=options.return_uint8 and feature.dtype == "video")
-    if feature.dtype == "video":
+        return _colour(values, keep_bytes=options.return_uint8 and feature.is_video)
+    if feature.is_video:
         return depth_from_video(values, feature.depth, options.depth_unit)
     return depth_from_pictures(values, options.stored_units.get(name), options.depth_unit)
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LANGUAGE_FEATURES", "default_tools", "parse_messages"]
-
 LANGUAGE_FEATURES = ("language_persistent", "language_events")
 """LeRobot's names of language features."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.stats import FeatureStats
 
-__all__ = ["CODEBASE_VERSION", "LeRobotDatasetMetadata", "keep_episodes", "locate"]
-
 CODEBASE_VERSION = "v3.0"
 _MADE = ("episodes", "stats", "tasks", "subtasks", "episodes_stats")
 _ASSIGNED = ("episodes", "stats", "tasks")

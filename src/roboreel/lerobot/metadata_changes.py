@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.lerobot.info import Info
     from roboreel.lerobot.writing import EpisodeWriter
 
-__all__ = ["MetadataChanges"]
-
 _QUEUE_IMAGES = 30
 
 

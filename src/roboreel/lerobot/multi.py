@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MultiLeRobotDataset"]
-
 
 class MultiLeRobotDataset(TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """Datasets joined end to end; items have the features that all share, and ``dataset_index``.

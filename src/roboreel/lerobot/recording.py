@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from roboreel.lerobot.metadata import LeRobotDatasetMetadata
     from roboreel.lerobot.writing import EpisodeWriter
 
-__all__ = ["RecordingMethods"]
-
 
 class RecordingMethods:
     """Methods that need a writer; ``writer`` is None for a dataset that is only read."""

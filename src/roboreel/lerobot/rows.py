@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.lerobot.metadata import LeRobotDatasetMetadata
 
-__all__ = ["RowMethods"]
-
 
 class RowMethods:
     """What LeRobot offers beside items: rows of `datasets`, files, statistics."""

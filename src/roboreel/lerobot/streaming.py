@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["StreamingLeRobotDataset"]
-
 _AT_ONCE = 32
 """Items that are read together: neighbours share decoding, and memory stays small."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from roboreel.errors import UnsupportedArgumentError
-from roboreel.format.episode_columns import read_episode_columns
+from roboreel.format.episode_table import episode_list
 from roboreel.format.statistics import read_episode_stats
 from roboreel.stats import FeatureStats, merge_stats
 
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Dataset
     from roboreel.schema import Manifest
-
-__all__ = [
-    "API_V21",
-    "choose_api",
-    "episode_data_index",
-    "episode_order",
-    "episodes_by_number",
-    "episodes_stats",
-    "stats_as_dict",
-    "stats_of_episodes",
-]
 
 API_V21, _API_V30 = "v2.1", "v3.0"
 
@@ -54,7 +43,7 @@ def choose_api(api: str | None, version: str) -> str:
 def episodes_by_number(manifest: Manifest) -> dict[int, dict[str, Any]]:
     """Return what is known about each episode, by its number."""
     table = manifest.episodes
-    further = read_episode_columns(manifest)
+    further = episode_list(manifest).columns()
     return {
         number: {
             "episode_index": number,

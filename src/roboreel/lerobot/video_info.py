@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["video_info"]
-
 _LEGACY_DEPTH = "video.is_depth_map"
 
 

@@ -1,4 +1,4 @@
-"""How far ahead of the training loop batches are read, and by whom."""
+"""How far ahead of the training loop batches are read, and by which threads or processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 
 from roboreel.cores import usable_cores
 from roboreel.numbers import check_at_least
-
-__all__ = ["ReadAhead", "Workers", "choose_workers"]
 
 Workers: TypeAlias = "int | Literal['auto']"
 """Processes that read batches; 0 reads by threads of this process."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BatchReader", "Loaded", "SampleReader", "Step"]
-
 
 class SampleReader(Protocol):
     """The samples of a training run, by number."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from roboreel.order.order import Order
     from roboreel.order.split import Split
 
-__all__ = ["Epochs"]
-
 _STEPS = 16
 # Samples that are read in order, at a time, and the share of the budget that they may take.
 _TOGETHER, _ROOM_SHARE = 16, 16

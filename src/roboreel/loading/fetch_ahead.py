@@ -12,8 +12,6 @@ from roboreel.threads import Job, ThreadPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["FetchAhead"]
-
 Task = TypeVar("Task")
 
 _MOST_BYTES = 256 * 2**20
@@ -27,7 +25,7 @@ _LOOKED_AT = 4
 class FetchAhead(Generic[Task]):
     """Hands out tasks; what the next ones need is being fetched, within a limit of bytes.
 
-    A task is handed out whether or not its bytes are there: whoever reads waits for what is missing.
+    A task is handed out whether or not its bytes are there: its reader waits for what is missing.
 
     Args:
         tasks: The tasks, in order.
@@ -79,7 +77,7 @@ class FetchAhead(Generic[Task]):
             self._begun.append((task, self._pool.submit(self._try, task, self._is_passed())))
 
     def _is_passed(self) -> bool:
-        """Whether to leave a task to whoever reads it: a mirror that has all needs no look ahead."""
+        """Whether to skip a task: while a mirror has all bytes, it is not asked for each task."""
         self._passed = 0 if self._hits < _HITS else (self._passed + 1) % _LOOKED_AT
         return self._passed != 0
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from roboreel.loading.skipping import OnError
     from roboreel.loading.source import HasSource, Source
 
-__all__ = ["Loader", "LoaderOptions", "check_known"]
-
 
 class LoaderOptions(TypedDict, total=False):
     """How batches are read; the defaults are those of `ReadAhead` and `Split`."""

@@ -13,8 +13,6 @@ from roboreel.threads import Job, ThreadPool
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Prefetcher"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

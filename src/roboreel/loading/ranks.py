@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["check_share", "launched_share"]
-
 
 def check_share(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
     """Return the rank and world size that were given, or None if neither was.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature
 
-__all__ = ["Sample", "Samples"]
-
 Sample = dict[str, Any]
 """Values by feature; texts as they are."""
 
@@ -90,7 +88,7 @@ class Samples:
     @property
     def has_video(self) -> bool:
         """Whether any of them is stored as video."""
-        return any(feature.dtype == "video" for feature in self._cameras().values())
+        return any(feature.is_video for feature in self._cameras().values())
 
     @property
     def image_bytes(self) -> int:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.loading.source import Source
     from roboreel.order.order import Order
 
-__all__ = ["Shuffle", "Weights", "make_order", "weigh_episodes"]
-
 Shuffle: TypeAlias = "bool | Literal['uniform', 'local'] | Local"
 """How samples are shuffled: not at all; over the whole dataset (``True`` or ``"uniform"``); or so
 that neighbours share decoding (``"local"``, which is ``Local()``, or `Local` with other sizes)."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Feature
 
-__all__ = ["HasSource", "ReadsBatches", "Source"]
-
 
 class Source(Protocol):
     """Where samples come from: a `Dataset`, a view of one, or a `Mixture` of several."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Transform", "sample_seeds", "takes_generator"]
-
 # Keys of their own: a transform must not draw what the order of the samples was drawn from.
 _OF_SAMPLES, _OF_BATCHES = 0x5A17, 0xBA7C
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from roboreel.memory.budget import Budget
 
-__all__ = ["BatchBuffers", "aligned_empty", "make_blocks_by"]
-
 _OWNER = "batch buffers"
 # Where arrays begin, for vector instructions.
 _ALIGNMENT = 64

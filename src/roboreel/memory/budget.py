@@ -15,8 +15,6 @@ from roboreel.memory.room import Room
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-__all__ = ["DEFAULT_LIMIT_BYTES", "Budget", "parse_size", "process_budget"]
-
 DEFAULT_LIMIT_BYTES = 512 * 1024**2
 # The most that threads have in hand for brief work, as a share of the limit.
 _IN_HAND_SHARE = 4

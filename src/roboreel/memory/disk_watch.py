@@ -7,8 +7,6 @@ import sys
 if sys.platform != "win32":
     import resource
 
-__all__ = ["DiskWatch", "usual_row_ns"]
-
 # Generous upper bounds for a read from memory.
 _CALL_NS = 40_000
 _ROW_NS = 10_000

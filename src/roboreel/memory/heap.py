@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["keep_freed_memory", "return_freed_memory"]
-
 # When glibc frees a block of up to 32 MiB, it keeps twice that size from then on.
 _BLOCK_BYTES = 32 * 1024**2 - 64 * 1024
 

@@ -13,8 +13,6 @@ from roboreel.forking import after_fork
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-__all__ = ["KeptOpen"]
-
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
 

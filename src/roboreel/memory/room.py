@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Room"]
-
 # Nobody holds memory for so long. Rather than wait for ever, a thread goes on without room.
 _PATIENCE_S = 10.0
 
@@ -18,8 +16,8 @@ _PATIENCE_S = 10.0
 class Room:
     """Lets threads do brief work side by side as far as its memory fits in a limit.
 
-    Whoever is alone never waits, however much it needs, nor does a thread that has memory in hand
-    already.
+    A thread that is alone never waits, however much it needs; neither does one that already holds
+    room.
     """
 
     def __init__(self) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.mirror.file_table import RemoteFile
 
-__all__ = ["Address", "client_module", "is_address", "parse_address", "version_of"]
-
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _OBJECTS, _HUB = "roboreel.remote.objects", "roboreel.remote.hub"
 # Loaded when an address of the kind is opened: nothing below the rim imports the network.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BlockMap", "State"]
-
 
 class State(IntEnum):
     """What is known of a block."""
@@ -59,7 +57,7 @@ class BlockMap:
         self._states = self._evictions = self._uses = mmap.mmap(-1, 1)
 
     def grow(self, num_segments: int) -> None:
-        """Map so many segments."""
+        """Extend the map to this many segments."""
         if num_segments <= self.num_segments:
             return
         blocks = num_segments * SEGMENT_BLOCKS

@@ -1,4 +1,4 @@
-"""What a mirror needs from whoever talks to the network."""
+"""What a mirror needs from a network client."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from roboreel.mirror.file_table import RemoteFile
-
-__all__ = ["Client", "NoRangesError"]
 
 
 class NoRangesError(RemoteError):

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = ["Connection", "is_secret"]
-
 _SECRET_WORDS = ("secret", "token", "password", "key", "sas", "authorization")
 
 

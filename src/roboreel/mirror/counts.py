@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-__all__ = ["Counts", "Fetched"]
+_COUNTED = ("requests", "fetched_bytes", "read_bytes", "hits", "misses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Fetched:
 
 
 class Counts:
-    """Counters that several threads add to."""
+    """Counters that several threads add to, by the names of `Fetched`."""
 
     def __init__(self) -> None:
         self.begin_anew()
@@ -46,31 +46,14 @@ class Counts:
     def begin_anew(self) -> None:
         """Count from zero."""
         self._guard = threading.Lock()
-        self._requests = self._fetched = self._read = self._hits = self._misses = 0
+        self._counts = dict.fromkeys(_COUNTED, 0)
 
-    def add_request(self, count: int) -> None:
-        """Note a request that brought so many bytes."""
+    def add(self, **counts: int) -> None:
+        """Add to some of the counters."""
         with self._guard:
-            self._requests += 1
-            self._fetched += count
-
-    def add_read(self, count: int) -> None:
-        """Note bytes that were read; a race may lose a note, which does no harm."""
-        self._read += count
-
-    def add_spans(self, hits: int, misses: int) -> None:
-        """Note spans that were there, and spans that were not."""
-        self._hits += hits
-        self._misses += misses
+            for name, count in counts.items():
+                self._counts[name] += count
 
     def snapshot(self, held_bytes: int, limit_bytes: int) -> Fetched:
         """Return the counts as of now."""
-        return Fetched(
-            self._requests,
-            self._fetched,
-            self._read,
-            self._hits,
-            self._misses,
-            held_bytes,
-            limit_bytes,
-        )
+        return Fetched(**self._counts, held_bytes=held_bytes, limit_bytes=limit_bytes)

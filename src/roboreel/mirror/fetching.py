@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from roboreel.mirror.home import MirrorHome
     from roboreel.mirror.pins import Pin
 
-__all__ = ["Fetcher"]
-
 Result = TypeVar("Result")
 
 _CONNECTIONS = 48
@@ -85,9 +83,9 @@ class Fetcher:
         return lacking
 
     def bring(self, wanted: Mapping[int, NDArray[np.int64]]) -> None:
-        """Have blocks of files, by the files' numbers, at hand; if they have room now.
+        """Fetch missing blocks of files, by the files' numbers, if there is room now.
 
-        Nothing keeps them from being evicted: whoever reads them looks again.
+        They may be evicted again: readers look for themselves.
 
         Raises:
             RemoteError: They cannot be fetched.
@@ -117,9 +115,9 @@ class Fetcher:
 
     @contextmanager
     def held(self, entry: FileEntry, blocks: NDArray[np.int64]) -> Iterator[None]:
-        """Have blocks of a file at hand, and keep them from being evicted inside the block.
+        """Fetch missing blocks of a file, and keep all from being evicted while in use.
 
-        Whoever has no room for all that is missing holds nothing while it waits, so of several who
+        A thread without room for all of them holds nothing while it waits, so of several that
         wait for each other's room one always gets it.
 
         Raises:
@@ -274,7 +272,7 @@ class Fetcher:
         except NoRangesError:
             self._note_whole_files(entry)
             return  # Asked for again, and then for the whole file.
-        self._counts.add_request(len(data))
+        self._counts.add(requests=1, fetched_bytes=len(data))
         if len(data) != stop - start:
             raise RemoteError(
                 f"{len(data):,} bytes came for bytes {start:,} to {stop:,} of {entry.file.name!r}."
@@ -291,7 +289,7 @@ class Fetcher:
             first, last = at // BLOCK_BYTES, -(-(at + whole) // BLOCK_BYTES)
             self._keep(entry, range(first, last), at, memoryview(rest)[:whole], claimed)
             at, rest = at + whole, rest[whole:]
-        self._counts.add_request(at)
+        self._counts.add(requests=1, fetched_bytes=at)
         if at != size:
             raise RemoteError(f"{at:,} of {size:,} bytes came of {entry.file.name!r}.")
 
@@ -308,9 +306,9 @@ class Fetcher:
     def _keep(
         self, entry: FileEntry, fetched: range, start: int, data: memoryview, claimed: set[int]
     ) -> None:
-        """Write the claimed blocks of what was fetched, and only then say that they are there.
+        """Write the claimed blocks of what was fetched, and only then mark them as present.
 
-        They are claimed no longer: whoever claims them next, if they are evicted, fetches them anew.
+        The claims end: once evicted, the blocks can be claimed and fetched again.
         """
         blocks = np.array([block for block in fetched if block in claimed], np.int64)
         if not len(blocks):
@@ -335,7 +333,7 @@ class Fetcher:
 
 
 def _wait(jobs: list[Job[None]]) -> None:
-    """Wait for all jobs, or for the first error; give up when this thread is told to."""
+    """Wait for all jobs, or for the first error; give up when this thread is asked to stop."""
     for job in jobs:
         check_stop()
         while not job.wait_for(_MOST_POLL_S):

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["FileEntry", "FileTable", "RemoteFile"]
-
 # Datasets have hundreds of terabytes; what says which blocks are there grows with their size.
 _MOST_BYTES = 2**50
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import threading
 import time
+import uuid
 import zlib
+from bisect import bisect_right
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.forking import after_fork
 from roboreel.mirror.block_map import BlockMap, State
-from roboreel.mirror.boot import boot_id
-from roboreel.mirror.claims import Claims
 from roboreel.mirror.file_table import FileTable
-from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, SEGMENT_BYTES
+from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, SEGMENT_BYTES, runs_of
 from roboreel.mirror.holes import SparseFile
 from roboreel.mirror.locks import RangeLocks, UseLock
 from roboreel.mirror.pins import Pin, Pins
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
     from roboreel.mirror.file_table import FileEntry
-
-__all__ = ["MirrorFolder"]
 
 
 class MirrorFolder:
@@ -58,7 +59,7 @@ class MirrorFolder:
 
     def open(self, entry: FileEntry) -> SparseFile:
         """Return the bytes of a file; the caller closes it."""
-        return SparseFile(self.path / "bytes" / str(entry.number), entry.file.size_bytes)
+        return SparseFile(self.path / "bytes" / str(entry.number))
 
     def pin(self, entry: FileEntry, blocks: NDArray[np.int64]) -> Pin:
         """Return a hold on the segments of a file's ascending blocks, not taken yet."""
@@ -137,15 +138,61 @@ class MirrorFolder:
         return held * BLOCK_BYTES
 
     def _entry_of(self, segment: int) -> FileEntry:
-        low, high = 0, len(self.table) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if self.table[middle].segment <= segment:
-                low = middle
-            else:
-                high = middle - 1
-        return self.table[low]
+        numbers = range(1, len(self.table))
+        return self.table[bisect_right(numbers, segment, key=lambda n: self.table[n].segment)]
 
     def _after_fork(self) -> None:
         self.claims.begin_anew()
         self._pins.begin_anew()
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """Return what differs after every start of the machine; where none is known, of the process."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return uuid.uuid4().hex
+
+
+# Who fetches which block: one process of a machine, and one thread of it.
+
+
+class Claims:
+    """Claims of blocks by their numbers. Those of a process that ends are free at once.
+
+    Locks belong to the process, so threads are told apart by a set.
+    """
+
+    def __init__(self, locks: RangeLocks) -> None:
+        self._locks = locks
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget all claims of this process: a forked child inherits none."""
+        self._guard = threading.Lock()
+        self._mine: set[int] = set()
+
+    def take(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Claim blocks; return those that nobody else has claimed."""
+        with self._guard:
+            free = np.array([b for b in blocks.tolist() if b not in self._mine], np.int64)
+            taken: list[int] = []
+            for run in runs_of(free):
+                if self._locks.lock(int(run[0]), len(run)):
+                    taken += run.tolist()
+                elif len(run) > 1:  # Another process has some of them.
+                    taken += [block for block in run.tolist() if self._locks.lock(block, 1)]
+            self._mine.update(taken)
+        return np.array(taken, np.int64)
+
+    def release(self, blocks: Iterable[int]) -> None:
+        """Give up claims."""
+        with self._guard:
+            mine = sorted(self._mine.intersection(blocks))
+            self._mine.difference_update(mine)
+            for run in runs_of(np.array(mine, np.int64)):
+                self._locks.unlock(int(run[0]), len(run))

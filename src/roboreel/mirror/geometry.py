@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK_BYTES",
-    "GAP_BYTES",
-    "MOST_REQUEST_BYTES",
-    "SEGMENT_BLOCKS",
-    "SEGMENT_BYTES",
-    "blocks_of",
-    "count_segments",
-    "requests_for",
-    "runs_of",
-]
-
 BLOCK_BYTES = 2**14
 """A GOP of two images has 20 to 60 KB: larger blocks fetch more beside it than it has itself."""
 SEGMENT_BLOCKS = 64

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from roboreel.mirror.client import Client
     from roboreel.mirror.file_table import RemoteFile
 
-__all__ = ["guess_metadata"]
-
 # No dataset has it. A server that finds it has every file, and would never run out of tables.
 _ABSENT = "meta/episodes/chunk-000/no-such-file.parquet"
 

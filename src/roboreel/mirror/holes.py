@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.errors import MirrorError
-from roboreel.mirror.locks import alone, open_file
+from roboreel.mirror.locks import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["DiskAbility", "SparseFile", "find_ability", "poison", "stored_bytes"]
 
 _PUNCH_AND_KEEP_SIZE = 0x03
 _NO_HOLES = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -28,10 +26,6 @@ _PROBE_BYTES = 2**20
 _CAN_READ_AT = hasattr(os, "pread")
 _seeking = threading.Lock()
 """Windows moves to a place and reads there, in two steps."""
-
-poison: list[bytes] = []
-"""Tests put a byte here: new files are filled with it, and so is what is evicted, in place of holes.
-Whoever reads a byte that was not fetched then sees it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +68,12 @@ def stored_bytes(mirror: Path) -> int:
 class SparseFile:
     """One file, open; made when it is first needed, and as long as what was written to it."""
 
-    __slots__ = ("_handle", "_path", "_size_bytes")
+    __slots__ = ("_handle", "_path")
 
-    def __init__(self, path: Path, size_bytes: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._size_bytes = size_bytes
         try:
             self._handle = open_file(path)
-            if poison and os.fstat(self._handle).st_size < size_bytes:
-                _fill_new(self._handle, size_bytes)
         except OSError as error:
             raise MirrorError(_cannot("opened", error, path)) from error
 
@@ -111,16 +102,12 @@ class SparseFile:
 
     def punch(self, start: int, stop: int) -> None:
         """Remove the bytes ``[start, stop)``, on a file system that can do that."""
-        if poison:
-            _fill(self._handle, start, min(stop, self._size_bytes))
-        elif not _punch(self._handle, start, stop - start):
+        if not _punch(self._handle, start, stop - start):
             raise MirrorError(f"No hole can be made in a file of the mirror: {str(self._path)!r}.")
 
     def empty(self) -> None:
         """Remove all bytes."""
         os.ftruncate(self._handle, 0)
-        if poison:
-            _fill_new(self._handle, self._size_bytes)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -147,16 +134,6 @@ def _write_at(handle: int, data: memoryview, start: int) -> int:
     with _seeking:
         os.lseek(handle, start, os.SEEK_SET)
         return os.write(handle, data)
-
-
-def _fill_new(handle: int, size_bytes: int) -> None:
-    """Fill a file behind what it holds: another thread or process may have written to it."""
-    with alone(handle):
-        _fill(handle, os.fstat(handle).st_size, size_bytes)
-
-
-def _fill(handle: int, start: int, stop: int) -> None:
-    _write_at(handle, memoryview(poison[0] * (stop - start)), start)
 
 
 def _punch(handle: int, start: int, count: int) -> bool:

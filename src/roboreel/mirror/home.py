@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import MirrorError
+from roboreel.files import user_folder
 from roboreel.forking import after_fork
 from roboreel.mirror import locks
 from roboreel.mirror.block_map import State
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from roboreel.mirror.pins import Pin
 
-__all__ = ["DEFAULT_LIMIT_BYTES", "MIRROR_FILE", "MirrorHome", "mirror_home", "open_home"]
-
 DEFAULT_LIMIT_BYTES = 50 * 10**9
 MIRROR_FILE = "mirror.json"
 # Tables and maps take 0.04 % beside the bytes.
@@ -39,9 +38,7 @@ _SLACK_SHARE = 50
 
 def mirror_home() -> Path:
     """Return the default folder of mirrors: ``remote`` in the folder of caches."""
-    chosen = os.environ.get("ROBOREEL_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return (Path(chosen) if chosen else Path(base) / "roboreel") / "remote"
+    return user_folder("ROBOREEL_CACHE") / "remote"
 
 
 class MirrorHome:
@@ -71,14 +68,10 @@ class MirrorHome:
     def locked(self) -> Iterator[None]:
         """Keep other threads and processes from reserving room and evicting."""
         with self._guard:
-            lock = self._lock
-            if lock is None:
-                lock = self._lock = self._open_lock()
-            lock.acquire()
-            try:
+            if self._lock is None:
+                self._lock = self._open_lock()
+            with self._lock.held():
                 yield
-            finally:
-                lock.release()
 
     def folder(self, name: str) -> MirrorFolder:
         """Return a mirror by the name of its folder."""
@@ -97,8 +90,8 @@ class MirrorHome:
         Args:
             folder: Their mirror.
             blocks: Their numbers.
-            pin: A hold that is taken together with the room, or not at all. So nobody waits for
-                room who keeps others from theirs.
+            pin: A hold that is taken together with the room, or not at all. So no thread that waits
+            for room keeps others from theirs.
 
         Returns:
             Whether there is room.
@@ -151,7 +144,7 @@ class MirrorHome:
         self._folders.pop(name, None)
 
     def _make_room(self, needed: int) -> bool:
-        """Evict until so many bytes fit; return whether they do. The caller holds the lock."""
+        """Evict until the bytes fit; return whether they do. The caller holds the lock."""
         held = self._held_bytes()
         if held + needed > self.room_bytes:
             held = self._count()
@@ -167,7 +160,7 @@ class MirrorHome:
         return self._folders[name]
 
     def _sound_folder(self, name: str) -> MirrorFolder | None:
-        """Return a mirror with all its files; None if it is damaged, which is said once."""
+        """Return a mirror with all its files; None, with one warning, if it is damaged."""
         try:
             folder = self._folder(name)
             folder.refresh()

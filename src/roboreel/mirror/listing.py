@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.mirror.home import MirrorHome
 
-__all__ = ["MirrorEntry", "PrunedMirrors", "list_mirrors", "prune_mirrors"]
-
 
 @dataclass(frozen=True, slots=True)
 class MirrorEntry:
@@ -106,7 +104,7 @@ def _described(home: MirrorHome, name: str) -> MirrorEntry:
 
 
 def _remove(entry: MirrorEntry, home: MirrorHome, *, dry_run: bool) -> bool:
-    """Remove a mirror; return whether nobody has it open."""
+    """Remove a mirror that no process has open; return whether it was removed."""
     use = UseLock(entry.path / "use")
     if not use.try_alone():
         use.close()

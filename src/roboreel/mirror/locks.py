@@ -19,9 +19,8 @@ if sys.platform != "win32":
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
-
-__all__ = ["SHARES", "FolderLock", "RangeLocks", "UseLock", "alone", "lengthen", "open_file"]
 
 SHARES = sys.platform != "win32"
 """Whether processes share mirrors; tests set it to False, to do as Windows does."""
@@ -67,19 +66,9 @@ class FolderLock:
         self.handle = open_file(path)
         self._other = None if SHARES else FileLock(path.with_name("guard"))
 
-    def acquire(self) -> None:
-        """Wait for the lock."""
-        if self._other is None:
-            fcntl.flock(self.handle, fcntl.LOCK_EX)
-        else:
-            self._other.acquire()
-
-    def release(self) -> None:
-        """Let others have it."""
-        if self._other is None:
-            fcntl.flock(self.handle, fcntl.LOCK_UN)
-        else:
-            self._other.release()
+    def held(self) -> AbstractContextManager[object]:
+        """Wait for the lock, and hold it inside the block."""
+        return alone(self.handle) if self._other is None else self._other
 
 
 class UseLock:
@@ -97,7 +86,7 @@ class UseLock:
         return self._is_held
 
     def try_alone(self) -> bool:
-        """Return whether nobody else uses the folder; nobody else can then, until `close`."""
+        """Take the folder for this process alone, until `close`; return whether it is free."""
         return self._take(alone=True)
 
     def close(self) -> None:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from roboreel.mirror.holes import SparseFile
     from roboreel.mirror.home import MirrorHome
 
-__all__ = ["Mirror"]
-
 _ASKED_AT_ONCE = 32
 # What one core has stored, others see in that order: there a block that is marked is there.
 _STORES_IN_ORDER = platform.machine().lower() in ("x86_64", "amd64", "i386", "i686", "x86")
@@ -134,7 +132,7 @@ class Mirror:
             for number, some in blocks.items()
             if len(lacking := self._fetcher.missing(self.folder.table[number], some))
         }
-        self._counts.add_spans(len(blocks) - len(missing), len(missing))
+        self._counts.add(hits=len(blocks) - len(missing), misses=len(missing))
         if missing:
             try:
                 self._fetcher.bring(missing)
@@ -166,7 +164,7 @@ class Mirror:
                 f"Bytes {start:,} to {stop:,} of {entry.file.name!r} were lost while they were "
                 f"held: {self.url!r}."
             )
-        self._counts.add_read(stop - start)
+        self._counts.add(read_bytes=stop - start)
         return data
 
     def _copy(self, entry: FileEntry, file: SparseFile, start: int, stop: int) -> bytes | None:

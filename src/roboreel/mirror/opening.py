@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from roboreel.mirror.home import MirrorHome
     from roboreel.mirror.mirror import Mirror
 
-__all__ = ["find_mirror", "mirror_of", "open_mirror", "open_tree"]
-
 _DEFAULT = Connection()
 # All of these are fetched at once when a dataset is opened, unless they are large.
 _METADATA = "meta/"

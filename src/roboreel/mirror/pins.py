@@ -1,4 +1,4 @@
-"""Which segments are held: they are not evicted until whoever reads them lets go."""
+"""Which segments are held: they are not evicted until their reader releases them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roboreel.mirror.locks import RangeLocks
-
-__all__ = ["Pin", "Pins"]
 
 _BEHIND_CLAIMS = 2**40
 """Pins are locks in the same file as claims of blocks, at numbers that no block has."""

@@ -1,7 +1,7 @@
 """The folder that stands for a remote dataset: all of its files are there, and empty.
 
-So `glob`, `exists` and the names in errors are right, and whoever reads such a file without asking
-for its bytes finds none: a hole would look like zeros, and zeros look like numbers.
+So `glob`, `exists` and the names in errors are right, and a reader that opens such a file by its
+name finds no bytes: a hole would look like zeros, and zeros look like numbers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.mirror.file_table import RemoteFile
-
-__all__ = ["is_safe", "make_places"]
 
 # Of a name in an object store, and of a part of a name on a disk.
 _LONGEST, _LONGEST_PART = 1024, 255

@@ -13,8 +13,6 @@ from roboreel.numbers import check_at_least
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Anchors"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Anchors:

@@ -19,16 +19,6 @@ from roboreel.order.permutation import make_key, permute, scramble, unpermute
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "Local",
-    "LocalOrder",
-    "Order",
-    "Sequential",
-    "Uniform",
-    "Weighted",
-    "spread_task_weights",
-]
-
 # Part of every key, so that two uses of one seed are unrelated.
 _SAMPLES, _BLOCKS, _POOLS, _STRATA, _POINTS = range(5)
 

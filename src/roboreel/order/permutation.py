@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["make_key", "permute", "scramble", "unpermute"]
-
 _MASK = (1 << 64) - 1
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD_A = np.uint64(0xBF58476D1CE4E5B9)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["balanced_portions", "check_shares", "hashed_portions", "key_text", "numbered_keys"]
-
 _MOST_ERROR = 1e-6
 
 

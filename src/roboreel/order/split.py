@@ -12,8 +12,6 @@ from roboreel.numbers import check_at_least, one_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Split"]
-
 
 @dataclass(frozen=True, slots=True)
 class Split:

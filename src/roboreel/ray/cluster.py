@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.jobs import Job
     from roboreel.jobs.executor import Session
 
-__all__ = ["RayCluster"]
-
 # What a worker takes beside its budget: Python, libraries, a decoder.
 _WORKER_BYTES = 256 * 1024**2
 _SYSTEM_RETRIES = 3
@@ -92,7 +90,7 @@ class _Tasks:
 
     @property
     def slots(self) -> int:
-        """So many that every core has a next task, and no more: what waits takes memory."""
+        """Enough that every core has a next task, and no more: waiting tasks take memory."""
         if self._cluster.workers is not None:
             return self._cluster.workers
         cores = int(ray.cluster_resources().get("CPU", 1))

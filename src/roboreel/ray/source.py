@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from roboreel.image import Layout
     from roboreel.sample_spec import SampleSpec, Windows
 
-__all__ = ["read"]
-
 _BLOCK_BYTES = 32 * 1024**2
 """Well below what Ray warns about, 128 MiB."""
 
@@ -64,7 +62,7 @@ def read(
 
 
 class DatasetSource(Datasource):  # type: ignore[misc]  # untyped
-    """Tells Ray Data how large a dataset is, and how to read it in parts."""
+    """Describes to Ray Data how large a dataset is, and how to read it in parts."""
 
     def __init__(self, dataset: Dataset, spec: SampleSpec) -> None:
         super().__init__()
@@ -83,7 +81,7 @@ class DatasetSource(Datasource):  # type: ignore[misc]  # untyped
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, **_: object
     ) -> list[ReadTask]:
-        """Return about so many tasks: whole files, or whole episodes of large ones."""
+        """Return about ``parallelism`` tasks: whole files, or whole episodes of large files."""
         more = {} if per_task_row_limit is None else {"per_task_row_limit": per_task_row_limit}
         return [
             ReadTask(

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from roboreel.loading.source import HasSource, Source
     from roboreel.torch import SampleDataset
 
-__all__ = ["train_loader"]
-
 
 def train_loader(
     samples: SampleDataset | Source | HasSource,

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from roboreel.record.recorder import Recorder
 
-__all__ = ["write"]
-
 _EPISODE, _FRAME, _TASK = "episode_index", "frame_index", "task"
 _BATCH_ROWS = 64
 

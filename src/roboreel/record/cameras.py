@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     Image = NDArray[Any] | EncodedImage | EncodedPacket
     """An image as it is handed over."""
 
-__all__ = ["Camera", "Cameras", "ImageFile", "PictureFile", "VideoFile"]
-
 
 class ImageFile(Protocol):
     """Where the images of a camera go; used by one thread."""
@@ -170,7 +168,7 @@ class Camera:
             pass
 
     def describe_rates(self, given: int) -> str:
-        """Return how fast images came and were stored, of which so many were handed over."""
+        """Return how fast images came and were stored, as a sentence."""
         passed_s = max(time.monotonic() - self._start_s, 1e-9)
         size = self.file.path.stat().st_size if self.file.path.exists() else 0
         return (

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Stored = NDArray[Any] | str | EncodedImage | EncodedPacket
 
-__all__ = ["Door", "given_features"]
-
 
 def given_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
     """Return the features that a caller gives; the recorder fills in the others."""

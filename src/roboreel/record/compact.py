@@ -11,16 +11,16 @@ import numpy as np
 from roboreel.commit import Commit, Workshop, finish_commit, locked
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
+from roboreel.format.episode_table import episode_files
 from roboreel.format.hub import writable_folder
 from roboreel.format.info import read_info
-from roboreel.format.lerobot_v3 import episode_files
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
 from roboreel.format.write_v3 import place_columns
 from roboreel.schema import ClipTable
 from roboreel.storage.parquet import column_key, join_parquet, join_tables
 from roboreel.storage.parquet_table import open_parquet
-from roboreel.video.remux import coding_key, join_videos
+from roboreel.video.splice import join_videos, joining_key
 
 if TYPE_CHECKING:
     import os
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from roboreel.schema import FileSet, Manifest
 
     Groups = tuple[tuple[int, ...], ...]
-
-__all__ = ["Compaction", "compact", "compact_dataset", "group_tail", "plan_compaction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def plan_compaction(manifest: Manifest) -> Compaction:
     first = _first_episode(manifest.episodes.data_file, changed)
     for camera, files in manifest.video_files.items():
         file = manifest.episodes.clips[camera].file
-        groups = _tail(manifest.root, files, file, table, limits.video_bytes, coding_key)
+        groups = _tail(manifest.root, files, file, table, limits.video_bytes, joining_key)
         groups = tuple(group for group in groups if len(group) > 1)
         first = min(first, _first_episode(file, [group[0] for group in groups]))
         videos[camera] = _paths(files, groups)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Declared = Mapping[str, Feature | Mapping[str, Any]]
     """By name, a `Feature` or an entry as LeRobot's info.json has it."""
 
-__all__ = ["check_rate", "check_same", "choose_encodings", "declare_features", "describe_videos"]
-
 
 def check_rate(fps: float) -> None:
     """Raise if a dataset cannot have a rate."""
@@ -66,7 +64,7 @@ def choose_encodings(
     Raises:
         EncodingError: One is given for something that is not a camera stored as video.
     """
-    cameras = {name: f for name, f in features.items() if f.dtype == "video"}
+    cameras = {name: f for name, f in features.items() if f.is_video}
     if encoding is None or isinstance(encoding, Encoding):
         # Depth has an encoding of its own, unless one is given by name.
         common = encoding
@@ -141,7 +139,7 @@ def _check_feature(name: str, feature: Feature) -> None:
         raise MetadataError(f"A feature cannot be called {name!r}: choose another name.")
     if feature.kind == "language":
         raise MetadataError(f"Feature {name!r} is language, which is not recorded yet.")
-    if feature.dtype == "video" and feature.depth is None and feature.shape[-1] != 3:
+    if feature.is_video and feature.depth is None and feature.shape[-1] != 3:
         raise MetadataError(
             f"Video of {name!r} has three colours, not the {feature.shape[-1]} of shape "
             f"{feature.shape}: use store='image', or Depth for distances."

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import Feature
-    from roboreel.video.encoding import Codec
-
-__all__ = ["EncodedImage", "EncodedPacket", "check_encoded"]
+    from roboreel.video.codecs import Codec
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +46,14 @@ class EncodedPacket:
 
 
 def check_encoded(name: str, feature: Feature, value: EncodedImage | EncodedPacket) -> None:
-    """Raise if an encoded image does not fit a camera, as far as its header tells.
+    """Raise if the header of an encoded image does not fit the camera.
 
     Raises:
         FrameError: It does not.
         CorruptFileError: It is not a picture, or a damaged one.
     """
     if isinstance(value, EncodedPacket):
-        if feature.dtype != "video" or feature.depth is not None:
+        if not feature.is_video or feature.depth is not None:
             raise FrameError(
                 f"{name!r} takes no packets: only colour that is stored as video does."
             )

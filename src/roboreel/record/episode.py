@@ -18,7 +18,7 @@ from roboreel.record.checks import given_features
 from roboreel.record.journal import RecordFile, Records, RowFormat, Rows
 from roboreel.record.totals import sample_stride
 from roboreel.threads import ThreadPool
-from roboreel.video.remux import join_videos
+from roboreel.video.splice import join_videos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,20 +27,9 @@ if TYPE_CHECKING:
     from roboreel.format.episode_metadata import Value
     from roboreel.record.cameras import Image, ImageFile
     from roboreel.record.options import RecordingOptions
-    from roboreel.record.totals import Gathered
     from roboreel.schema import Feature
+    from roboreel.stats.image import Gathered
     from roboreel.video.encode import Encoding
-
-__all__ = [
-    "METADATA",
-    "ROWS",
-    "FinishedEpisode",
-    "OpenEpisode",
-    "Settings",
-    "drop_folder",
-    "image_path",
-    "open_folder",
-]
 
 ROWS = "rows.journal"
 METADATA = "metadata.json"
@@ -179,7 +168,7 @@ class OpenEpisode:
                 )
         kinds = self._settings.features
         paths = {name: camera.file.path for name, camera in cameras.items()}
-        videos = {name: path for name, path in paths.items() if kinds[name].dtype == "video"}
+        videos = {name: path for name, path in paths.items() if kinds[name].is_video}
         images = {n: c.sampler.gathered for n, c in cameras.items() if c.sampler.gathered}
         return FinishedEpisode(
             rows=self._format.unpack(self._records),
@@ -260,7 +249,7 @@ class OpenEpisode:
         path = image_path(self._folder, settings.features, name)
         file: ImageFile = (
             VideoFile(path, feature.shape, settings.fps, settings.encodings[name])
-            if feature.dtype == "video"
+            if feature.is_video
             else PictureFile(path, feature.depth)
         )
         return Camera(

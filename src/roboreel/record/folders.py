@@ -14,8 +14,6 @@ from roboreel.record.journal import read_records
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_absent", "check_free"]
-
 
 def check_free(root: Path) -> None:
     """Raise if a dataset cannot be made at a path, because something is there.

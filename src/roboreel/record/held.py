@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from roboreel.format.ledger import Ledger
     from roboreel.record.episode import FinishedEpisode, OpenEpisode
 
-__all__ = ["HeldEpisodes", "held_folder"]
-
 
 def held_folder(root: Path) -> Path:
     """Return the folder of a dataset's held episodes. What a dead process left there is of no use."""

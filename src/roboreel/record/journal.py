@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["RecordFile", "Records", "RowFormat", "Rows", "read_records"]
-
 _HEADER = struct.Struct("<II")
 
 

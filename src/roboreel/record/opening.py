@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from roboreel.record.options import CameraKind, RecordingKeywords, RecordingOptions
     from roboreel.record.recover import OpenEpisodeChoice
 
-__all__ = ["create_dataset", "resume_dataset"]
-
 
 def create_dataset(
     path: str | os.PathLike[str],

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
         files: FileSizes | None
 
 
-__all__ = ["CameraKind", "RecordingOptions", "choose_options"]
-
 CameraKind = Literal["video", "image"]
 """Whether images are stored as video, or one by one in Parquet."""
 

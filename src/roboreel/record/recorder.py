@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from roboreel.record.totals import Totals
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["Recorder"]
-
 
 class Recorder:
     """Adds episodes to a dataset; made by `create_dataset` and `resume_dataset`.
@@ -84,7 +82,9 @@ class Recorder:
     @property
     def open_frames(self) -> int:
         """How many frames the open episode has."""
-        return 0 if self._episode is None else len(self._episode)
+        episode = self._episode
+        # An interrupted `discard_episode` leaves an episode that the next frame does not go on.
+        return 0 if episode is None or episode.is_discarded else len(episode)
 
     def add_frame(self, frame: Mapping[str, object], *, task: str) -> None:
         """Add a frame to the open episode; if there is none, a new one begins.

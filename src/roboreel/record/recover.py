@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from roboreel.record.remains import Remains
     from roboreel.schema import Manifest
 
-__all__ = ["OpenEpisodeChoice", "Recovery", "check_choice", "recover", "recover_dataset"]
-
 OpenEpisodeChoice = Literal["keep", "discard", "raise"]
 """What becomes of an episode that was open when its recorder ended."""
 

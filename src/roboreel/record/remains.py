@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.format.episode_metadata import Value
-    from roboreel.record.totals import Gathered
     from roboreel.schema import Feature, Manifest
-
-__all__ = ["RECOVERED", "Remains", "read_remains"]
+    from roboreel.stats.image import Gathered
 
 RECOVERED = "recovered"
 """Column of the episode table: True for an episode that was recovered."""
@@ -109,7 +108,7 @@ def read_remains(manifest: Manifest, scratch: Path) -> Remains:
     pictures, videos = {}, {}
     for name in manifest.cameras:
         path = image_path(folder, manifest.features, name)
-        if manifest.features[name].dtype == "video":
+        if manifest.features[name].is_video:
             copy = scratch / path.name
             count = whole_fragments(path, copy) if path.exists() else 0
             videos[name] = (copy, _count_good(_images(manifest, name, copy, count)))
@@ -143,7 +142,7 @@ def _decoded(pictures: Iterable[bytes], feature: Feature) -> Iterator[NDArray[An
 def _images(
     manifest: Manifest, camera: str, path: Path, length: int, every: int = 1
 ) -> Iterator[NDArray[Any]]:
-    """Yield one of so many images of a video file, of which the first ``length`` count."""
+    """Yield every nth image among the first ``length`` of a video file."""
     if not length:
         return
     frames = np.arange(0, length, every)
@@ -181,10 +180,12 @@ def _read_metadata(path: Path, manifest: Manifest) -> dict[str, Value]:
     """Return what was said of the episode, if saving it had begun, and that it was recovered."""
     there = column_types(Ledger.of(manifest))
     try:
-        given = check_metadata(there, json.loads(read_file(path)))
+        said = json.loads(read_file(path))
     except (DatasetError, ValueError):
-        given = {}
-    try:
-        return check_metadata(there, {**given, RECOVERED: True})
-    except FrameError:
-        return given  # The caller has a column of that name, of another type.
+        said = {}
+    given: dict[str, Value] = {}
+    for name, value in [*(said.items() if isinstance(said, dict) else ()), (RECOVERED, True)]:
+        # Earlier versions took NaN; a column of the caller's own may have the name of ours.
+        with suppress(FrameError):
+            given |= check_metadata(there, {name: value})
+    return given

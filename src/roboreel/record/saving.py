@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
     from roboreel.format.ledger import Ledger
     from roboreel.record.episode import FinishedEpisode
-    from roboreel.record.totals import Gathered, Totals
+    from roboreel.record.totals import Totals
     from roboreel.schema import Manifest
-
-__all__ = ["save_episodes"]
+    from roboreel.stats.image import Gathered
 
 _PART_BYTES = 16 * 1024**2
 """Pictures of one row group, in all columns together."""

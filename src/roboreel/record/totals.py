@@ -13,7 +13,7 @@ from roboreel.files import atomic_file, sync_file
 from roboreel.format.statistics import read_episode_stats
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.spans.reading import check_small
-from roboreel.stats import Accumulator, ImageAccumulator, merge_stats
+from roboreel.stats import Accumulator, ImageAccumulator, add_part, merge_stats, restored
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from roboreel.record.encoded import EncodedImage
     from roboreel.schema import Feature, Manifest
     from roboreel.stats import FeatureStats
+    from roboreel.stats.image import Gathered
     from roboreel.video.packet_file import ShownImage
-
-    Gathered = Accumulator | ImageAccumulator
-
-__all__ = ["ImageSampler", "Totals", "new_accumulator", "sample_stride"]
 
 # Images are thinned to about this size for statistics, which hardly depend on it.
 _SAMPLED_SIDE = 150
@@ -82,7 +79,7 @@ class ImageSampler:
 
 def _per_metre(feature: Feature) -> float:
     """Return what a metre is in the statistics: those of pictures have the unit of the pictures."""
-    if feature.dtype == "video" or feature.depth is None:
+    if feature.is_video or feature.depth is None:
         return 1.0
     return 1000.0 if feature.depth.unit == "mm" else 1.0
 
@@ -117,7 +114,7 @@ class Totals:
     def take(self, episode: Mapping[str, Gathered]) -> None:
         """Add what an episode gathered."""
         for name, part in episode.items():
-            _merge(self._gathered[name], part)
+            add_part(self._gathered, name, part)
 
     def finish(self) -> dict[str, FeatureStats]:
         """Return the statistics of all episodes."""
@@ -161,7 +158,8 @@ class Totals:
                 if about["names"] != names or int(lengths[:episodes].sum()) != about["rows"]:
                     return 0
                 parts = {name: _state(held, i) for i, name in enumerate(names)}
-            gathered = {n: _from_state(self._features[n], parts[n]) for n in names}
+            shapes = {n: getattr(self._gathered[n], "shape", ()) for n in names}
+            gathered = {n: restored(shapes[n], parts[n]) for n in names}
         except Exception:  # noqa: BLE001  # NumPy and zipfile have one for each kind of damage
             return 0  # It is made again, of what it was made of.
         self._gathered |= gathered
@@ -173,8 +171,7 @@ class Totals:
         for start in range(first, stop, _ROWS_AT_ONCE):
             rows = np.arange(start, min(start + _ROWS_AT_ONCE, stop))
             for name in names:
-                values = columns.gather(name, rows)
-                self._gathered[name].update(values)
+                self._gathered[name].update(columns.gather(name, rows))
 
     def _read_summaries(self, manifest: Manifest, cameras: list[str], seen: int) -> None:
         parts: dict[str, list[FeatureStats]] = {}
@@ -201,16 +198,3 @@ def _path(root: Path, name: str) -> Path:
 def _state(held: Mapping[str, NDArray[Any]], place: int) -> dict[str, NDArray[Any]]:
     prefix = f"{place}."
     return {key.removeprefix(prefix): held[key] for key in held if key.startswith(prefix)}
-
-
-def _from_state(feature: Feature, state: Mapping[str, NDArray[Any]]) -> Gathered:
-    if feature.is_camera and feature.depth is None:
-        return ImageAccumulator.from_state(state)
-    return Accumulator.from_state((1, 1, 1) if feature.is_camera else feature.shape, state)
-
-
-def _merge(into: Gathered, part: Gathered) -> None:
-    if isinstance(into, ImageAccumulator) and isinstance(part, ImageAccumulator):
-        into.merge(part)
-    if isinstance(into, Accumulator) and isinstance(part, Accumulator):
-        into.merge(part)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["channels_hint", "check_episode", "check_frame", "check_names", "check_value"]
-
 
 def check_frame(
     features: Mapping[str, Feature], frame: Mapping[str, object]

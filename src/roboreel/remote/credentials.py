@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.mirror.addresses import Address
 
-__all__ = ["with_profile"]
-
 _KEYS = {
     "aws_access_key_id": "access_key_id",
     "aws_secret_access_key": "secret_access_key",

@@ -8,8 +8,6 @@ from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
 from roboreel.mirror.client import NoRangesError
 from roboreel.remote.patience import GaveUpError
 
-__all__ = ["translate"]
-
 _STATUS = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _RETRIES = re.compile(r"after (\d+) retries")
 _SECRETS = re.compile(r"\?\S+|//[^/\s@]*@")

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from roboreel.mirror.addresses import Address
     from roboreel.mirror.client import Client
 
-__all__ = ["ask_helper"]
-
 _THREADS = 48
 _START = "from roboreel.remote.helper import main; main()"
 

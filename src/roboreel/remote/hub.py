@@ -32,8 +32,6 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["HubClient", "connect"]
-
 _SCHEME = "hf://datasets/"
 _TRIES = 6
 _MOST_WAIT_S = 60.0

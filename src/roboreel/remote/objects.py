@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from roboreel.mirror.addresses import Address
 
-__all__ = ["CLIENT_OPTIONS", "RETRIES", "ObjectClient", "Reading", "connect", "strong_etag"]
-
 CLIENT_OPTIONS = {"timeout": timedelta(seconds=20), "connect_timeout": timedelta(seconds=10)}
 """A body that stalls is asked for again, from the byte that came last."""
 RETRIES = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}

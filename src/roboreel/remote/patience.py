@@ -23,8 +23,6 @@ from roboreel.errors import RemoteError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["GaveUpError", "Patience", "Place"]
-
 Result = TypeVar("Result")
 
 BUSY_S = 180.0

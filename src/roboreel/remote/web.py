@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from http.client import HTTPResponse
 
-__all__ = ["WebStore", "headers_that_follow", "url_of"]
-
 _DROPPED = {"authorization", "cookie", "proxy-authorization", "www-authenticate", "user-agent"}
 """What obstore sends to no other host, or is no secret."""
 _KNOWN = ("default_headers", "timeout", "connect_timeout", "allow_http")

@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from roboreel.commit.state import State
     from roboreel.repair.changes import PlannedChange
-
-__all__ = ["apply_changes", "check_new", "copy_with_changes"]
+    from roboreel.spans.states import FolderState
 
 
 def apply_changes(
-    root: Path, changes: Sequence[PlannedChange], state: State, *, summary: str
+    root: Path, changes: Sequence[PlannedChange], state: FolderState, *, summary: str
 ) -> None:
     """Change a dataset in place, entirely or not at all. Old files are kept for an undo.
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from roboreel.format.edits import FileEdit
 
-__all__ = ["PlannedChange", "aside", "move", "written"]
-
 _MOST_SHOWN = 6
 _WIDTH = 80
 _LEAST_CHARACTERS = 16

@@ -10,7 +10,7 @@ import numpy as np
 
 from roboreel.check.clip_findings import clips_of
 from roboreel.check.clip_places import mended_places, place_clips
-from roboreel.check.video_survey import codec_name, read_video
+from roboreel.check.video_survey import read_video
 from roboreel.errors import DatasetError
 from roboreel.format.info_edits import with_video_format
 from roboreel.format.video_info import declared_codec
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
     from roboreel.schema import ClipTable
     from roboreel.video.packet_table import PacketTable
-
-__all__ = ["cure_clips", "cure_video_format", "image_times"]
 
 
 def cure_clips(draft: Draft) -> None:
@@ -73,7 +71,7 @@ def cure_video_format(draft: Draft) -> None:
             continue
         feature = draft.manifest.features[camera]
         size = Counter(coding.image_size for coding in codings).most_common(1)[0][0]
-        codec = Counter(codec_name(coding) for coding in codings).most_common(1)[0][0]
+        codec = Counter(coding.codec for coding in codings).most_common(1)[0][0]
         draft.info = with_video_format(
             draft.info,
             camera,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from roboreel.repair.unlisted import Unlisted
     from roboreel.stats import FeatureStats
 
-__all__ = ["Draft"]
-
 
 class Draft:
     """A repair in the making. Cures read the dataset from it and add what they change.

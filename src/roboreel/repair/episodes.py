@@ -12,8 +12,6 @@ from roboreel.format.tables import with_lengths
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
 
-__all__ = ["cure_entries", "cure_lengths"]
-
 
 def cure_lengths(draft: Draft) -> None:
     """Give episodes the lengths that their data files have."""

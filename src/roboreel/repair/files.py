@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
     from roboreel.storage.rescue.rebuild import Found
 
-__all__ = ["cure_footers", "cure_places", "cure_strays"]
-
 
 def cure_footers(draft: Draft) -> None:
     """Complete data files that lack their footer, with the columns of another data file."""

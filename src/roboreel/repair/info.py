@@ -12,8 +12,6 @@ from roboreel.repair.changes import written
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
 
-__all__ = ["cure_counts", "cure_version", "write_info"]
-
 
 def cure_version(draft: Draft) -> None:
     """Let info.json name the version that its files have."""

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roboreel.commit.state import State, state_of
 from roboreel.edit import edit_dataset
+from roboreel.format.paths import METADATA_FOLDER
 from roboreel.repair.apply import apply_changes, copy_with_changes
 from roboreel.repair.unlisted import recover_unlisted
+from roboreel.spans.states import FolderState, folder_state
 from roboreel.words import counted, enumerated, name_episodes
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.repair.changes import PlannedChange
     from roboreel.repair.unlisted import Unlisted
-
-__all__ = ["RepairPlan"]
 
 _MOST_SHOWN = 6
 _LEFT_ALONE = (
@@ -64,7 +63,7 @@ class RepairPlan:
     """What is wrong with the dataset."""
     cured: tuple[Finding, ...]
     """The findings that the changes answer."""
-    state: State
+    state: FolderState
     """The files as they are now: a plan is applied to these and no others."""
     contradictions: tuple[Finding, ...] = ()
     """Findings of stored statistics that are sound, and not those of the values."""
@@ -96,7 +95,7 @@ class RepairPlan:
         ordered = tuple(sorted(changes, key=_rank))
         files = {file for one in ordered for file in (one.file, one.source) if file is not None}
         files |= {file for one in unlisted for file in (one.file, *dict(one.videos).values())}
-        state = state_of(root, files)
+        state = folder_state(root, files, whole=METADATA_FOLDER)
         return cls(root, ordered, findings, tuple(cured), state, unlisted=tuple(unlisted))
 
     def dropping(self, episodes: Sequence[int], out: Path | None) -> RepairPlan:

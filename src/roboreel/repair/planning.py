@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from roboreel.findings import Finding
 
-__all__ = ["ON_REQUEST", "plan_repair"]
-
 ON_REQUEST = ("RR411", "RR505")
 """Repaired only when ``only`` names them: one copies every video to gain a little, the other changes
 numbers that trained policies normalize by."""

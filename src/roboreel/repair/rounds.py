@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from roboreel.findings import Finding
     from roboreel.repair.plan import RepairPlan
 
-__all__ = ["Repaired", "repair_dataset"]
-
 # Files that become readable show what else is wrong with them, and that is repaired next.
 _MOST_ROUNDS = 4
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import DataFile
     from roboreel.repair.draft import Draft
 
-__all__ = ["cure_rows"]
-
 _INDEX, _FRAME = "index", "frame_index"
 _CODES = ("RR205", "RR206", "RR207", "RR209")
 

@@ -9,19 +9,21 @@ import numpy as np
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.errors import DatasetError
-from roboreel.format.counters import COUNTERS
+from roboreel.format.counters import INDICES
 from roboreel.format.episode_edits import edit_episode_stats
-from roboreel.format.episode_stats_reader import EpisodeStatsReader
+from roboreel.format.episode_table import episode_list
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
+from roboreel.format.statistics import read_stats_of
 from roboreel.format.stats_edits import edit_stats, stores_whole_stats
 from roboreel.repair.changes import written
-from roboreel.stats import Accumulator, ImageAccumulator
+from roboreel.stats import Accumulator, ImageAccumulator, shape_of_stats
 from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from roboreel.findings import Finding
+    from roboreel.format.episode_table import EpisodeList
     from roboreel.repair.draft import Draft
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
@@ -30,12 +32,9 @@ if TYPE_CHECKING:
     _Place = tuple[int | None, str]
     """Number of an episode, or None for all rows together; and the feature."""
 
-__all__ = ["cure_statistics", "write_statistics"]
-
 _CODES = ("RR501", "RR502", "RR503", "RR504", "RR505", "RR506")
 _CONTRADICTIONS = ("RR501", "RR506")
 _FILES = (STATS_PATH, EPISODE_STATS_PATH)
-_INDICES = [name for name in COUNTERS if name.endswith("index")]
 _IMAGES_AT_ONCE = 16
 
 
@@ -115,7 +114,7 @@ def _can_be_counted(feature: Feature, *, deep: bool) -> bool:
 def _contradicts(name: str, stored: FeatureStats | None, computed: FeatureStats) -> bool:
     """Whether statistics could be those of other values: they are whole, and not of these."""
     # Edits leave those of indices behind, and nobody normalizes by them.
-    if stored is None or name in _INDICES or stored.mean.size != computed.mean.size:
+    if stored is None or name in INDICES or stored.mean.size != computed.mean.size:
         return False
     every = (stored.min, stored.max, stored.mean, stored.std)
     return all(np.isfinite(one).all() for one in every) and bool(
@@ -140,7 +139,7 @@ class _Computed:
         draft, table = self._draft, self._draft.manifest.episodes
         whole = (None, name) in self._places
         stored = draft.context.stats.get(name)
-        own = EpisodeStatsReader(draft.context.manifest)
+        own = episode_list(draft.context.manifest)
         total = self._accumulator(name, stored)
         found: dict[_Place, tuple[FeatureStats | None, FeatureStats]] = {}
         for position in table.row_order.tolist():
@@ -162,7 +161,7 @@ class _Computed:
         feature = self._draft.manifest.features[name]
         if feature.is_camera:
             return ImageAccumulator(feature.shape[2])
-        return Accumulator(_shape(feature, stored))
+        return Accumulator(shape_of_stats(feature.shape, stored))
 
     def _finished(self, name: str, part: AnyAccumulator) -> FeatureStats:
         feature = self._draft.manifest.features[name]
@@ -182,16 +181,8 @@ class _Computed:
             into.update(self._dataset.read(rows, [name])[name])
 
 
-def _shape(feature: Feature, stored: FeatureStats | None) -> tuple[int, ...]:
-    """Return the shape of a feature's statistics: LeRobot's, over the last axis, if it has that."""
-    last = feature.shape[-1:]
-    if stored is not None and len(feature.shape) > 1 and stored.shape == last:
-        return last
-    return feature.shape
-
-
-def _stored(reader: EpisodeStatsReader, number: int) -> dict[str, FeatureStats]:
+def _stored(listed: EpisodeList, number: int) -> dict[str, FeatureStats]:
     try:
-        return reader.read(number)
+        return read_stats_of(listed, number)
     except (DatasetError, OSError, ValueError):
         return {}  # written anew

@@ -14,8 +14,6 @@ from roboreel.repair.changes import written
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
 
-__all__ = ["cure_missing_tasks", "write_new_tasks"]
-
 
 def cure_missing_tasks(draft: Draft) -> None:
     """Find the number of each task in the rows of episodes that have only one."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
     from roboreel.schema import Manifest
 
-__all__ = ["Unlisted", "check_recovery", "find_unlisted", "left_out", "recover_unlisted"]
-
 _SCRATCH = "v3.0"
 """Any number of episodes can lie in a file there."""
 _IMAGES_AT_ONCE = 32
@@ -204,7 +202,7 @@ def _listed(manifest: Manifest, unlisted: Sequence[Unlisted], folder: Path) -> M
     """Return a dataset that lists the files: rows are numbered anew, and videos linked."""
     gone = left_out(manifest, unlisted)
     features = {name: one for name, one in manifest.features.items() if name not in gone}
-    cameras = [name for name, one in features.items() if one.dtype == "video"]
+    cameras = [name for name, one in features.items() if one.is_video]
     files = new_files(_SCRATCH, len(unlisted), cameras=cameras, episodes_per_file=1)
     counts = [len(one.lengths) for one in unlisted]
     length = np.array([rows for one in unlisted for rows in one.lengths], np.int64)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["cure_indexes"]
-
 
 def cure_indexes(draft: Draft) -> None:
     """Write the indexes of videos anew. The images are copied as they are."""

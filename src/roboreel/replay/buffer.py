@@ -16,12 +16,11 @@ from roboreel.format.hub import writable_folder
 from roboreel.record.options import RecordingOptions
 from roboreel.record.values import check_episode, check_frame
 from roboreel.replay.convert import Export, chosen_values, stored_features, write_dataset
-from roboreel.replay.opening import open_spec
 from roboreel.replay.positions import slot_spans
 from roboreel.replay.ring import Ring
 from roboreel.replay.sampling import draw_sample, window_offsets
 from roboreel.replay.source import ReplaySource
-from roboreel.replay.writer import RingWriter
+from roboreel.replay.writer import RingWriter, open_spec
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from roboreel.replay.convert import ReadableDataset
     from roboreel.schema import Feature
     from roboreel.window import Window
-
-__all__ = ["ReplayBuffer"]
 
 
 @final

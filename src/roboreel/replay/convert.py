@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from roboreel.record.options import CameraKind, RecordingOptions
     from roboreel.record.recorder import Recorder
     from roboreel.replay.ring import Ring
-
-__all__ = ["Export", "ReadableDataset", "chosen_values", "stored_features", "write_dataset"]
+    from roboreel.replay.spec import RingSpec
 
 # Frames that are decoded at once, however long an episode is.
 _FRAMES_AT_ONCE = 32
@@ -66,7 +65,7 @@ def stored_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
     """Return the features of a dataset as a buffer stores them: video becomes JPEG."""
     return {
         name: Feature("image", feature.shape, feature.names, feature.depth)
-        if feature.dtype == "video"
+        if feature.is_video
         else feature
         for name, feature in features.items()
     }
@@ -102,7 +101,8 @@ def write_dataset(ring: Ring, root: Path, export: Export) -> int:
     The dataset is made under another name beside its own, and renamed when it is complete.
     """
     check_absent(root)
-    fps, tasks = _rate(ring, export), _Tasks.of(ring, export)
+    fps = _rate(ring, export)
+    _check_tasks(ring.spec, export.task)
     # Before anything is made: LeRobot opens no dataset without episodes.
     _check_filled(len(ring.snapshot()), ring)
     with atomic_folder(root) as unfinished:
@@ -115,16 +115,17 @@ def write_dataset(ring: Ring, root: Path, export: Export) -> int:
             max_wait_s=_MAX_WAIT_S,
             compact_on_close=False,
         ) as recorder:
-            _record(ring, recorder, tasks)
+            _record(ring, recorder, export.task)
         _check_filled(recorder.num_episodes, ring)
         compact_dataset(unfinished)
     return recorder.num_episodes
 
 
-def _record(ring: Ring, recorder: Recorder, tasks: _Tasks) -> None:
+def _record(ring: Ring, recorder: Recorder, task: str | None) -> None:
     for start, stop in pairwise(ring.snapshot().starts.tolist()):
-        for frame, task in _frames(ring, start, stop, tasks):
-            recorder.add_frame({n: frame[n] for n in frame if n not in COUNTERS}, task=task)
+        for frame in _frames(ring, start, stop):
+            text = _task_of(frame, ring.spec.tasks) if task is None else task
+            recorder.add_frame({n: frame[n] for n in frame if n not in COUNTERS}, task=text)
         if recorder.open_frames == stop - start:
             recorder.save_episode()
         else:
@@ -132,18 +133,15 @@ def _record(ring: Ring, recorder: Recorder, tasks: _Tasks) -> None:
             recorder.discard_episode()
 
 
-def _frames(
-    ring: Ring, start: int, stop: int, tasks: _Tasks
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the frames of an episode and their tasks, until it leaves the ring."""
+def _frames(ring: Ring, start: int, stop: int) -> Iterator[dict[str, Any]]:
+    """Yield the frames of an episode, until it leaves the ring."""
     for first in range(start, stop, _FRAMES_AT_ONCE):
         end = min(first + _FRAMES_AT_ONCE, stop)
         values = ring.read(first, end, episode_start=start)
         if values is None:
             return
         for i in range(end - first):
-            frame = {name: value[i] for name, value in values.items()}
-            yield frame, tasks.text(frame)
+            yield {name: value[i] for name, value in values.items()}
 
 
 def _declared(features: Mapping[str, Feature], camera_kind: CameraKind) -> dict[str, Feature]:
@@ -182,29 +180,16 @@ def _check_filled(num_episodes: int, ring: Ring) -> None:
         raise EmptyBufferError(f"No complete episode to write, in {str(ring.root)!r}.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tasks:
-    """The task of each frame: the same for all, or by its number."""
+def _check_tasks(spec: RingSpec, task: str | None) -> None:
+    if task is None and not (spec.tasks and TASK_NUMBER in spec.features):
+        raise FrameError("The buffer knows no task: give task='…', in words.")
 
-    task: str | None
-    numbered: Mapping[int, str]
 
-    @classmethod
-    def of(cls, ring: Ring, export: Export) -> _Tasks:
-        """Return the tasks of a buffer's frames."""
-        spec = ring.spec
-        if export.task is None and not (spec.tasks and TASK_NUMBER in spec.features):
-            raise FrameError("The buffer knows no task: give task='…', in words.")
-        return cls(export.task, spec.tasks)
-
-    def text(self, frame: Mapping[str, Any]) -> str:
-        """Return the task of a frame."""
-        if self.task is not None:
-            return self.task
-        number = int(frame[TASK_NUMBER])
-        if number not in self.numbered:
-            raise FrameError(
-                f"A frame has task {number}, and the buffer knows {list(self.numbered)}: give "
-                "task='…' for all frames."
-            )
-        return self.numbered[number]
+def _task_of(frame: Mapping[str, Any], tasks: Mapping[int, str]) -> str:
+    number = int(frame[TASK_NUMBER])
+    if number not in tasks:
+        raise FrameError(
+            f"A frame has task {number}, and the buffer knows {list(tasks)}: give "
+            "task='…' for all frames."
+        )
+    return tasks[number]

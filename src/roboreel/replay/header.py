@@ -12,15 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mmap import mmap
 
-__all__ = [
-    "COPY_BYTES",
-    "HEADER_BYTES",
-    "Header",
-    "HeaderReader",
-    "copy_offset",
-    "current_boot",
-]
-
 # One page for each copy, so that no torn write can damage two. The first two take turns at every
 # change, for readers and for whoever goes on after a kill; both may be on their way to the disk when
 # the power fails. The last two take turns at every sync, so one of them is always on the disk.

@@ -17,8 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["block_sums", "draw_weighted", "slot_spans"]
-
 # Large enough that a million weights have few sums, small enough that reading a block is cheap.
 _BLOCK = 256
 

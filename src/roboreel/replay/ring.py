@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DESCRIPTION", "EPISODES", "HEADER", "Ring", "Snapshot", "create_files"]
-
 DESCRIPTION = "replay.json"
 HEADER = "header.bin"
 EPISODES = "episodes.bin"

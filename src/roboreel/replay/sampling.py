@@ -11,15 +11,13 @@ from roboreel.replay.positions import block_sums, draw_weighted, slot_spans
 from roboreel.window import window_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from roboreel.replay.ring import Ring, Snapshot
     from roboreel.replay.spec import RingSpec
     from roboreel.window import Window
-
-__all__ = ["draw_sample", "window_offsets"]
 
 
 def window_offsets(spec: RingSpec, windows: Mapping[str, Window]) -> dict[str, NDArray[np.int64]]:
@@ -47,7 +45,7 @@ def draw_sample(
     """Return frames drawn at random, and the windows around them; see `ReplayBuffer.sample`."""
     snapshot = _filled_snapshot(ring)
     places = _draw(ring, snapshot, batch, weights, generator)
-    drawn = _gather(ring, snapshot, places, offsets)
+    drawn = gather(ring, snapshot, places, ring.slots, offsets)
     if ring.header().tail != snapshot.tail:
         _draw_lost_again(ring, drawn, places + snapshot.turn, offsets, weights, generator)
     # Not earlier: a picture that was half overwritten cannot be decoded.
@@ -82,24 +80,24 @@ def _draw_lost_again(
     while (lost := anchors < ring.header().tail).any():
         snapshot = _filled_snapshot(ring)
         places = _draw(ring, snapshot, int(lost.sum()), weights, generator)
-        for key, values in _gather(ring, snapshot, places, offsets).items():
+        for key, values in gather(ring, snapshot, places, ring.slots, offsets).items():
             drawn[key][lost] = values
         anchors[lost] = places + snapshot.turn
 
 
-def _gather(
+def gather(
     ring: Ring,
     snapshot: Snapshot,
     places: NDArray[np.int64],
+    names: Iterable[str],
     offsets: Mapping[str, NDArray[np.int64]],
 ) -> dict[str, NDArray[Any]]:
-    """Return the values at these places, not yet decoded, and the windows around them."""
+    """Return values at places, not yet decoded; for features with offsets the windows, with masks."""
     capacity = ring.spec.capacity
-    slots = places if snapshot.stop <= capacity else places % capacity
-    drawn: dict[str, NDArray[Any]] = {"row": slots}
-    for name, held in ring.slots.items():
-        if name not in offsets:
-            drawn[name] = held.fetch(places)
+    drawn: dict[str, NDArray[Any]] = {
+        "row": places if snapshot.stop <= capacity else places % capacity
+    }
+    drawn |= {name: ring.slots[name].fetch(places) for name in names if name not in offsets}
     if offsets:
         episodes = snapshot.starts.searchsorted(places + snapshot.turn, side="right")
         starts = snapshot.starts[episodes - 1] - snapshot.turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,37 +18,7 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["JpegSlots", "NumberSlots", "Slots", "open_slots", "write_at"]
-
 _LENGTH = np.dtype("<u4")
-
-
-class Slots(Protocol):
-    """The values of one feature, a slot for each frame."""
-
-    path: Path
-
-    def encode(self, values: NDArray[Any]) -> list[bytes] | NDArray[Any]:
-        """Return values ``(T, …)`` in the form that `write` takes."""
-
-    def write(self, file: FileIO, slot: int, encoded: list[bytes] | NDArray[Any]) -> None:
-        """Write values into consecutive slots.
-
-        By a write call, not through the map: on a full disk this raises, while touching a mapped
-        page would kill the process.
-        """
-
-    def fetch(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        """Return a copy of what is there now, in the shape of ``places``, not yet decoded.
-
-        Places beyond the last slot go on with the first.
-        """
-
-    def decode(self, fetched: NDArray[Any]) -> NDArray[Any]:
-        """Return what was fetched as values."""
-
-    def flush(self) -> None:
-        """Wait until what was changed through the map is on the disk."""
 
 
 class NumberSlots:
@@ -144,6 +114,19 @@ class JpegSlots:
     def flush(self) -> None:
         """Wait until what was changed through the map is on the disk."""
         self._slots.flush()
+
+
+Slots = NumberSlots | JpegSlots
+"""The values of one feature, a slot for each frame.
+
+* ``encode`` returns values ``(T, …)`` in the form that ``write`` takes.
+* ``write`` fills consecutive slots. By a write call, not through the map: on a full disk this raises,
+  while touching a mapped page would kill the process.
+* ``fetch`` returns a copy of what is there now, in the shape of ``places``, not yet decoded. Places
+  beyond the last slot go on with the first.
+* ``decode`` returns what was fetched as values.
+* ``flush`` waits until what was changed through the map is on the disk.
+"""
 
 
 def open_slots(path: Path, feature: Feature, capacity: int, slot_bytes: int) -> Slots:

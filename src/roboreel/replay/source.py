@@ -8,11 +8,11 @@ import numpy as np
 
 from roboreel.errors import FeatureNotFoundError, SampleError
 from roboreel.format.counters import TASK_NUMBER
+from roboreel.image import from_channels_last
 from roboreel.numbers import inside, whole_numbers
-from roboreel.replay.sampling import window_offsets
+from roboreel.replay.sampling import gather, window_offsets
 from roboreel.sample_spec import spec_of
 from roboreel.video.scale import fit_picture
-from roboreel.window import window_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roboreel.replay.ring import Snapshot
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Feature
-
-__all__ = ["ReplaySource"]
 
 
 class ReplaySource:
@@ -78,22 +76,24 @@ class ReplaySource:
         spec = spec_of(spec)
         names = self._checked(spec)
         wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
-        ring, anchors = self._buffer._ring, wanted + self._snapshot.tail
-        fetched, masks = self._fetch(anchors, names, spec)
-        gone = anchors < ring.header().tail
+        ring, snapshot = self._buffer._ring, self._snapshot
+        offsets = window_offsets(ring.spec, spec.windows)
+        drawn = gather(ring, snapshot, wanted + snapshot.start, names, offsets)
+        gone = wanted + snapshot.tail < ring.header().tail
         if gone.any():
             raise SampleError(
                 f"Frame {int(wanted[gone][0])} has left the buffer, which is being written. Make a "
                 f"new loader, or use ReplayBuffer.sample: {str(self.path)!r}"
             )
         batch: dict[str, Any] = {
-            name: self._shaped(name, ring.slots[name].decode(v), spec)
-            for name, v in fetched.items()
+            name: self._shaped(name, ring.slots[name].decode(drawn.pop(name)), spec)
+            for name in names
         }
+        slots = drawn.pop("row")
         if self._text_names and (spec.features is None or "task" in spec.features):
-            numbers = ring.slots[TASK_NUMBER].fetch(anchors % self._buffer.capacity)
+            numbers = ring.slots[TASK_NUMBER].fetch(slots)
             batch["task"] = [self._buffer.tasks.get(int(number), "") for number in numbers]
-        return batch | masks
+        return batch | drawn
 
     def _checked(self, spec: SampleSpec) -> list[str]:
         asked = tuple(self.features) if spec.features is None else spec.features
@@ -107,23 +107,6 @@ class ReplaySource:
                 )
         return names
 
-    def _fetch(
-        self, anchors: NDArray[np.int64], names: list[str], spec: SampleSpec
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what the ring holds for each feature, not yet decoded, and the masks of windows."""
-        ring, snapshot = self._buffer._ring, self._snapshot
-        episodes = snapshot.starts.searchsorted(anchors, side="right")
-        starts, stops = snapshot.starts[episodes - 1], snapshot.starts[episodes]
-        offsets = window_offsets(ring.spec, spec.windows)
-        fetched: dict[str, Any] = {}
-        masks: dict[str, Any] = {}
-        for name in names:
-            rows = anchors
-            if name in offsets:
-                rows, masks[f"{name}_is_pad"] = window_rows(anchors, offsets[name], starts, stops)
-            fetched[name] = ring.slots[name].fetch(rows % ring.spec.capacity)
-        return fetched, masks
-
     def _shaped(self, name: str, values: NDArray[Any], spec: SampleSpec) -> NDArray[Any]:
         """Return images in the size and the order of axes that are wanted; numbers as they are."""
         if not self.features[name].is_camera:
@@ -134,6 +117,4 @@ class ReplaySource:
             for place, pixels in enumerate(flat):
                 scaled[place] = fit_picture(pixels, spec.image_size, spec.fit)
             values = scaled.reshape(*values.shape[:-3], *scaled.shape[1:])
-        if spec.layout == "chw":
-            values = np.ascontiguousarray(np.moveaxis(values, -1, -3))
-        return values
+        return np.ascontiguousarray(from_channels_last(values, spec.layout))

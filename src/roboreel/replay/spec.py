@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = [
-    "FOLDER",
-    "RingSpec",
-    "check_free_space",
-    "describe_difference",
-    "read_spec",
-    "write_spec",
-]
-
 FOLDER = "columns"
 """Where the files of the features lie, below the buffer's folder."""
 
@@ -97,7 +88,7 @@ class RingSpec:
 
 
 def _check_feature(name: str, feature: Feature) -> None:
-    if feature.dtype == "video":
+    if feature.is_video:
         raise FrameError(
             f"{name!r} is a video, but frames of a replay buffer are overwritten one by one: "
             "declare it as 'image' (stored as JPEG) or as 'uint8' (stored as it is)."

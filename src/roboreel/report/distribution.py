@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MOST_ELEMENTS", "Distribution", "spread"]
-
 MOST_ELEMENTS = 32
 """Features with more elements show only their first ones."""
 

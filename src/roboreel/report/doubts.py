@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.report.distribution import Distribution
 
-__all__ = ["doubt_episodes", "doubt_outliers"]
-
 _MOST_NAMED = 5
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from roboreel.report.pictures import Strip
     from roboreel.schema import Feature
 
-__all__ = ["render_page", "write_report"]
-
 _MOST_NAMES = 12
 # Makes the browser refuse to fetch or run anything.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Dataset, Episode
 
-__all__ = ["Strip", "take_pictures"]
-
 _MOST_EPISODES = 4
 _HEIGHT = 144
 

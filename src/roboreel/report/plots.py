@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.report.distribution import Distribution
 
-__all__ = ["bar_list", "histogram", "range_bar", "show"]
-
 _MOST_BARS = 20
 
 

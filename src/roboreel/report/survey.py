@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roboreel.dataset import Dataset
     from roboreel.schema import Feature
 
-__all__ = ["Survey", "survey_dataset"]
-
 _MOST_ROWS = 100_000
 """How many rows to read at most; larger datasets are read in evenly spaced stretches."""
 _STRETCHES = 64

@@ -14,8 +14,6 @@ from roboreel.rerun.entities import entity_path, shown_features
 if TYPE_CHECKING:
     from roboreel.schema import Feature, Manifest
 
-__all__ = ["blueprint_bytes", "default_blueprint"]
-
 _MOST_SERIES = 32
 """A plot of more lines is hard to read and slow. The others can be switched on."""
 

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.rerun.times import Times
 
-__all__ = ["picture_chunks", "video_chunks"]
-
 _CODECS = {
     "av1": rr.VideoCodec.AV1,
-    "libdav1d": rr.VideoCodec.AV1,
     "h264": rr.VideoCodec.H264,
     "hevc": rr.VideoCodec.H265,
     "vp9": rr.VideoCodec.VP9,

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["make_blobs", "make_properties", "make_tensors"]
-
 _BLOB = rr.components.Blob.arrow_type()
 _TENSOR = rr.components.TensorData.arrow_type()
 _MAX_OFFSET = 2**31 - 1

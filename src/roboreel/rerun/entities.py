@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["entity_path", "shown_features"]
-
 
 @lru_cache(maxsize=1024)
 def entity_path(name: str) -> str:

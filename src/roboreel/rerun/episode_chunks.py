@@ -12,11 +12,10 @@ from rerun.chunk import Chunk
 from roboreel.rerun.camera_chunks import picture_chunks, video_chunks
 from roboreel.rerun.columns import make_properties, make_tensors
 from roboreel.rerun.entities import entity_path, shown_features
-from roboreel.rerun.text import describe_language
 from roboreel.rerun.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.schema import Feature
 
-__all__ = ["EpisodeChunks"]
 
 # A feature's values are one chunk unless all features together are larger, as tensors may be.
 _VALUE_BYTES = 2**24
@@ -70,7 +68,7 @@ class EpisodeChunks:
         yield from chain.from_iterable(cameras)
 
     def _camera(self, episode: Episode, camera: str, times: Times) -> Iterator[Chunk]:
-        if self._manifest.features[camera].dtype != "video":
+        if not self._manifest.features[camera].is_video:
             return picture_chunks(self._frames, episode, camera, times)
         clip = self._frames.clips.find(camera, episode.position)
         missing = np.setdiff1d(np.arange(episode.length), clip.frames)
@@ -137,3 +135,23 @@ def _value_columns(feature: Feature, read: NDArray[Any]) -> rr.ComponentColumnLi
     if feature.kind == "language":
         return rr.TextDocument.columns(text=[describe_language(value) for value in read])
     return rr.TextDocument.columns(text=["" if value is None else str(value) for value in read])
+
+
+# Language features as readable text.
+
+
+def describe_language(entries: Sequence[Mapping[str, Any]] | None) -> str:
+    """Return what was said at a frame, one line per entry.
+
+    Examples:
+        >>> describe_language([{"role": "user", "content": "pick it up", "style": "task"}])
+        'user (task): pick it up'
+    """
+    return "\n".join(_describe(entry) for entry in entries or ())
+
+
+def _describe(entry: Mapping[str, Any]) -> str:
+    details = [str(entry[key]) for key in ("style", "camera") if entry.get(key)]
+    speaker = str(entry.get("role") or "unknown") + (f" ({', '.join(details)})" if details else "")
+    said = [str(entry[key]) for key in ("content", "tool_calls") if entry.get(key)]
+    return f"{speaker}: {' '.join(said)}"

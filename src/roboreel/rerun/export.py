@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset import Dataset, Episode
 
-__all__ = ["BLUEPRINT_FILE", "export_episodes", "log_episode", "recording_id", "send_episodes"]
-
 BLUEPRINT_FILE = "blueprint.rbl"
 
 

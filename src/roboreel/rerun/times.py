@@ -10,8 +10,6 @@ import rerun as rr
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Times"]
-
 # Beyond, nanoseconds do not fit in 64 bits.
 _MAX_SECONDS = 9e9
 

@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import FrameType
 
-__all__ = [
-    "LOOPBACK",
-    "check_port",
-    "data_address",
-    "open_viewer",
-    "serve_viewer",
-    "viewer_program",
-    "web_address",
-]
-
 LOOPBACK = "127.0.0.1"
 _PATIENCE_S = 5.0
 _START_S = 60.0

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ClipTable", "EpisodeTable", "describe_episodes"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipTable:

@@ -14,8 +14,6 @@ from roboreel.numbers import one_number
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Depth", "Feature"]
-
 Kind = Literal["number", "text", "image", "video", "language"]
 """What the value of a feature is."""
 
@@ -114,6 +112,11 @@ class Feature:
     def is_camera(self) -> bool:
         """Whether the values are images, stored as pictures or as video."""
         return self.dtype in ("image", "video")
+
+    @property
+    def is_video(self) -> bool:
+        """Whether the values are images in video files."""
+        return self.dtype == "video"
 
     @property
     def has_alpha(self) -> bool:

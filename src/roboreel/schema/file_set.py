@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["FileSet"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSet:

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from roboreel.schema.feature import Feature
     from roboreel.schema.file_set import FileSet
 
-__all__ = ["Manifest", "ManifestState"]
-
 
 class ManifestState(NamedTuple):
-    """What tells that a dataset has changed since its manifest was read."""
+    """Changes when the dataset is changed after its manifest was read."""
 
     info: tuple[int, int]
     """Size and time of info.json, which every writer replaces."""

@@ -34,19 +34,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "arrow_schema",
-    "arrow_type",
-    "as_declared",
-    "concat",
-    "declare",
-    "features_of_schema",
-    "fits",
-    "is_run",
-    "plain_array",
-    "take_rows",
-]
-
 _ARROW_NUMBERS = {str(pa.from_numpy_dtype(np.dtype(name))): name for name in (*NUMBERS, *TIMES)}
 _SCHEMA_KEY = b"roboreel.features"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_right
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from roboreel.shards.arrow import (
     plain_array,
     take_rows,
 )
-from roboreel.shards.buffers import Part, ValueReader, gather, value_reader
+from roboreel.shards.buffers import NumberReader, Part, ValueReader, gather, value_reader
 from roboreel.shards.features import (
     Array,
     ClassLabel,
@@ -32,7 +34,6 @@ from roboreel.shards.features import (
     Value,
     is_number,
 )
-from roboreel.shards.flat import FlatNumbers, flatten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
     from roboreel.shards.publish import Hold
     from roboreel.shards.readers import BatchReader
-
-__all__ = ["BatchTable"]
 
 # From so many rows on, all batches are looked up once to gather rows of numbers in one step.
 _MANY_ROWS = 256
@@ -185,18 +184,6 @@ class BatchTable:
                 joined = concat(taken, feature)
             columns.append(joined if back is None else joined.take(back))
         return columns
-
-    def run(self, rows: range, schema: pa.Schema) -> pa.Table | None:
-        """Return consecutive rows as a slice of their batch.
-
-        None if they lie in several, or if the batch is not stored in this schema.
-        """
-        number = bisect_right(self._starts, rows.start) - 1
-        first = self._starts[number]
-        batch = self._batch(number)
-        if rows.stop - first > batch.arrow.num_rows or not batch.arrow.schema.equals(schema):
-            return None
-        return pa.Table.from_batches([batch.arrow.slice(rows.start - first, len(rows))], schema)
 
     def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the files, straight from the map.
@@ -375,3 +362,74 @@ def _size_bytes(batch: pa.RecordBatch) -> int:
         return int(batch.nbytes)
     except pa.ArrowTypeError:  # pyarrow 18 does not measure views.
         return int(batch.get_total_buffer_size())
+
+
+# One column of numbers in all batches of mapped files, gathered in one step: ten times faster than
+# batch by batch, for a thousand rows.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlatNumbers:
+    """Where a column of numbers lies in mapped files."""
+
+    bounds: NDArray[np.int64]
+    """Batch ``b`` holds the rows ``[bounds[b], bounds[b + 1])``."""
+    offset: NDArray[np.int64]
+    """By batch, where row 0 would lie in its file if the batch began there."""
+    shard: NDArray[np.int64]
+    """By batch, the number of its file."""
+    files: list[NDArray[np.void]]
+    """The value that begins at each byte of a file; no copy."""
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the values of some rows, ``(N, …)``."""
+        batch = self.bounds.searchsorted(rows, side="right") - 1
+        at = rows * self.files[0].itemsize + self.offset[batch]
+        found: NDArray[Any]
+        if len(self.files) == 1:
+            found = self.files[0][at]
+        else:
+            found = np.empty(len(rows), self.files[0].dtype)
+            shard = self.shard[batch]
+            for number, file in enumerate(self.files):
+                places = np.flatnonzero(shard == number)
+                if len(places):
+                    found[places] = file[at[places]]
+        values: NDArray[Any] = found.view(self.dtype).reshape(len(rows), *self.shape)
+        return values
+
+
+def flatten(
+    columns: Items[ValueReader],
+    bounds: NDArray[np.int64],
+    shard: Items[int],
+    maps: Items[tuple[int, NDArray[np.uint8]]],
+) -> FlatNumbers | None:
+    """Return where a column lies, if all of it is plain numbers in the maps.
+
+    Args:
+        columns: The column in each batch.
+        bounds: The rows of each batch.
+        shard: The file of each batch.
+        maps: Address and bytes of each file.
+    """
+    arrays = [column.values for column in columns if isinstance(column, NumberReader)]
+    if len(arrays) < len(columns) or any(column.valid is not None for column in columns):
+        return None
+    shape, dtype = arrays[0].shape[1:], arrays[0].dtype
+    size = math.prod(shape) * dtype.itemsize
+    offset = np.zeros(len(arrays), np.int64)
+    for number, values in enumerate(arrays):
+        address, data = maps[shard[number]]
+        begin = values.ctypes.data - address
+        inside = begin >= 0 and begin + values.nbytes <= len(data)
+        if not inside or not size or (values.shape[1:], values.dtype) != (shape, dtype):
+            return None  # Unpacked elsewhere, or stored in another way.
+        offset[number] = begin - int(bounds[number]) * size
+    files = [
+        np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
+        for _, data in maps
+    ]
+    return FlatNumbers(bounds, offset, np.asarray(shard, np.int64), files, dtype, shape)

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Part", "ValueReader", "gather", "value_reader"]
-
 Rows = slice | np.ndarray[Any, np.dtype[np.int64]]
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from roboreel.shards.features import FeatureType
     from roboreel.shards.origin import Origin
 
-__all__ = ["Columns"]
-
 _ARROW_ROWS = 1000
 """Rows of a record batch that is gathered, and so held in memory."""
 

@@ -19,8 +19,6 @@ from roboreel.video.reader import ClipRequest, VideoReader
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Alpha", "Decoding", "decode_column", "decode_value"]
-
 Alpha: TypeAlias = Literal["keep", "drop", "refuse"]
 """What becomes of transparency: one more channel, nothing, or an error."""
 

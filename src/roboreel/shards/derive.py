@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Progress: TypeAlias = bool | Callable[[int, int], None]
 
-__all__ = ["Progress", "matching_rows", "write_copy", "write_mapped"]
-
 _BATCH_ROWS = 1000
 _MOST_BATCH_BYTES = 64 * 1024**2
 

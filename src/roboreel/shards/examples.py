@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from roboreel.shards.pictures import Pixels
 
-__all__ = ["ExampleEncoder"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Pending:

@@ -12,24 +12,6 @@ import numpy as np
 
 from roboreel.errors import MetadataError
 
-__all__ = [
-    "NUMBERS",
-    "TIMES",
-    "Array",
-    "ClassLabel",
-    "FeatureType",
-    "Image",
-    "Sequence",
-    "Struct",
-    "Value",
-    "VideoPath",
-    "as_feature",
-    "features_from_json",
-    "features_to_json",
-    "is_number",
-    "normalize_features",
-]
-
 _UNITS = ("s", "ms", "us", "ns")
 NUMBERS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = [
-    "Shard",
-    "ShardManifest",
-    "fingerprint_of",
-    "manifest_of",
-    "open_manifest",
-    "parse_manifest",
-    "plain_source",
-    "read_manifest",
-]
-
 LAYOUT_VERSION = 1
 """The files of a store and the keys of ``meta.json``; raise it when old code cannot read them."""
 

@@ -6,8 +6,6 @@ import hashlib
 import json
 import re
 
-__all__ = ["store_name"]
-
 
 def store_name(
     name: str, *, version: str = "", config: str = "default", split: str = "train"

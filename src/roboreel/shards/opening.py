@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = ["open_shards"]
-
 
 def open_shards(
     path: str | os.PathLike[str],

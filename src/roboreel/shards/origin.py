@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MissingFileError
 from roboreel.shards.arrow import declare, features_of_schema
@@ -24,24 +24,8 @@ if TYPE_CHECKING:
     from roboreel.shards.foreign import ForeignFiles
     from roboreel.shards.manifest import ShardManifest
 
-__all__ = ["MAX_OPEN", "ForeignOrigin", "GenerationOrigin", "Origin", "TableOrigin"]
-
 MAX_OPEN = 64
-"""Shards that may be mapped at once, if nobody says otherwise."""
-
-
-class Origin(Protocol):
-    """Opens the rows of a store; picklable. `str` of it names the place in errors."""
-
-    @property
-    def path(self) -> Path | None:
-        """The folder or file; None for a table in memory."""
-
-    def open(self) -> BatchTable:
-        """Return the rows; nothing is mapped yet."""
-
-    def identity(self) -> list[Any] | None:
-        """Return what changes with the content, in JSON types; None if nothing tells."""
+"""Shards that may be mapped at once, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +120,7 @@ class TableOrigin:
         return
 
     def identity(self) -> None:
-        """Nothing tells the content of a table but the table."""
+        """Return None: a table has no identity short of its values."""
         return
 
     def open(self) -> BatchTable:
@@ -145,3 +129,7 @@ class TableOrigin:
 
     def __str__(self) -> str:
         return "a table in memory"
+
+
+Origin = GenerationOrigin | ForeignOrigin | TableOrigin
+"""Opens the rows of a store; picklable. `str` of it names the place in errors."""

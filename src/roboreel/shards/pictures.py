@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Pixels", "encoding_of"]
-
 # Formats that can be written again with hardly any loss. All others become PNG.
 _KEPT_FORMATS: dict[str, dict[str, Any]] = {
     "JPEG": {},

@@ -36,17 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = [
-    "META_FILE",
-    "SHARD_NAME",
-    "Hold",
-    "current_generation",
-    "hold_generation",
-    "is_part_of_store",
-    "publishing",
-    "withdraw",
-]
-
 META_FILE = "meta.json"
 SHARD_NAME = re.compile(r"shard-\d{5,10}\.arrow")
 _CURRENT = "current"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,29 +21,7 @@ if TYPE_CHECKING:
 
     from roboreel.shards.manifest import Shard
 
-__all__ = ["BatchReader", "MappedShard", "TableReader"]
-
 _BLOCK_BYTES = 8 * 1024**2
-
-
-class BatchReader(Protocol):
-    """Reads record batches by number; `str` of it names the file in errors."""
-
-    @property
-    def batch_rows(self) -> Items[int]:
-        """Rows of each batch."""
-
-    def read(self, batch: int) -> pa.RecordBatch:
-        """Return one batch; its buffers are not copied."""
-
-    def prefetch(self, extents: Iterable[tuple[int, int]]) -> None:
-        """Start fetching memory at ``(address, length)`` from the disk; returns at once."""
-
-    def mapped(self) -> tuple[int, NDArray[np.uint8]] | None:
-        """Return address and bytes of the map; None if there is none."""
-
-    def close(self) -> None:
-        """Close the file; `read` opens it again. Batches already read stay valid."""
 
 
 class TableReader:
@@ -204,6 +182,10 @@ class _Stream:
 
     def get_batch(self, batch: int) -> pa.RecordBatch:
         return self._batches[batch]
+
+
+BatchReader = TableReader | MappedShard
+"""Reads record batches by number; `str` of it names the file in errors."""
 
 
 def _crc32_of(file: MappedFile) -> int:

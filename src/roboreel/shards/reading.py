@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,6 @@ from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.shards.arrow import arrow_schema, is_run
 from roboreel.shards.decode import decode_column, decode_value
 from roboreel.shards.source import StoreSource
-from roboreel.shards.visiting import permuted, shuffled_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
     from roboreel.shards.columns import Columns
     from roboreel.shards.decode import Decoding
     from roboreel.shards.features import FeatureType
-    from roboreel.shards.visiting import RowShuffle
 
-__all__ = ["Batch", "Rows", "StoreReader"]
 
 Batch: TypeAlias = "dict[str, Any]"
 """Columns by feature name, in memory of their own:
@@ -135,10 +132,6 @@ class StoreReader:
         the same time for any number of rows. A slice may reach past the end, like that of a list.
         """
         wanted, names = self._checked_run(rows), self._checked_names(features)
-        if isinstance(wanted, range) and names == self._order and self._columns[0].rows is None:
-            run = self._plain and self._plain.run(wanted, self.schema)
-            if run is not None:
-                return run
         found: dict[str, Any] = {}
         for part, own in self._parts(names):
             found |= zip(own, part.arrow(wanted, own), strict=True)
@@ -327,3 +320,30 @@ class StoreReader:
                     f"There is no feature {name!r}: there are {there} in {self._place}."
                 )
         return names
+
+
+# The order in which an epoch visits the rows of a store.
+
+RowShuffle: TypeAlias = "bool | Literal['shards']"
+"""How rows are shuffled: not at all, over the whole store, or shard by shard."""
+
+
+def permuted(count: int, seed: int | None) -> NDArray[np.int64]:
+    """Return all rows in random order; another one every time if there is no seed."""
+    return np.random.default_rng(seed).permutation(count)
+
+
+def by_shard(shards: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return the rows of each shard, given the shard of each row; shards without rows are left out."""
+    order = np.argsort(shards, kind="stable")
+    edges = np.flatnonzero(np.diff(shards[order])) + 1
+    return [rows for rows in np.split(order, edges) if len(rows)]
+
+
+def shuffled_shards(shards: NDArray[np.int64], seed: int | None) -> NDArray[np.int64]:
+    """Return all rows, shard after shard in random order, and in random order inside each shard."""
+    generator = np.random.default_rng(seed)
+    groups = by_shard(shards)
+    chosen = generator.permutation(len(groups)).tolist()
+    parts = [generator.permutation(groups[group]) for group in chosen]
+    return np.concatenate([np.empty(0, np.int64), *parts])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import FeatureNotFoundError, MissingValueError, WindowError
-from roboreel.image import decode_image, image_size
+from roboreel.image import decode_image, from_channels_last, image_size
 from roboreel.numbers import inside, whole_numbers
 from roboreel.sample_spec import spec_of
 from roboreel.schema import Feature
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from roboreel.sample_spec import SampleSpec
     from roboreel.shards.reading import StoreReader
-
-__all__ = ["StoreSource"]
 
 
 class StoreSource:
@@ -196,4 +194,4 @@ def _images(
         )
     height, width = spec.image_size or shape[:2]
     batch = np.stack(decoded) if decoded else np.empty((0, height, width, shape[2]), np.uint8)
-    return np.ascontiguousarray(batch.transpose(0, 3, 1, 2)) if spec.layout == "chw" else batch
+    return np.ascontiguousarray(from_channels_last(batch, spec.layout))

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-__all__ = ["validate_shards"]
-
 
 def validate_shards(
     path: str | os.PathLike[str],

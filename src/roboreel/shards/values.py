@@ -24,8 +24,6 @@ from roboreel.shards.pictures import Pixels, encoding_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Accept", "MisfitError", "acceptor"]
-
 Accept = Callable[[Any], Any]
 
 

@@ -33,15 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "WriteOptions",
-    "checked_limits",
-    "publish_batches",
-    "table_of",
-    "write_arrays",
-    "write_shards",
-]
-
 _MOST_THREADS = 8
 _MAX_BATCH_BYTES = 64 * 1024**2
 """A batch of large examples ends at this size, since it is held in memory."""

@@ -13,8 +13,6 @@ from roboreel.spans.lfs import LFS_ADVICE, MOST_POINTER_BYTES, starts_as_pointer
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["open_to_read", "too_many_files"]
-
 
 def open_to_read(path: Path, noun: str = "file") -> tuple[int, os.stat_result]:
     """Return a handle of a regular file, and its state. The caller closes the handle.

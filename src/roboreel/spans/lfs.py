@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.spans.sources import SpanSource
 
-__all__ = ["LFS_ADVICE", "MOST_POINTER_BYTES", "is_lfs_pointer", "starts_as_pointer"]
-
 LFS_ADVICE = "is a Git LFS pointer, not the file itself. Run `git lfs pull` in the dataset"
 """What to say of one, after the noun."""
 MOST_POINTER_BYTES = 1024

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
-__all__ = ["MappedFile", "changed_file", "check_mapped"]
-
 _MOST_ADVISED_BYTES = 64 * 1024**2
 _CAN_ADVISE = hasattr(mmap, "MADV_RANDOM") and hasattr(mmap, "MADV_WILLNEED")  # not on Windows
 
@@ -52,8 +50,6 @@ class MappedFile:
     """
 
     __slots__ = ("_map", "_view", "identity", "path", "size_bytes")
-    is_local = True
-    """Whether all bytes are at hand."""
 
     def __new__(cls, path: Path) -> Self:
         """Return a mapped file, or one whose bytes come from a source."""
@@ -149,7 +145,6 @@ class _SourceFile(MappedFile):
     """A file whose bytes come from a source. Views are copies: a map could lose its bytes."""
 
     __slots__ = ("_bytes",)
-    is_local = False
 
     def __init__(self, path: Path) -> None:
         self.path = path

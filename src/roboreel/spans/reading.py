@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self  # for type checkers alone: typing has it from 3.11 on
 
-__all__ = ["MOST_METADATA_BYTES", "SpanReader", "check_small", "open_stream", "read_file"]
-
 MOST_METADATA_BYTES = 256 * 1024**2
 """The largest file of metadata that is read whole: lines for a million episodes take 100 MB."""
 

@@ -13,31 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = [
-    "SourceBytes",
-    "SpanSource",
-    "Stop",
-    "add_source",
-    "carry_stop",
-    "check_stop",
-    "drop_source",
-    "exists",
-    "fetch",
-    "forget_failures",
-    "has_sources",
-    "look_for",
-    "raise_failure",
-    "refuse_source",
-    "size_of",
-    "source_of",
-    "sources",
-    "stat_below",
-    "state_of",
-    "stoppable",
-    "version_of",
-]
-
-
 Result = TypeVar("Result")
 
 
@@ -167,31 +142,6 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if size is None else size
 
 
-def state_of(path: Path) -> tuple[int, int]:
-    """Return size and time of a file, which change when the file does.
-
-    Raises:
-        OSError: There is no such file.
-    """
-    source = source_of(path)
-    size = None if source is None else source.size_of(path)  # This may ask for the file.
-    status = path.stat()
-    return status.st_size if size is None else size, status.st_mtime_ns
-
-
-def version_of(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file is replaced, as `state_of` does.
-
-    Returns:
-        None for a file of a source, which knows when one has changed: there, the time is that of
-        the last bytes that came.
-
-    Raises:
-        OSError: There is no such file.
-    """
-    return state_of(path) if source_of(path) is None else None
-
-
 def stat_below(root: Path, file: str) -> os.stat_result:
     """Return what the file system says of a file, by its path below a folder.
 
@@ -217,7 +167,7 @@ def look_for(root: Path, names: Sequence[str]) -> None:
 
 
 def raise_failure(root: Path) -> None:
-    """Raise the last error of the network, if somebody caught it and took it for bad data.
+    """Raise the last network error, if a caller caught it and took it for bad data.
 
     Raises:
         RemoteError: There was one below this folder since `forget_failures`.
@@ -253,7 +203,7 @@ def refuse_source(root: Path, what: str) -> None:
 
 
 class Stop:
-    """Tells threads that wait for the network to give up."""
+    """Asks threads that wait for the network to give up."""
 
     __slots__ = ("is_set",)
 
@@ -270,7 +220,7 @@ _threads = _Threads()
 
 @contextmanager
 def stoppable(stop: Stop) -> Iterator[None]:
-    """Let this thread give up waiting for the network when it is told to, inside the block."""
+    """Make this thread stop waiting for the network on request, inside the ``with`` block."""
     before, _threads.stop = _threads.stop, stop
     try:
         yield
@@ -279,7 +229,7 @@ def stoppable(stop: Stop) -> Iterator[None]:
 
 
 def carry_stop(call: Callable[[], Result]) -> Callable[[], Result]:
-    """Return a call that another thread can make, and that gives up when this one is told to."""
+    """Return a call for another thread that gives up when this thread is asked to stop."""
     stop = _threads.stop
     if stop is None:
         return call
@@ -292,7 +242,7 @@ def carry_stop(call: Callable[[], Result]) -> Callable[[], Result]:
 
 
 def check_stop() -> None:
-    """Raise if this thread is told to give up.
+    """Raise if this thread has been asked to stop.
 
     Raises:
         RemoteError: It is.

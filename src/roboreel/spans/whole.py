@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer  # for type checkers alone
 
-__all__ = ["SpanStream", "arrow_file", "whole_file"]
-
 
 def arrow_file(path: Path) -> Any:  # noqa: ANN401  # pyarrow is untyped
     """Return a file that pyarrow reads from.

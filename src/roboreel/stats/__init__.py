@@ -1,10 +1,10 @@
 """Statistics of features, accumulated batch by batch, merged and compared."""
 
 from roboreel.stats.accumulate import Accumulator, stats_of
-from roboreel.stats.image import ImageAccumulator, image_stats
+from roboreel.stats.image import ImageAccumulator, add_part, image_stats, restored
 from roboreel.stats.moments import merge_stats
 from roboreel.stats.sketch import QuantileSketch
-from roboreel.stats.summary import QUANTILES, FeatureStats
+from roboreel.stats.summary import QUANTILES, FeatureStats, shape_of_stats
 
 __all__ = [
     "QUANTILES",
@@ -12,7 +12,10 @@ __all__ = [
     "FeatureStats",
     "ImageAccumulator",
     "QuantileSketch",
+    "add_part",
     "image_stats",
     "merge_stats",
+    "restored",
+    "shape_of_stats",
     "stats_of",
 ]

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Accumulator", "stats_of"]
-
 _LEVEL_VALUES = 1 << 21
 _CHUNK_VALUES = 1 << 18
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from roboreel.stats.summary import FeatureStats
-
-__all__ = ["compare_stats", "quantile_problems"]
 
 _COMPARED = ("min", "max", "mean", "std")
 # Some store float32, and everyone sums in another order.
@@ -37,7 +37,8 @@ def compare_stats(name: str, stored: FeatureStats | None, computed: FeatureStats
             return [
                 f"{name!r} has statistics of shape {stored.shape}, but values {computed.shape}."
             ]
-        expected = _over_last_axis(computed)
+        size = stored.mean.size
+        expected = over_rows({key: part.reshape(-1, size) for key, part in expected.items()})
     # Rounding is judged by the range of the values.
     scale = np.nanmax(np.abs([computed.min, computed.max]), initial=0.0) + 1e-6
     problems = []
@@ -69,14 +70,16 @@ def quantile_problems(name: str, stored: FeatureStats) -> list[str]:
     return []
 
 
-def _over_last_axis(stats: FeatureStats) -> dict[str, NDArray[np.float64]]:
-    """Return statistics over all axes but the last, from those of each element."""
-    axes = tuple(range(stats.mean.ndim - 1))
-    mean = stats.mean.mean(axis=axes)
-    variance = (stats.std**2 + (stats.mean - mean) ** 2).mean(axis=axes)
+def over_rows(stats: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Return statistics ``(…, D)`` over the rows of matrices, from those ``(…, R, D)`` of each element.
+
+    So LeRobot summarizes features with several axes: over all axes but the last.
+    """
+    mean = stats["mean"].mean(axis=-2, keepdims=True)
+    variance = stats["std"] ** 2 + (stats["mean"] - mean) ** 2
     return {
-        "min": stats.min.min(axis=axes),
-        "max": stats.max.max(axis=axes),
-        "mean": mean,
-        "std": np.sqrt(variance),
+        "min": stats["min"].min(axis=-2),
+        "max": stats["max"].max(axis=-2),
+        "mean": mean.squeeze(-2),
+        "std": np.sqrt(variance.mean(axis=-2)),
     }

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Moments", "merge_stats"]
-
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Moments per element, ``(D,)``; zeros and infinities where there were no values."""
+    """Moments per element, ``(D,)``; zeros and infinities where there were no values.
+
+    Those of several segments of rows are ``(S, D)``.
+    """
 
     count: NDArray[np.int64]
     min: NDArray[np.float64]
@@ -28,6 +29,11 @@ class Moments:
     mean: NDArray[np.float64]
     spread: NDArray[np.float64]
     """Sum of the squared distances from the mean."""
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """The standard deviation; 0 where nothing was seen."""
+        return np.sqrt(self.spread / np.maximum(self.count, 1))
 
     @staticmethod
     def nothing(size: int) -> Moments:
@@ -96,7 +102,7 @@ class Moments:
             min=shaped(self.min),
             max=shaped(self.max),
             mean=shaped(self.mean),
-            std=shaped(np.sqrt(self.spread / np.maximum(self.count, 1))),
+            std=shaped(self.std),
             count=self.count.reshape(shape),
             quantiles={name: shaped(values) for name, values in quantiles.items()},
             nan_count=nan_count.reshape(shape),

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["CAPACITY", "QuantileSketch", "quantiles_of", "values_at"]
-
 CAPACITY = 4096
 """Values per level of a sketch, by default."""
 
@@ -23,7 +21,9 @@ class QuantileSketch:
     A value on level h stands for 2^h values. When a level is full it is sorted, every second value
     moves up a level, and the others are dropped, which shifts any rank by at most 2^h. Which half
     stays depends on the values alone, so the same data gives the same sketch everywhere, and shifts
-    do not add up in one direction.
+    do not add up in one direction. The error of a quantile's rank is at most about
+    ``log2(num_values / capacity) / capacity`` of the values: with 4,096, 0.2 % of a million values.
+    Typical errors are several times smaller.
 
     Args:
         size: Number of elements, D.
@@ -37,18 +37,6 @@ class QuantileSketch:
         self.capacity = capacity
         self._levels: list[NDArray[np.float64]] = []
         self._filled: list[int] = []
-
-    def rank_error(self, num_values: int) -> int:
-        """Return the largest possible error of a quantile's rank after that many values.
-
-        As a fraction it is about ``log2(num_values / capacity) / capacity``: with 4,096, 0.2 % of a
-        million values. Typical errors are several times smaller.
-        """
-        bound, weight = 0, 1
-        while num_values > self.capacity * weight:
-            bound += num_values // (self.capacity * weight) * weight
-            weight *= 2
-        return bound
 
     def insert(self, values: NDArray[np.float64], level: int = 0) -> None:
         """Add values ``(D, N)`` without NaN, each of which stands for ``2**level`` values."""

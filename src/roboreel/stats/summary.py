@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["QUANTILES", "FeatureStats"]
-
 QUANTILES: Mapping[str, float] = {"q01": 0.01, "q10": 0.10, "q50": 0.50, "q90": 0.90, "q99": 0.99}
 """The quantiles in a dataset's statistics, by name."""
 
@@ -100,6 +98,17 @@ class FeatureStats:
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside: comparable, not hashable
+
+
+def shape_of_stats(shape: tuple[int, ...], stored: FeatureStats | None) -> tuple[int, ...]:
+    """Return the shape for new statistics of a feature: LeRobot's, over the last axis, if it has that.
+
+    Args:
+        shape: That of a frame's value.
+        stored: The statistics that there are.
+    """
+    last = shape[-1:]
+    return last if stored is not None and len(shape) > 1 and stored.shape == last else shape
 
 
 def _broadcast(values: ArrayLike, shape: tuple[int, ...], dtype: type) -> NDArray[np.generic]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.thrift import INT, LIST, Field, list_items, read_struct, struct_fields
@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["Element", "FooterHead", "Leaf", "leaves_of", "read_head", "trees_of"]
 
 # Fields of Parquet's SchemaElement.
-_TYPE, _REPETITION, _NAME, _NUM_CHILDREN, _CONVERTED, _LOGICAL = 1, 3, 4, 5, 6, 10
+_TYPE, _REPETITION, _NAME, _NUM_CHILDREN = 1, 3, 4, 5
 _REQUIRED, _REPEATED = 0, 2
-_UTF8 = 0
-_WANTED = dict.fromkeys((_TYPE, _REPETITION, _NUM_CHILDREN, _CONVERTED), INT)
-
-Meaning = Literal["plain", "text", "other"]
-"""What values are beyond their physical type: nothing, text, or something else."""
+_WANTED = dict.fromkeys((_TYPE, _REPETITION, _NUM_CHILDREN), INT)
 
 
 class Element(NamedTuple):
@@ -33,7 +29,6 @@ class Element(NamedTuple):
     """None for a group."""
     repetition: int
     num_children: int
-    meaning: Meaning
     data: bytes
     """As the footer has it."""
 
@@ -43,14 +38,8 @@ class Leaf(NamedTuple):
 
     path: tuple[str, ...]
     physical_type: int
-    max_definition: int
-    max_repetition: int
-    meaning: Meaning
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether there is one value per row."""
-        return self.max_repetition == 0
+    is_flat: bool
+    """Whether there is one value per row."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +50,6 @@ class FooterHead:
     """The schema, depth first, without its root."""
     num_rows: int
     num_groups: int
-    stop: int
-    """Where the first row group is described."""
 
 
 def read_head(footer: bytes) -> FooterHead:
@@ -90,8 +77,8 @@ def read_head(footer: bytes) -> FooterHead:
         raise CorruptFileError("The footer has no row groups.")
     count, position = footer[position + 1] >> 4, position + 2
     if count == 15:
-        count, position = decode_varint(footer, position)
-    return FooterHead(elements, num_rows >> 1, count, position)
+        count, _ = decode_varint(footer, position)
+    return FooterHead(elements, num_rows >> 1, count)
 
 
 def trees_of(elements: Sequence[Element]) -> Iterator[list[Element]]:
@@ -120,9 +107,7 @@ def leaves_of(tree: Sequence[Element]) -> Iterator[Leaf]:
         yield Leaf(
             tuple(node.name for node in nodes),
             element.physical_type,
-            sum(node.repetition != _REQUIRED for node in nodes),
-            sum(node.repetition == _REPEATED for node in nodes),
-            element.meaning,
+            all(node.repetition != _REPEATED for node in nodes),
         )
 
 
@@ -137,12 +122,5 @@ def _element(data: bytes) -> Element:
         numbers.get(_TYPE),
         numbers.get(_REPETITION, _REQUIRED),
         numbers.get(_NUM_CHILDREN, 0),
-        _meaning(numbers.get(_CONVERTED), has_logical_type=_LOGICAL in fields),
         data,
     )
-
-
-def _meaning(converted_type: int | None, *, has_logical_type: bool) -> Meaning:
-    if converted_type == _UTF8:
-        return "text"
-    return "other" if has_logical_type or converted_type is not None else "plain"

@@ -30,7 +30,7 @@ def frame_schema(features: Mapping[str, Feature], *, message: Mapping[str, str])
         features: The dataset's features.
         message: What a message of a language feature has: Arrow's names of types, by field.
     """
-    stored = {name: f for name, f in features.items() if f.dtype != "video"}
+    stored = {name: f for name, f in features.items() if not f.is_video}
     return pa.schema([_field(name, feature, message) for name, feature in stored.items()])
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["index_lines", "open_lines", "read_line_columns", "read_lines"]
 
+_BLOCK_BYTES = 2**20
+
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[BinaryIO]:
@@ -109,7 +111,7 @@ def read_line_columns(
     )
     try:
         with open_lines(path) as file:
-            if any(map(_has_bare_null, file)):
+            if _has_bare_null(file):
                 return _read_slowly(path, integers, text_lists)
             file.seek(0)
             table = pa_json.read_json(
@@ -130,10 +132,20 @@ def read_line_columns(
     return {key: plain_numbers(table.column(key)) for key in integers}, texts
 
 
-def _has_bare_null(line: bytes) -> bool:
+def _has_bare_null(file: BinaryIO) -> bool:
     """Whether a null stands where an object should: as the first of a block, it ends Arrow's process."""
-    return b"null" in line and any(
-        part.lstrip(b" \t\n\xef\xbb\xbf").startswith(b"n") for part in line.split(b"\r")
+    end = b""
+    while block := file.read(_BLOCK_BYTES):
+        if b"null" in end + block:
+            break
+        end = block[-3:]
+    else:
+        return False
+    file.seek(0)
+    return any(
+        part.lstrip(b" \t\n\xef\xbb\xbf").startswith(b"n")
+        for line in file
+        for part in line.split(b"\r")
     )
 
 

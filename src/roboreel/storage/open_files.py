@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from roboreel.forking import after_fork
 from roboreel.memory.heap import return_freed_memory
-from roboreel.spans.sources import version_of
+from roboreel.spans.states import version_of
 from roboreel.spans.whole import arrow_file
 from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.parquet_errors import parquet_errors

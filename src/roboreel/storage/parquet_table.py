@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +11,7 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.memory.budget import process_budget
-from roboreel.spans.mapped import MappedFile
 from roboreel.spans.whole import arrow_file
-from roboreel.storage import narrow
 from roboreel.storage.arrow_types import is_numeric, plain_numbers
 from roboreel.storage.bounded import BoundedFile
 from roboreel.storage.narrow import narrow_footer, parse_footer
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from roboreel.storage.small_groups.table import SmallGroups
 
 __all__ = ["ParquetTable", "open_parquet"]
 
@@ -57,53 +52,34 @@ def open_parquet(path: Path, only: Callable[[str], bool] | None = None) -> Itera
         table.close()
 
 
-class _ArrowFile:
-    """A file as pyarrow opened it, with a footer of the wanted columns if the whole is large."""
-
-    def __init__(self, path: Path, only: Callable[[str], bool] | None) -> None:
-        with parquet_errors(path):
-            source = arrow_file(path)
-            footer = None if only is None else narrow_footer(_footer(source), only, source.size())
-            metadata = None if footer is None else parse_footer(footer.data)
-            self.file = pq.ParquetFile(source, metadata=metadata)
-            self.bounded = BoundedFile(path, self.file, source, footer)
-
-
 class ParquetTable:
     """An open Parquet file, whose columns are read on demand."""
 
     def __init__(self, path: Path, only: Callable[[str], bool] | None = None) -> None:
         self._path = path
-        self._only = only
         self._held: dict[str, Any] = {}
-        self._small = None if only is None else _small_groups(path, only)
-        if self._small is None:
-            self.column_names: list[str] = self._arrow.bounded.names
-            self.num_rows: int = self._arrow.file.metadata.num_rows
-        else:
-            self.column_names, self.num_rows = self._small.names, self._small.num_rows
-
-    @cached_property
-    def _arrow(self) -> _ArrowFile:
-        return _ArrowFile(self._path, self._only)
+        source = arrow_file(path)
+        # Of a large footer, pyarrow parses only what describes the wanted columns.
+        narrow = None if only is None else narrow_footer(_footer(source), only, source.size())
+        metadata = None if narrow is None else parse_footer(narrow.data)
+        self._file = pq.ParquetFile(source, metadata=metadata)
+        self._bounded = BoundedFile(path, self._file, source, narrow)
+        self.column_names: list[str] = self._bounded.names
+        self.num_rows: int = self._file.metadata.num_rows
 
     def close(self) -> None:
         """Let go of the file."""
-        if "_arrow" in self.__dict__:
-            self._arrow.file.close(force=True)
+        self._file.close(force=True)
 
     def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
         """Return columns of numbers; nulls become ``null`` among integers and NaN among floats."""
-        decoded = {} if self._small is None else self._small.numbers
-        names = list(names)
-        table = self._read([name for name in names if name not in decoded])
+        table = self._read(list(names))
         for field in table.schema:
             if not is_numeric(field.type):
                 raise CorruptFileError(
                     f"Column {field.name!r} holds {field.type}, not numbers: {str(self._path)!r}."
                 )
-        read = {name: _numbers(table.column(name), null) for name in table.column_names}
-        return {name: decoded[name] if name in decoded else read[name] for name in names}
+        return {name: _numbers(table.column(name), null) for name in table.column_names}
 
     def texts(self, name: str) -> list[str]:
         """Return a column of strings; nulls become empty strings."""
@@ -113,8 +89,6 @@ class ParquetTable:
 
     def text_lists(self, name: str) -> TextLists:
         """Return a column of lists of strings."""
-        if self._small is not None and name in self._small.lists:
-            return self._small.lists[name]
         column = self._read([name]).column(name)
         with parquet_errors(self._path):
             return TextLists.from_arrow(column)
@@ -127,7 +101,7 @@ class ParquetTable:
 
     def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
         """Return columns of one row as plain Python values; only its row group is read."""
-        metadata, group = self._arrow.file.metadata, 0
+        metadata, group = self._file.metadata, 0
         while place >= (rows := metadata.row_group(group).num_rows):
             place, group = place - rows, group + 1
         table = self._read(list(names), _PYTHON_SHARE, groups=[group])
@@ -136,8 +110,7 @@ class ParquetTable:
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Read columns together, before they are asked for one by one: one visit per row group."""
-        there = set(self.column_names) - (set() if self._small is None else self._small.decoded)
-        wanted = [name for name in names if name in there]
+        wanted = [name for name in names if name in self.column_names]
         table = self._read(wanted)
         self._held = {name: table.select([name]) for name in wanted}
 
@@ -156,38 +129,23 @@ class ParquetTable:
         twice = [name for name in names if self.column_names.count(name) > 1]
         if twice:
             raise CorruptFileError(f"There are two columns {twice[0]!r}: {str(self._path)!r}.")
-        every = range(self._arrow.file.metadata.num_row_groups)
-        read = self._arrow.bounded.read
-        return read(every if groups is None else groups, names, _limit_bytes(share))
+        every = range(self._file.metadata.num_row_groups)
+        return self._bounded.read(every if groups is None else groups, names, _limit_bytes(share))
 
 
 def _limit_bytes(share: int) -> int:
     return max(process_budget().limit_bytes // share, _LEAST_LIMIT_BYTES)
 
 
-def _small_groups(path: Path, only: Callable[[str], bool]) -> SmallGroups | None:
-    """Return columns that can be decoded without pyarrow, if the footer is large."""
-    source = arrow_file(path)
-    if _footer_bytes(source) < narrow.LARGE_FOOTER_BYTES:
-        return None
-    # Imported here: most tables are small.
-    from roboreel.storage.small_groups.table import read_small_groups
-
-    return read_small_groups(MappedFile(path), only, _limit_bytes(_ARROW_SHARE))
-
-
 def _footer(source: Any) -> bytes:  # noqa: ANN401  # pyarrow is untyped
-    length = _footer_bytes(source)
-    footer: bytes = source.read_at(length, source.size() - 8 - length)
-    return footer
-
-
-def _footer_bytes(source: Any) -> int:  # noqa: ANN401
-    """Return how long the footer is; 0 if there is none."""
+    """Return the footer as it is in the file; nothing if there is none."""
     size = source.size()
     tail = source.read_at(8, max(0, size - 8))
     length = int.from_bytes(tail[:4], "little")
-    return length if tail[4:] == b"PAR1" and length <= size - 12 else 0
+    if tail[4:] != b"PAR1" or length > size - 12:
+        return b""
+    footer: bytes = source.read_at(length, size - 8 - length)
+    return footer
 
 
 def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped

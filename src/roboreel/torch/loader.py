@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from roboreel.loading.sampling import Shuffle, Weights
     from roboreel.loading.source import HasSource, Source
 
-__all__ = ["Loader"]
-
 
 class _Options(LoaderOptions, total=False):
     pin_memory: bool

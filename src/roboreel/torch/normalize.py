@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.normalize import Mode
     from roboreel.stats import FeatureStats
 
-__all__ = ["Normalize", "Unnormalize"]
-
 
 class _Scale(torch.nn.Module):  # type: ignore[misc]  # torch is untyped to us
     """Holds the scale of each feature in buffers, so that they move and are saved with a policy."""

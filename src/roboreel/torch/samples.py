@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["SampleDataset", "as_tensors", "make_generator"]
-
 
 class SampleDataset(Samples, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """The samples of a dataset, a view or a mixture, as tensors: map style, for any DataLoader.

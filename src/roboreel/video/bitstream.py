@@ -17,13 +17,10 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import Coding
 
-__all__ = ["obus", "parameter_sets", "stream_packer"]
-
 _START_CODE = b"\x00\x00\x00\x01"
 _TEMPORAL_DELIMITER = b"\x12\x00"
 _SEQUENCE_HEADER = 1
-_AVC_SPS = 7
-_HEVC_SPS = 33
+_SPS = {"h264": 7, "hevc": 33}
 _HEVC_SETS = (32, 33, 34)  # video, sequence and picture parameter sets
 
 
@@ -36,26 +33,16 @@ def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
     Raises:
         CorruptFileError: The codec's configuration record is truncated.
     """
-    if coding.codec in ("av1", "libdav1d"):
+    if coding.codec == "av1":
         header = coding.extradata[4:]  # av1C is four bytes, then the sequence header.
         return lambda packet, keyframe: _pack_av1(packet, keyframe, header)
-    if coding.codec == "vp9":
-        return lambda packet, _: packet
-    if coding.codec not in ("h264", "hevc"):
-        return None
-    if coding.extradata[:1] != b"\x01":
-        return lambda packet, _: packet  # Not MP4's form: the packets have start codes already.
-    try:
-        length_size, sets = (_avc_record if coding.codec == "h264" else _hevc_record)(
-            coding.extradata
-        )
-    except IndexError as error:
-        raise CorruptFileError(
-            f"The configuration record of the {coding.codec} video is truncated."
-        ) from error
-    is_sps = _is_avc_sps if coding.codec == "h264" else _is_hevc_sps
+    record = _configuration(coding)
+    if record is None:
+        # VP9, and H.264 and HEVC that have start codes already: not MP4's form.
+        return (lambda packet, _: packet) if coding.codec in ("vp9", "h264", "hevc") else None
+    length_size, sets = record
     joined = b"".join(_START_CODE + item for item in sets)
-    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, joined, is_sps)
+    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, joined, coding.codec)
 
 
 def parameter_sets(coding: Coding) -> bytes:
@@ -66,16 +53,26 @@ def parameter_sets(coding: Coding) -> bytes:
     Raises:
         CorruptFileError: The record is truncated.
     """
+    length_size, sets = _configuration(coding) or (0, [])
+    return b"".join(len(item).to_bytes(length_size, "big") + item for item in sets)
+
+
+def unit_type(first: int, codec: str) -> int:
+    """Return the type of a NAL unit of H.264 or HEVC, by its first byte."""
+    return first & 31 if codec == "h264" else first >> 1 & 63
+
+
+def _configuration(coding: Coding) -> tuple[int, list[bytes]] | None:
+    """Return the size of a NAL unit's length field, and the parameter sets; None if there are none."""
     read = {"h264": _avc_record, "hevc": _hevc_record}.get(coding.codec)
     if read is None or coding.extradata[:1] != b"\x01":
-        return b""
+        return None
     try:
-        length_size, sets = read(coding.extradata)
+        return read(coding.extradata)
     except IndexError as error:
         raise CorruptFileError(
             f"The configuration record of the {coding.codec} video is truncated."
         ) from error
-    return b"".join(len(item).to_bytes(length_size, "big") + item for item in sets)
 
 
 def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
@@ -107,7 +104,7 @@ def _pack_units(
     keyframe: bool,
     length_size: int,
     sets: bytes,
-    is_sps: Callable[[int], bool],
+    codec: str,
 ) -> bytes:
     parts: list[bytes] = []
     needs_sets = keyframe
@@ -119,7 +116,7 @@ def _pack_units(
             raise CorruptFileError("A NAL unit is longer than the packet it is in.")
         if position > start:
             parts += (_START_CODE, packet[start:position])
-            needs_sets = needs_sets and not is_sps(packet[start])
+            needs_sets = needs_sets and unit_type(packet[start], codec) != _SPS[codec]
     return b"".join([sets, *parts] if needs_sets else parts)
 
 
@@ -155,11 +152,3 @@ def _read_sets(record: bytes, position: int, count: int, sets: list[bytes]) -> i
         sets.append(record[position : position + length])
         position += length
     return position
-
-
-def _is_avc_sps(head: int) -> bool:
-    return head & 31 == _AVC_SPS
-
-
-def _is_hevc_sps(head: int) -> bool:
-    return head >> 1 & 63 == _HEVC_SPS

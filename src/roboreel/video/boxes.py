@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
     from roboreel.spans.reading import SpanReader
 
-__all__ = [
-    "Box",
-    "FileBox",
-    "Inside",
-    "array",
-    "children",
-    "file_boxes",
-    "find",
-    "number",
-    "require",
-]
-
 # A fragmented file has two boxes per fragment: enough for a day at five fragments a second.
 _MAX_FILE_BOXES = 1_000_000
 _HEADER = struct.Struct(">I4s")

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     TimesOf = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 
-__all__ = ["Clip", "Run", "images_of", "plan_runs", "split_runs", "usual_step"]
-
 
 @dataclass(frozen=True, slots=True)
 class Clip:
@@ -184,7 +182,7 @@ def _locate_at_another_rate(
         return _locate_by_time(clip, ticks, rate)
     raise MissingImageError(
         f"The video has {clip.fps / each:.6g} images per second, and info.json says {clip.fps:g} "
-        f"frames per second. It has {len(ticks)} images for {clip.total} frames, so that neither "
+        f"frames per second. It has {len(ticks)} images for {clip.total} frames, so neither "
         "counting nor its clock tells which image belongs to a frame."
     )
 

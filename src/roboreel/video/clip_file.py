@@ -13,8 +13,8 @@ from roboreel.video.boxes import require
 from roboreel.video.clip import plan_runs
 from roboreel.video.container import open_container
 from roboreel.video.exact_start import last_exact_start
+from roboreel.video.index_writer import decoding_ticks
 from roboreel.video.reader import open_packets
-from roboreel.video.remux import decoding_ticks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.video.packet_table import PacketTable
-
-__all__ = ["is_exact", "make_clip_file"]
 
 _UNROTATED = struct.pack(">9i", 1 << 16, 0, 0, 0, 1 << 16, 0, 0, 0, 1 << 30)
 """The matrix of a track that is shown as it is stored."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from av.container import InputContainer
 
-__all__ = ["open_container"]
-
 # Playlists (HLS, DASH, concat) and patterns of pictures would lead FFmpeg to files and servers that
 # the sender of a dataset chose.
 _FORMATS = "mov,matroska,avi,mpegts,mpeg,flv,ogg,asf,ivf,h264,hevc,m4v"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import av
 import numpy as np
@@ -17,11 +17,8 @@ from roboreel.video.direct import DirectScaler, is_available
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from roboreel.image import Layout
     from roboreel.schema import Depth
-
-__all__ = ["Converter", "Layout"]
-
-Layout = Literal["chw", "hwc"]
 
 # FFmpeg stores the planes of an RGB image in the order G, B, R; these are their places in RGB.
 _GBR = (1, 2, 0)

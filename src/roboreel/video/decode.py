@@ -12,6 +12,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError, UnsupportedVideoError
 from roboreel.video.clip import Run
+from roboreel.video.codecs import decoder_name
 from roboreel.video.convert import Converter
 from roboreel.video.exact_start import ExactStarts, begins_with
 from roboreel.video.nal import disposable_test, refreshes_all
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
 
-__all__ = ["KEPT_BEHIND", "MOST_HELD_BACK", "Decoder", "decoder_bytes"]
-
-# FFmpeg's own AV1 decoder needs hardware support.
-_DECODERS = {"av1": "libdav1d"}
 # The most that a decoder of any codec was seen to hold: fixed tables, and reference images, of
 # which there are no more than it was fed, and a few in the making.
 _BASE_BYTES = 600_000
@@ -308,7 +305,7 @@ def _packets_behind(
 
 
 def decoder_bytes(coding: Coding, packets: int) -> int:
-    """Return the memory that a decoder is expected to take for so many packets of a run."""
+    """Return the memory that a decoder is expected to take for a run of this many packets."""
     height, width = coding.image_size
     images = min(_HELD_IMAGES, packets + _IN_THE_MAKING)
     return _BASE_BYTES + images * height * width * 3 // 2
@@ -340,7 +337,7 @@ def _feed(
 
 def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
     try:
-        context = av.CodecContext.create(_DECODERS.get(coding.codec, coding.codec), "r")
+        context = av.CodecContext.create(decoder_name(coding.codec), "r")
     except ValueError as error:
         raise UnsupportedVideoError(f"FFmpeg has no decoder for {coding.codec!r}.") from error
     # One thread each: a batch is decoded in parallel anyway, and a fork loses no decoder thread.

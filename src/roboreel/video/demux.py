@@ -13,6 +13,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.video.bitstream import parameter_sets
+from roboreel.video.codecs import codec_name
 from roboreel.video.container import open_container
 from roboreel.video.packet_table import Coding, Colour, PacketTable, reorder_depth
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from av.container import InputContainer
-
-__all__ = ["DemuxedPackets", "demux_packet_table"]
 
 # If the wanted packet is not among this many after a seek, reading starts from the beginning.
 _MAX_STRAY_PACKETS = 32
@@ -164,7 +163,7 @@ def _coding(context: av.VideoCodecContext) -> Coding:
         full_range=int(context.color_range) == 2,
     )
     return Coding(
-        codec=context.name,
+        codec=codec_name(context.name),
         extradata=context.extradata or b"",
         width=context.width,
         height=context.height,

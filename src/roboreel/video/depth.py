@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Depth
 
-__all__ = ["MAX_CODE", "metres_of_codes", "quantise_depth"]
-
 MAX_CODE = 4095
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DirectScaler", "is_available"]
-
 # Where images and their lines have to begin, so that vector instructions work as in PyAV's own.
 _ALIGNMENT = 64
 _LINE_ALIGNMENT = 32

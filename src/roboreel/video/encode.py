@@ -35,8 +35,8 @@ _NARROWEST_AV1 = 32 if int(av.__version__.split(".")[0]) < 17 else 1
 # x265 counts decoding times from the time of its second or third image: without one, from whatever
 # is in memory.
 _SHORTEST_REORDERED = 3
-# An empty moov box, then a fragment per keyframe, each flushed at once.
-_FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
+FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
+"""An empty moov box, then a fragment per keyframe, each flushed at once."""
 
 
 class VideoWriter:
@@ -76,7 +76,7 @@ class VideoWriter:
         self._fragmented = fragmented
         _check_encoder(self.encoding.encoder)
         check_size(size, self.encoding)
-        options = _FRAGMENTED if fragmented else {}
+        options = FRAGMENTED if fragmented else {}
         self._container = av.open(str(self.path), "w", format="mp4", options=options)
         try:
             self._stream = self._open_stream()

@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from roboreel.errors import EncodingError
 
 if TYPE_CHECKING:
     from roboreel.schema import Depth
-
-__all__ = ["CODECS", "ENCODERS", "Codec", "Encoding", "frame_rate"]
-
-Codec = Literal["av1", "h264", "hevc"]
+    from roboreel.video.codecs import Codec
 
 
 @dataclass(frozen=True, slots=True)

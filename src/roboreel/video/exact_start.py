@@ -14,23 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.video.keyframe_packets import keyframe_test
-from roboreel.video.nal import length_bytes_of
+from roboreel.video.nal import keyframe_test, length_bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from roboreel.video.packet_table import Coding, PacketTable
     from roboreel.video.packets import PacketReader
-
-__all__ = [
-    "ExactStarts",
-    "begins_at",
-    "begins_exactly",
-    "begins_with",
-    "last_exact_start",
-    "needs_a_look",
-]
 
 _SLICES = (1, 2)  # Whole, and the first partition of one.
 _IDR, _SEI = 5, 6
@@ -124,7 +114,7 @@ def _is_mpeg4_keyframe(data: memoryview) -> bool:
 
 def _unit_heads(data: memoryview, length_bytes: int | None) -> Iterator[bytes]:
     """Yield the first bytes of each NAL unit of a packet, without those that escape start codes."""
-    spans = _between_start_codes(data) if length_bytes is None else _by_length(data, length_bytes)
+    spans = between_start_codes(data) if length_bytes is None else _by_length(data, length_bytes)
     for start, stop in spans:
         if start < stop:
             head = bytes(data[start : min(stop, start + _HEAD_BYTES)])
@@ -139,7 +129,8 @@ def _by_length(data: memoryview, length_bytes: int) -> Iterator[tuple[int, int]]
         yield start, min(at, len(data))
 
 
-def _between_start_codes(data: memoryview) -> Iterator[tuple[int, int]]:
+def between_start_codes(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
+    """Yield where the NAL units of a packet with start codes begin and end."""
     packet = bytes(data)
     at = packet.find(_START_CODE)
     while at >= 0:
@@ -157,7 +148,7 @@ def _recovers_later(sei: bytes) -> bool:
         if at >= len(sei):
             return False
         if kind == _RECOVERY_POINT:
-            return next(_numbers(sei[at : at + min(size, _NUMBERS_BYTES)]), 0) > 0
+            return next(golomb_numbers(sei[at : at + min(size, _NUMBERS_BYTES)]), 0) > 0
         at += size
 
 
@@ -176,7 +167,7 @@ def _is_intra(slices: list[bytes]) -> bool:
     The second of two fields may refer to the first. It begins anew at the first macroblock.
     """
     for position, unit in enumerate(slices):
-        numbers = _numbers(unit[1 : 1 + _NUMBERS_BYTES])
+        numbers = golomb_numbers(unit[1 : 1 + _NUMBERS_BYTES])
         first_macroblock, kind = next(numbers, None), next(numbers, None)
         if position and first_macroblock == 0:
             break
@@ -185,11 +176,11 @@ def _is_intra(slices: list[bytes]) -> bool:
     return True
 
 
-def _numbers(data: bytes) -> Iterator[int]:
+def golomb_numbers(data: bytes) -> Iterator[int]:
     """Yield the numbers in Exp-Golomb code that bytes begin with.
 
     Examples:
-        >>> list(_numbers(bytes([0b1_010_011_0, 0b0100_0000])))
+        >>> list(golomb_numbers(bytes([0b1_010_011_0, 0b0100_0000])))
         [0, 1, 2, 3]
     """
     bits = f"{int.from_bytes(data, 'big'):0{8 * len(data)}b}"

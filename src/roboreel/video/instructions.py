@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["repeatable"]
-
 
 def repeatable(encoder: str, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of an encoder, such that its bytes do not depend on chance."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.video.keyframe_packets import keyframe_test
+from roboreel.video.nal import keyframe_test
 from roboreel.video.reader import open_packets
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.video.packet_table import PacketTable
-
-__all__ = ["find_keyframes"]
 
 
 def find_keyframes(

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAX_PACKETS", "fragmented_track", "handler", "read_packet_table"]
-
 MAX_PACKETS = 2**22
 """A file that declares more images, 38 hours at 30 per second, is taken to be damaged."""
 

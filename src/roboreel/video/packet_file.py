@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import av
 
 from roboreel.errors import CorruptFileError, EncodingError
+from roboreel.video.codecs import decoder_name, stream_format
+from roboreel.video.encode import FRAGMENTED
 from roboreel.video.encoding import frame_rate
 
 if TYPE_CHECKING:
@@ -18,14 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.video.encoding import Codec
+    from roboreel.video.codecs import Codec
 
-__all__ = ["PacketWriter", "ShownImage", "probe_packet"]
-
-_FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
-_FORMATS = {"h264": "h264", "hevc": "hevc", "av1": "obu"}
 _TEMPORAL_DELIMITER = b"\x12\x00"
-_DECODERS = {"h264": "h264", "hevc": "hevc", "av1": "libdav1d"}
 
 
 class ShownImage:
@@ -53,7 +50,7 @@ def probe_packet(data: bytes, codec: Codec) -> tuple[tuple[int, int], str]:
     Raises:
         CorruptFileError: It cannot be decoded on its own.
     """
-    context = av.CodecContext.create(_DECODERS[codec], "r")
+    context = av.CodecContext.create(decoder_name(codec), "r")
     try:
         frames = [*context.decode(av.Packet(data)), *context.decode(None)]
     except av.error.FFmpegError as error:
@@ -79,7 +76,7 @@ class PacketWriter:
         """How many images came out of the decoder."""
         self._codec, self._size, self._fps = codec, size, frame_rate(fps)
         self._packets = 0
-        self._decoder = av.CodecContext.create(_DECODERS[codec], "r")
+        self._decoder = av.CodecContext.create(decoder_name(codec), "r")
         self._target: Any = None
         self._stream: Any = None
 
@@ -128,14 +125,14 @@ class PacketWriter:
         if self._codec == "av1" and not data.startswith(_TEMPORAL_DELIMITER):
             data = _TEMPORAL_DELIMITER + data
         try:
-            source = av.open(io.BytesIO(data), format=_FORMATS[self._codec])
+            source = av.open(io.BytesIO(data), format=stream_format(self._codec))
         except av.error.FFmpegError as error:
             raise CorruptFileError(f"The first packet is not {self._codec}: {error}.") from error
         with source:
             if not source.streams.video:
                 raise CorruptFileError(f"The first packet has no video of {self._codec}.")
             template = source.streams.video[0]
-            self._target = av.open(str(self.path), "w", format="mp4", options=_FRAGMENTED)
+            self._target = av.open(str(self.path), "w", format="mp4", options=FRAGMENTED)
             self._stream = self._target.add_stream_from_template(template, opaque=True)
         self._stream.time_base = Fraction(1) / self._fps
         if self._codec == "hevc":

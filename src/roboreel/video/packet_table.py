@@ -16,17 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_TICK",
-    "Coding",
-    "Colour",
-    "PacketColumns",
-    "PacketTable",
-    "decoding_starts",
-    "join_columns",
-    "reorder_depth",
-]
-
 MAX_TICK = 2**61
 """Larger ticks and offsets are taken for damage. The sum of two still fits 64 bits."""
 # No FFmpeg decoder holds back more images than this.

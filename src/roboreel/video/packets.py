@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["FilePackets", "PacketReader"]
-
 # Contiguous packets are read together, up to this many bytes at a time.
 _BLOCK_BYTES = 2 * 1024**2
 

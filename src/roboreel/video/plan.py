@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from roboreel.video.clip import TimesOf
     from roboreel.video.packet_table import PacketTable
 
-__all__ = [
-    "ClipRequest",
-    "Job",
-    "Plan",
-    "cost_of",
-    "longest",
-    "packet_spans",
-    "packets_of",
-    "plan_batch",
-]
-
 # Handing fewer packets than this to a thread costs more than it saves.
 _MIN_PACKETS = 8
 # Several jobs per thread, so that a slow one at the end does not leave the others idle for long.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["kept_priorities"]
-
 _THREADS = Path("/proc/self/task")
 
 

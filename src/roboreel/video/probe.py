@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-__all__ = ["StreamInfo", "open_video", "probe_video"]
-
 
 @dataclass(frozen=True, slots=True)
 class StreamInfo:

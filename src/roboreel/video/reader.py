@@ -14,7 +14,8 @@ from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
 from roboreel.memory.batch_buffers import BatchBuffers
-from roboreel.spans.sources import fetch, has_sources, state_of
+from roboreel.spans.sources import fetch, has_sources
+from roboreel.spans.states import state_of
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.demux import DemuxedPackets, demux_packet_table

@@ -16,6 +16,7 @@ from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
 from roboreel.video import boxes
+from roboreel.video.index_writer import box, keyframe_table
 from roboreel.video.keyframes import find_keyframes
 from roboreel.video.mp4 import handler, read_packet_table
 from roboreel.video.packets import FilePackets
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from roboreel.video.boxes import FileBox
     from roboreel.video.packet_table import PacketTable
 
-__all__ = ["IndexChange", "rewrite_index"]
+    Move = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 _BLOCK_BYTES = 1024**2
 _CONTAINERS = (b"trak", b"mdia", b"minf", b"stbl")
@@ -83,7 +84,7 @@ def rewrite_index(path: Path, target: Path) -> IndexChange:
 def _pieces(source: SpanReader, keyframes: NDArray[np.bool_] | None) -> Iterator[bytes]:
     """Yield the bytes of the new file, in order."""
     found = list(boxes.file_boxes(source))
-    kinds = [box.kind for box in found]
+    kinds = [item.kind for item in found]
     refused = [kind.decode() for kind in _REFUSED if kind in kinds]
     if refused or kinds.count(b"moov") != 1:
         raise UnsupportedVideoError(
@@ -91,14 +92,14 @@ def _pieces(source: SpanReader, keyframes: NDArray[np.bool_] | None) -> Iterator
             f"{str(source.path)!r}."
         )
     moov = found.pop(kinds.index(b"moov"))
-    first = next((i for i, box in enumerate(found) if box.kind == b"mdat"), len(found))
+    first = next((i for i, item in enumerate(found) if item.kind == b"mdat"), len(found))
     content = memoryview(source.read(moov.body, moov.stop))
     index = _place_index(content, found, first, keyframes)
-    for position, box in enumerate(found):
+    for position, item in enumerate(found):
         if position == first:
             yield index
-        for start in range(box.start, box.stop, _BLOCK_BYTES):
-            yield source.read(start, min(start + _BLOCK_BYTES, box.stop))
+        for start in range(item.start, item.stop, _BLOCK_BYTES):
+            yield source.read(start, min(start + _BLOCK_BYTES, item.stop))
     if first == len(found):
         yield index
 
@@ -110,79 +111,50 @@ def _place_index(
     keyframes: NDArray[np.bool_] | None,
 ) -> bytes:
     """Return the new ``moov`` box, to be written before the box number ``first``."""
-    sizes = [box.stop - box.start for box in others]
+    sizes = [item.stop - item.start for item in others]
     # Written once to learn its size, which the offsets do not change: all get 64 bits or none.
     largest = sum(sizes) + 2 * len(moov) + 8 * (0 if keyframes is None else len(keyframes))
-    edit = _Edit(keyframes, wide=largest > _HIGHEST_SHORT)
-    index_bytes = len(edit.moov(moov, lambda offsets: offsets))
+    wide = largest > _HIGHEST_SHORT
+    index_bytes = len(_moov(moov, keyframes, lambda offsets: offsets, wide=wide))
     starts = np.cumsum([0, *sizes[:-1]])
     starts[first:] += index_bytes
-    old = np.array([box.start for box in others], dtype=np.int64)
+    old = np.array([item.start for item in others], dtype=np.int64)
     shifts = starts - old
 
     def moved(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        box = np.maximum(np.searchsorted(old, offsets, side="right") - 1, 0)
-        return offsets + shifts[box]
+        holder = np.maximum(np.searchsorted(old, offsets, side="right") - 1, 0)
+        return offsets + shifts[holder]
 
-    return edit.moov(moov, moved)
-
-
-class _Edit:
-    """Writes an index with some tables changed."""
-
-    def __init__(self, keyframes: NDArray[np.bool_] | None, *, wide: bool) -> None:
-        self._keyframes = keyframes
-        self._wide = wide
-
-    def moov(
-        self, content: memoryview, move: Callable[[NDArray[np.int64]], NDArray[np.int64]]
-    ) -> bytes:
-        """Return the box with its offsets moved, and with the keyframes of the first video."""
-        parts, keyframes = [], self._keyframes
-        for box in boxes.children(content):
-            is_video = box.kind == b"trak" and handler(boxes.Inside(box.data)) == b"vide"
-            parts.append(self._box(box.kind, box.data, move, keyframes if is_video else None))
-            keyframes = None if is_video else keyframes
-        return _box(b"moov", b"".join(parts))
-
-    def _box(
-        self,
-        kind: bytes,
-        data: memoryview,
-        move: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-        keyframes: NDArray[np.bool_] | None,
-    ) -> bytes:
-        if kind == b"saio":
-            raise UnsupportedVideoError("The index of an encrypted video cannot be moved.")
-        if kind in _OFFSETS:
-            return self._offsets(kind, data, move)
-        if kind not in _CONTAINERS:
-            return _box(kind, data)
-        parts = [self._box(*box, move, keyframes) for box in boxes.children(data)]
-        if kind == b"stbl" and keyframes is not None:
-            parts.append(_keyframe_table(keyframes))
-        return _box(kind, b"".join(parts))
-
-    def _offsets(
-        self,
-        kind: bytes,
-        data: memoryview,
-        move: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-    ) -> bytes:
-        count = boxes.number(data, "I", 4)
-        offsets = boxes.array(data, _OFFSETS[kind], 8, count).astype(np.int64)
-        new = b"co64" if self._wide else kind
-        return _box(new, bytes(data[:8]) + move(offsets).astype(_OFFSETS[new]).tobytes())
+    return _moov(moov, keyframes, moved, wide=wide)
 
 
-def _keyframe_table(keyframes: NDArray[np.bool_]) -> bytes:
-    numbers = np.flatnonzero(keyframes) + 1
-    head = bytes(4) + len(numbers).to_bytes(4, "big")
-    return _box(b"stss", head + numbers.astype(">u4").tobytes())
+def _moov(
+    content: memoryview, keyframes: NDArray[np.bool_] | None, move: Move, *, wide: bool
+) -> bytes:
+    """Return the index with its offsets moved, and with the keyframes of the first video."""
+    parts = []
+    for child in boxes.children(content):
+        is_video = child.kind == b"trak" and handler(boxes.Inside(child.data)) == b"vide"
+        parts.append(_changed(*child, keyframes if is_video else None, move, wide))
+        keyframes = None if is_video else keyframes
+    return box(b"moov", *parts)
 
 
-def _box(kind: bytes, content: bytes | memoryview) -> bytes:
-    return (len(content) + 8).to_bytes(4, "big") + kind + bytes(content)
+def _changed(
+    kind: bytes, data: memoryview, keyframes: NDArray[np.bool_] | None, move: Move, wide: bool
+) -> bytes:
+    if kind == b"saio":
+        raise UnsupportedVideoError("The index of an encrypted video cannot be moved.")
+    if kind in _OFFSETS:
+        offsets = boxes.array(data, _OFFSETS[kind], 8, boxes.number(data, "I", 4))
+        kind = b"co64" if wide else kind
+        return box(kind, data[:8], move(offsets.astype(np.int64)).astype(_OFFSETS[kind]).tobytes())
+    if kind not in _CONTAINERS:
+        return box(kind, data)
+    parts = [_changed(*child, keyframes, move, wide) for child in boxes.children(data)]
+    if kind == b"stbl" and keyframes is not None:
+        parts.append(keyframe_table(keyframes))
+    return box(kind, *parts)
 
 
 def _check_equal(path: Path, table: PacketTable, written: Path) -> None:

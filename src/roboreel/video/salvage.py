@@ -11,16 +11,14 @@ from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.spans.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.fragments import walk_fragments
-from roboreel.video.mp4 import MAX_PACKETS, fragmented_track
+from roboreel.video.mp4 import MAX_PACKETS, fragmented_track, read_packet_table
 from roboreel.video.packet_table import join_columns
-from roboreel.video.remux import cut_video, image_ticks
+from roboreel.video.splice import ImageSpan, splice_videos
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.video.packet_table import PacketColumns
-
-__all__ = ["count_images", "first_images", "whole_fragments"]
 
 _BLOCK_BYTES = 1024**2
 # No codec writes as many zeros in a row: H.264 and HEVC never more than three, and in AV1 each
@@ -55,8 +53,7 @@ def count_images(path: Path) -> int:
 
 def first_images(path: Path, count: int, out: Path) -> None:
     """Copy the first images of a video file to a new file, without decoding them."""
-    ticks = image_ticks(path)
-    cut_video(path, int(ticks[0]), int(ticks[count - 1]) + 1, out)
+    splice_videos([ImageSpan.of(path, read_packet_table(path), 0, count)], out)
 
 
 def _end_of_fragments(file: SpanReader, *, look_at_data: bool = True) -> tuple[int, int]:

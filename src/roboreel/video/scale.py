@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.image import Fit
 
-__all__ = ["fit_picture", "scale_picture"]
-
 
 def fit_picture(pixels: NDArray[Any], size: tuple[int, int], fit: Fit) -> NDArray[Any]:
     """Return a picture ``(H, W, C)`` stretched to a size, or scaled and padded: see `box_of`."""

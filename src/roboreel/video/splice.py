@@ -11,38 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, EncodingError
+from roboreel.errors import CorruptFileError, EncodingError, UnsupportedVideoError
 from roboreel.files import atomic_file
 from roboreel.spans.reading import SpanReader
 from roboreel.video.exact_start import begins_at, last_exact_start, needs_a_look
+from roboreel.video.index_writer import IndexRows, file_head, read_track_header
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import restarts
+from roboreel.video.probe import open_video
 from roboreel.video.reader import open_packets
-from roboreel.video.remux import decoding_ticks
-from roboreel.video.splice_index import (
-    IndexRows,
-    ftyp_box,
-    index_box,
-    mdat_header,
-    read_track_header,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from fractions import Fraction
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from roboreel.video.packet_table import PacketTable
-
-__all__ = [
-    "ImageSpan",
-    "can_begin_at",
-    "packets_shown",
-    "restarts_at",
-    "splice_key",
-    "splice_videos",
-]
 
 _BLOCK_BYTES = 4 * 1024**2
 
@@ -59,6 +45,8 @@ class ImageSpan:
     stop: int
     begin: int
     """The keyframe at which decoding begins."""
+    step: int
+    """Ticks from one image to the next."""
 
     @classmethod
     def of(cls, path: Path, table: PacketTable, start: int, stop: int) -> ImageSpan:
@@ -67,7 +55,7 @@ class ImageSpan:
         if begin and needs_a_look(table):
             with open_packets(path, table) as packets:
                 begin = last_exact_start(packets, table, begin)
-        return cls(path, table, start, stop, begin)
+        return cls(path, table, start, stop, begin, _step(path, table))
 
     @property
     def packets(self) -> NDArray[np.int64]:
@@ -86,11 +74,6 @@ class ImageSpan:
     def is_exact(self) -> bool:
         """Whether decoding them takes no other image."""
         return len(self.needed) == self.stop - self.start
-
-    @property
-    def step(self) -> int:
-        """Ticks from one image to the next."""
-        return max(round(self.table.step), 1)
 
 
 def restarts_at(path: Path, table: PacketTable, packet: int) -> bool:
@@ -115,7 +98,47 @@ def splice_key(table: PacketTable) -> tuple[Any, ...] | None:
         return None
     coding = table.coding
     described = (coding.codec, coding.extradata, coding.width, coding.height, coding.colour)
-    return (*described, table.time_base, table.lists_keyframes)
+    # A single packet is a keyframe, listed or not.
+    return (*described, table.time_base, table.lists_keyframes or len(table.size) == 1)
+
+
+def joining_key(path: Path) -> tuple[Any, ...]:
+    """Return a key that is equal for video files that can be joined whole. Reads headers only."""
+    try:
+        table = read_packet_table(path)
+    except UnsupportedVideoError:
+        return (str(path),)
+    key = splice_key(table) if restarts_at(path, table, 0) else None
+    return key or (str(path),)
+
+
+def join_videos(paths: Sequence[Path], out: Path) -> list[Fraction]:
+    """Write several videos into one file, and return when each starts in it, in seconds.
+
+    Image ``i`` of a video is then at its start plus ``i / fps``, exactly on a tick.
+
+    Args:
+        paths: What to join, in order. All must have the same encoding, size and time base.
+        out: Where to write. Not created if anything fails.
+
+    Raises:
+        EncodingError: The videos differ, or one hides some of its images.
+        CorruptFileError: A file has no video.
+    """
+    if not paths:
+        raise EncodingError(f"There are no videos to join into {str(out)!r}.")
+    tables = [read_packet_table(path) for path in paths]
+    for path, table in zip(paths, tables, strict=True):
+        if len(table.shown) != len(table.size):
+            raise EncodingError(
+                "A video that shows only some of its packets cannot be joined without decoding. "
+                f"Encode {str(path)!r} again."
+            )
+    whole = [
+        ImageSpan.of(path, table, 0, len(table.shown))
+        for path, table in zip(paths, tables, strict=True)
+    ]
+    return [int(ticks[0]) * tables[0].time_base for ticks in splice_videos(whole, out)]
 
 
 def splice_videos(
@@ -137,12 +160,8 @@ def splice_videos(
             an open GOP.
         CorruptFileError: A file is damaged.
     """
-    keys = {splice_key(span.table) for span in spans}
-    if len(keys) != 1 or None in keys:
-        raise EncodingError(
-            f"Videos of {len(keys)} codings cannot share a file without decoding: "
-            f"{', '.join(sorted({str(span.path) for span in spans}))}."
-        )
+    for span in spans:
+        _check_alike(spans[0], span)
     packets = [span.needed for span in spans]
     for span, part in list(zip(spans, packets, strict=True))[1:]:
         if not restarts_at(span.path, span.table, int(part[0])):
@@ -151,12 +170,13 @@ def splice_videos(
                 f"packets without encoding it again: {str(span.path)!r}."
             )
     pts, shown = _timeline(spans, packets)
-    hidden = _hidden(spans[0], shown[0]) if hide else (0, 0)
+    first, last = int(shown[0][0]), int(shown[0][-1])
+    hidden = (first, last - first + spans[0].step) if hide else (0, 0)
     rows = IndexRows(
         size=np.concatenate([s.table.size[p] for s, p in zip(spans, packets, strict=True)]),
         pts=pts,
         keyframe=np.concatenate([s.table.keyframe[p] for s, p in zip(spans, packets, strict=True)]),
-        lists_keyframes=spans[0].table.lists_keyframes,
+        lists_keyframes=any(span.table.lists_keyframes for span in spans),
         per_part=[len(part) for part in packets],
         step=spans[-1].step,
         hidden=hidden,
@@ -168,12 +188,30 @@ def splice_videos(
     return ticks
 
 
-def packets_shown(path: Path, table: PacketTable, images: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the packets of some images, ascending, as they lie in a file of our own parser."""
-    with SpanReader(path, "video file") as file:
-        for packet in table.shown[images].tolist():
-            start = int(table.offset[packet])
-            yield bytes(file.read(start, start + int(table.size[packet])))
+def _check_alike(first: ImageSpan, other: ImageSpan) -> None:
+    """Raise unless the packets of two files can share one."""
+    if splice_key(first.table) == splice_key(other.table) is not None:
+        return
+    ours, theirs = _described(first.table), _described(other.table)
+    names = [name for name in ours if ours[name] != theirs[name]]
+    shown = f" ({ours[names[0]]} and {theirs[names[0]]})" if names else ""
+    raise EncodingError(
+        f"Videos with a different {names[0] if names else 'codec header'}{shown} cannot share a file "
+        f"without decoding: {str(first.path)!r} and {str(other.path)!r}."
+    )
+
+
+def _described(table: PacketTable) -> dict[str, Any]:
+    coding = table.coding
+    return {"codec": coding.codec, "size": coding.image_size, "time base": table.time_base}
+
+
+def _step(path: Path, table: PacketTable) -> int:
+    """Return how many ticks an image is shown; of a single one, its file alone knows."""
+    if len(table.size) > 1:
+        return max(round(table.step), 1)
+    with open_video(path) as (container, stream):
+        return next(container.demux(stream)).duration or 1
 
 
 def _timeline(
@@ -190,25 +228,11 @@ def _timeline(
     return np.concatenate(pts), shown
 
 
-def _hidden(span: ImageSpan, shown: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the ticks before the first image, and those that the images take."""
-    return int(shown[0]), int(shown[-1] - shown[0]) + span.step
-
-
 def _write(
     spans: Sequence[ImageSpan], packets: Sequence[NDArray[np.int64]], rows: IndexRows, out: Path
 ) -> None:
-    header = read_track_header(spans[0].path)
-    first = ftyp_box(header)
-    size_bytes = int(rows.size.sum(dtype=np.int64))
-    data = mdat_header(size_bytes)
-    dts = decoding_ticks(rows.pts)
-    index = index_box(header, rows, dts, 0)
-    begin = len(first) + len(index) + len(data)
-    index = index_box(header, rows, dts, begin)
     with out.open("wb") as file:
-        for piece in (first, index, data):
-            file.write(piece)
+        file.write(file_head(read_track_header(spans[0].path), rows))
         for span, part in zip(spans, packets, strict=True):
             for block in _blocks(span, part):
                 file.write(block)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from roboreel.video.clip import Run
     from roboreel.video.packet_table import Coding, PacketTable
 
-__all__ = ["Decoders", "Lease"]
-
 _OWNER = "decoders"
 # GOPs whose last reads are remembered, and decoders that stand in one.
 _MOST_PASSES = 48

@@ -46,18 +46,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.image import Layout
 
-__all__ = [
-    "Estimate",
-    "estimate",
-    "is_complete",
-    "map_numbers",
-    "materialize",
-    "plan_cache",
-    "publish",
-    "write_numbers",
-    "write_part",
-]
-
 _PART_ROWS = 4096
 _ROWS_AT_ONCE = 32
 _ROWS_TRIED = 48

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.jobs import Part, Task
 
-__all__ = ["OPERATION", "plan_build"]
-
 _NUMBERS = -1
 
 

@@ -22,8 +22,6 @@ from roboreel.shards.publish import is_part_of_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CACHE_FILE", "LOCK_FILE", "NUMBERS", "is_generation", "part_name", "refuse_strangers"]
-
 CACHE_FILE = "cache.json"
 LOCK_FILE = ".lock"
 NUMBERS = "numbers"

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.dataset.cache.folder import CACHE_FILE, refuse_strangers
 from roboreel.dataset.cache.manifest import CacheManifest, differences
 from roboreel.dataset.cache.pictures import Jpeg
 from roboreel.errors import CacheError
-from roboreel.files import remove_tree, walk
+from roboreel.files import remove_tree, user_folder, walk
 from roboreel.shards import validate_shards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from roboreel.dataset.cache.pictures import Picture
     from roboreel.schema import Manifest
-
-__all__ = [
-    "CacheEntry",
-    "Pruned",
-    "cache_home",
-    "cache_path",
-    "list_caches",
-    "prune_caches",
-    "remove_cache",
-    "verify_cache",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +45,7 @@ class Pruned:
 
 def cache_home() -> Path:
     """Return the folder of caches: ``$ROBOREEL_CACHE``, or ``roboreel`` in the user's cache."""
-    chosen = os.environ.get("ROBOREEL_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(chosen) if chosen else Path(base) / "roboreel"
+    return user_folder("ROBOREEL_CACHE")
 
 
 def cache_path(dataset: Path, cameras: Mapping[str, Picture]) -> Path:

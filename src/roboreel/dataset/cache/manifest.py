@@ -13,7 +13,7 @@ from roboreel.errors import CacheError, MissingFileError
 from roboreel.files import walk
 from roboreel.format.paths import METADATA_FOLDER, SMALL_NAMES
 from roboreel.spans.reading import read_file
-from roboreel.spans.sources import state_of
+from roboreel.spans.states import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.cache.pictures import Picture
     from roboreel.schema import FileSet, Manifest
-
-__all__ = ["CacheManifest", "dataset_state", "differences"]
 
 _LAYOUT_VERSION = 1
 _MOST_FILES_COMPARED = 2000

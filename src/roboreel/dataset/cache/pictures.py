@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["Jpeg", "Picture", "Raw", "choose_pictures", "picture_from_json", "picture_to_json"]
-
 
 @dataclass(frozen=True, slots=True)
 class Jpeg:

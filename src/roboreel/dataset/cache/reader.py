@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from roboreel.shards import Store
     from roboreel.threads import ThreadPool
 
-__all__ = ["Cache", "open_cache"]
-
 _MAX_OPEN_PARTS = 64
 
 

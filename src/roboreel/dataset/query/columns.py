@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.dataset import Dataset
 
-__all__ = ["Column", "ColumnKind", "column_of", "make_column"]
-
 ColumnKind: TypeAlias = Literal["number", "text", "truth", "texts", "nothing", "other"]
 """``texts`` is a list of texts for each episode; ``nothing`` has no value at all."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.query.nodes import Node, Operand, Sign
 
-__all__ = ["evaluate"]
-
 _SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,

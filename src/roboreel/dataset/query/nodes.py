@@ -5,22 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-__all__ = [
-    "Compare",
-    "Constant",
-    "Every",
-    "IsNull",
-    "Name",
-    "Node",
-    "Not",
-    "OneOf",
-    "Operand",
-    "Quantile",
-    "Sign",
-    "Some",
-    "Truth",
-]
-
 Sign: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "contains"]
 
 

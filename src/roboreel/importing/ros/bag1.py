@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import struct
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from roboreel.errors import CorruptFileError
-from roboreel.importing.ros.container import Channel, ChunkCache, Container, Message
-from roboreel.importing.ros.unpacking import check_chunk_size, unpack
-from roboreel.spans.reading import SpanReader
+from roboreel.importing.ros.container import (
+    Channel,
+    ChunkedFile,
+    Record,
+    check_chunk_size,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-__all__ = ["BagFile"]
 
 MAGIC = b"#ROSBAG V2.0\n"
 _U32 = struct.Struct("<I")
@@ -32,12 +33,7 @@ class _Record(NamedTuple):
     stop: int
 
 
-class _Chunk(NamedTuple):
-    start: int
-    channels: frozenset[int] | None
-
-
-class BagFile(Container):
+class BagFile(ChunkedFile):
     """A bag of ROS 1, open to be read.
 
     A bag that was not closed has no index. Its chunks are found one by one then, and what is whole
@@ -48,54 +44,24 @@ class BagFile(Container):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._stack = ExitStack()
-        self._file = self._stack.enter_context(SpanReader(path, "ROS bag"))
-        self._chunks: list[_Chunk] = []
-        self._cache = ChunkCache(self._load)
-        try:
-            self._open()
-        except BaseException:
-            self.close()
-            raise
-
-    @property
-    def chunk_count(self) -> int:
-        """How many blocks are read at once."""
-        return len(self._chunks)
+        self._starts: list[int] = []
+        self._inside: list[frozenset[int] | None] = []
+        super().__init__(path, "ROS bag")
 
     def chunk_channels(self, chunk: int) -> frozenset[int] | None:
         """Return which channels have messages in a chunk; None if that is not known."""
-        return self._chunks[chunk].channels
+        return self._inside[chunk]
 
-    def messages(self, chunk: int) -> Iterator[Message]:
-        """Yield the messages of a chunk, in the order of the file."""
-        data = self._cache[chunk]
-        at = 0
-        while at < len(data):
-            record = self._inside(data, at)
-            if record.kind == _MESSAGE:
-                number = self._u32(record, b"conn")
-                if number not in self.channels:
-                    raise CorruptFileError(
-                        f"A message is of connection {number}, which is not described: "
-                        f"{str(self.path)!r}."
-                    )
-                body = data[record.data_start : record.stop]
-                yield Message(number, self._time(record), at, body)
-            at = record.stop
+    def record(self, data: memoryview, at: int) -> Record:
+        """Return the record at a byte of a chunk."""
+        record = self._packed_record(data, at)
+        if record.kind != _MESSAGE:
+            return Record(record.data_start, record.stop, None)
+        number = self._u32(record, b"conn")
+        return Record(record.data_start, record.stop, number, self._time(record))
 
-    def read(self, chunk: int, offset: int) -> memoryview:
-        """Return the message at a place that `messages` told."""
-        data = self._cache[chunk]
-        record = self._inside(data, offset)
-        return data[record.data_start : record.stop]
-
-    def close(self) -> None:
-        """Close the file; closing twice does nothing."""
-        self._stack.close()
-
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Read the index, or find the chunks one by one where there is none."""
         if self._file.size_bytes < len(MAGIC) or self._file.read(0, len(MAGIC)) != MAGIC:
             raise CorruptFileError(
                 "The file does not begin as a ROS bag of version 2.0 does. An older bag is "
@@ -109,9 +75,7 @@ class BagFile(Container):
         index = int.from_bytes(head.fields.get(b"index_pos", b""), "little")
         if head.stop <= index < self._file.size_bytes:
             self._read_index(index, self._u32(head, b"chunk_count"))
-        elif index == self._file.size_bytes and not self._u32(head, b"chunk_count"):
-            return
-        else:
+        elif index != self._file.size_bytes or self._u32(head, b"chunk_count"):
             self._walk(head.stop)
 
     def _read_index(self, start: int, chunk_count: int) -> None:
@@ -120,18 +84,12 @@ class BagFile(Container):
                 f"The index has {self._file.size_bytes - start:,} bytes: {str(self.path)!r}."
             )
         data = memoryview(self._file.read(start, self._file.size_bytes))
-        at = 0
-        while at < len(data):
-            record = self._inside(data, at)
-            body = data[record.data_start : record.stop]
-            if record.kind == _CONNECTION:
-                self._add_connection(record, body)
-            elif record.kind == _CHUNK_INFO:
+        for record, body in self._described(data):
+            if record.kind == _CHUNK_INFO:
                 self._add_chunk(record, body, start)
-            at = record.stop
-        if len(self._chunks) != chunk_count:
+        if self.chunk_count != chunk_count:
             raise CorruptFileError(
-                f"The bag has {chunk_count} chunks and its index names {len(self._chunks)}. "
+                f"The bag has {chunk_count} chunks and its index names {self.chunk_count}. "
                 f"Run `rosbag reindex` on a copy: {str(self.path)!r}."
             )
 
@@ -142,15 +100,20 @@ class BagFile(Container):
                 f"The index names a chunk at byte {start:,}, where none can be: {str(self.path)!r}."
             )
         numbers = struct.unpack(f"<{len(body) // 8 * 2}I", body[: len(body) // 8 * 8])
-        self._chunks.append(_Chunk(start, frozenset(numbers[::2])))
+        self._note_chunk(start, frozenset(numbers[::2]))
+
+    def _note_chunk(self, start: int, channels: frozenset[int] | None) -> None:
+        self._starts.append(start)
+        self._inside.append(channels)
+        self.chunk_count += 1
 
     def _walk(self, start: int) -> None:
         """Find the chunks of a bag without an index, and the connections inside them."""
         at = start
         while (record := self._outside(at)) is not None:
             if record.kind == _CHUNK:
-                self._chunks.append(_Chunk(at, None))
-                self._find_connections(len(self._chunks) - 1)
+                self._note_chunk(at, None)
+                list(self._described(self.unpacked(self.chunk_count - 1)))
             at = record.stop
         lost = self._file.size_bytes - at
         self.remarks.append(
@@ -158,13 +121,15 @@ class BagFile(Container):
             + (f"The last {lost:,} bytes are of a chunk that is not whole." if lost else "")
         )
 
-    def _find_connections(self, chunk: int) -> None:
-        data = self._cache[chunk]
+    def _described(self, data: memoryview) -> Iterator[tuple[_Record, memoryview]]:
+        """Yield the records of a chunk or of the index; connections are noted on the way."""
         at = 0
         while at < len(data):
-            record = self._inside(data, at)
+            record = self._packed_record(data, at)
+            body = data[record.data_start : record.stop]
             if record.kind == _CONNECTION:
-                self._add_connection(record, data[record.data_start : record.stop])
+                self._add_connection(record, body)
+            yield record, body
             at = record.stop
 
     def _add_connection(self, record: _Record, body: memoryview) -> None:
@@ -182,11 +147,12 @@ class BagFile(Container):
             raise CorruptFileError(f"A topic's name is not text: {str(self.path)!r}.") from error
         self.channels.setdefault(self._u32(record, b"conn"), channel)
 
-    def _load(self, chunk: int) -> bytes:
-        record = self._outside(self._chunks[chunk].start)
+    def load(self, chunk: int) -> bytes:
+        """Return the records of a chunk, unpacked."""
+        record = self._outside(self._starts[chunk])
         if record is None or record.kind != _CHUNK:
             raise CorruptFileError(
-                f"The index names a chunk at byte {self._chunks[chunk].start:,}, where there is "
+                f"The index names a chunk at byte {self._starts[chunk]:,}, where there is "
                 f"none. Run `rosbag reindex` on a copy: {str(self.path)!r}."
             )
         compression = record.fields.get(b"compression", b"none").decode("ascii", "replace")
@@ -210,7 +176,7 @@ class BagFile(Container):
         fields = _fields(memoryview(head)[:length], self.path)
         return _Record(_kind(fields), fields, start, start + data_length)
 
-    def _inside(self, data: memoryview, at: int) -> _Record:
+    def _packed_record(self, data: memoryview, at: int) -> _Record:
         """Return the record at a byte of a chunk."""
         try:
             (length,) = _U32.unpack_from(data, at)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,25 +13,15 @@ from roboreel.errors import CorruptFileError, SourceError
 from roboreel.image import decode_image
 from roboreel.image_headers import read_header
 from roboreel.importing.recording import Stream
-from roboreel.importing.ros.depth_pictures import distances, is_depth, png_of
 from roboreel.importing.ros.nodes import getter
 from roboreel.importing.ros.packets import codec_of
 from roboreel.importing.ros.parts import Part
-from roboreel.importing.ros.pixels import pixel_format, pixels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.importing.ros.nodes import Group
 
-__all__ = [
-    "camera_kind",
-    "image_part",
-    "message_bytes",
-    "message_codec",
-    "packets_stream",
-    "picture_part",
-]
 
 _RAW = frozenset(("height", "width", "encoding", "step", "data"))
 _data = getter(("data",))
@@ -94,7 +86,7 @@ def picture_part(topic: str, probe: Any) -> Part:  # noqa: ANN401  # a compresse
     """
     form = _text(probe, "format")
     data = message_bytes(probe)
-    if is_depth(form):
+    if "compressedDepth" in form:  # as compressed_depth_image_transport writes it
         return _depth_part(topic, form, data)
     name, shape, dtype = _picture(data)
     if name in ("PNG", "JPEG"):
@@ -104,11 +96,6 @@ def picture_part(topic: str, probe: Any) -> Part:  # noqa: ANN401  # a compresse
     note = f"Its {name} pictures are decoded."
     stream = Stream(topic, "images", dtype, shape, note=note)
     return Part(stream, _same_shape(lambda message: decode_image(message_bytes(message)), shape))
-
-
-def packets_stream(topic: str, codec: str, size: tuple[int, int]) -> Stream:
-    """Return the stream of a topic with packets of video."""
-    return Stream(topic, "packets", "uint8", (*size, 3), codec=codec)
 
 
 def _depth_part(topic: str, form: str, data: bytes) -> Part:
@@ -169,3 +156,138 @@ def _text(message: Any, name: str) -> str:  # noqa: ANN401
 
 def _number(message: Any, name: str) -> int:  # noqa: ANN401
     return int(_field(message, name, 0))
+
+
+# Depth images that ROS compressed: a PNG behind a header of twelve bytes. Pure.
+
+HEADER_BYTES = 12
+_HEADER = struct.Struct("<iff")
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def png_of(data: bytes) -> bytes:
+    """Return the PNG file of a compressed depth image, as it is.
+
+    Raises:
+        SourceError: There is none, such as in images that are packed with RVL.
+    """
+    picture = data[HEADER_BYTES:]
+    if not picture.startswith(_PNG):
+        raise SourceError(
+            "its compressed depth is not PNG (RVL perhaps), which is not read: "
+            "record it with the format png"
+        )
+    return picture
+
+
+def distances(data: bytes) -> NDArray[np.float32]:
+    """Return the metres ``(H, W, 1)`` of a 32FC1 image; NaN where nothing was seen.
+
+    Such an image is stored as inverse depth, in steps that its header gives.
+
+    Raises:
+        SourceError: It is not one.
+    """
+    picture = png_of(data)
+    _, quant_a, quant_b = _HEADER.unpack_from(data)
+    try:
+        codes = decode_image(picture)
+    except CorruptFileError as error:
+        raise SourceError(str(error)) from error
+    steps = np.asarray(codes, np.float32).reshape(codes.shape[0], codes.shape[1], -1)[..., :1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        metres = np.float32(quant_a) / (steps - np.float32(quant_b))
+    return np.where(steps == 0, np.float32(np.nan), metres).astype(np.float32)
+
+
+# Raw images of ROS → arrays. Pure: bytes in, pixels out.
+
+_MOST_PIXELS = 2**26
+
+
+@dataclass(frozen=True, slots=True)
+class PixelFormat:
+    """What the bytes of a pixel are, and what becomes of them."""
+
+    dtype: str
+    stored: int
+    """Numbers per pixel in the message."""
+    order: tuple[int, ...]
+    """Which of them are kept, as red, green, blue, or as one."""
+    depth_unit: str | None = None
+    note: str = ""
+
+
+_GREY, _RGB, _BGR = (0,), (0, 1, 2), (2, 1, 0)
+_NO_ALPHA = "The alpha channel is left out."
+ENCODINGS = {
+    "rgb8": PixelFormat("uint8", 3, _RGB),
+    "bgr8": PixelFormat("uint8", 3, _BGR),
+    "rgba8": PixelFormat("uint8", 4, _RGB, note=_NO_ALPHA),
+    "bgra8": PixelFormat("uint8", 4, _BGR, note=_NO_ALPHA),
+    "mono8": PixelFormat("uint8", 1, _GREY),
+    "8UC1": PixelFormat("uint8", 1, _GREY),
+    "8UC3": PixelFormat(
+        "uint8", 3, _BGR, note="8UC3 names no colours: blue is taken to come first."
+    ),
+    "mono16": PixelFormat(
+        "uint16", 1, _GREY, "mm", "mono16 names no unit: millimetres are assumed."
+    ),
+    "16UC1": PixelFormat("uint16", 1, _GREY, "mm"),
+    "32FC1": PixelFormat("float32", 1, _GREY, "m"),
+}
+"""By the name that ROS gives them. Depth is in millimetres as 16UC1 and in metres as 32FC1 (REP 118)."""
+
+
+def pixel_format(encoding: str) -> PixelFormat:
+    """Return what an encoding means.
+
+    Raises:
+        SourceError: It is not read. The sentence follows the topic's name.
+    """
+    found = ENCODINGS.get(encoding.strip())
+    if found is not None:
+        return found
+    if encoding.startswith("bayer_"):
+        raise SourceError(
+            f"its images are a Bayer pattern ({encoding[:20]!r}), whose colours are not worked out "
+            "here: record the topic of image_proc instead, or convert the bag."
+        )
+    raise SourceError(
+        f"its images are encoded as {encoding[:40]!r}: {', '.join(ENCODINGS)} are read."
+    )
+
+
+def pixels(
+    data: NDArray[np.uint8],
+    form: PixelFormat,
+    size: tuple[int, int],
+    *,
+    step: int,
+    big_endian: bool,
+) -> NDArray[np.generic]:
+    """Return an image ``(H, W, C)``, in the byte order of this machine.
+
+    Args:
+        data: The bytes of the message.
+        form: What they are.
+        size: Height and width.
+        step: Bytes from one row to the next; 0 if rows follow each other without padding.
+        big_endian: Whether numbers of several bytes begin with the highest.
+
+    Raises:
+        SourceError: The bytes are too few for such an image.
+    """
+    height, width = size
+    stored = np.dtype(form.dtype).newbyteorder(">" if big_endian else "<")
+    row_bytes = width * form.stored * stored.itemsize
+    step = step or row_bytes
+    needed = step * (height - 1) + row_bytes if height else 0
+    if not (0 < height * width <= _MOST_PIXELS and step >= row_bytes and len(data) >= needed):
+        raise SourceError(
+            f"an image of {width} x {height} pixels with {step} bytes per row needs {needed:,} bytes, "
+            f"and has {len(data):,}"
+        )
+    rows = np.ndarray((height, row_bytes), np.uint8, np.ascontiguousarray(data), strides=(step, 1))
+    image = np.ascontiguousarray(rows).view(stored).reshape(height, width, form.stored)
+    return np.ascontiguousarray(image[..., list(form.order)], dtype=np.dtype(form.dtype))

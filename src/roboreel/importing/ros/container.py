@@ -1,22 +1,28 @@
-"""The nouns below a recording of messages: containers, their channels and chunks."""
+"""Files of messages: their channels, and their chunks, which are unpacked one at a time."""
 
 from __future__ import annotations
 
+import bz2
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from roboreel.errors import CorruptFileError
+import lz4.frame
+import zstandard
+
+from roboreel.errors import CorruptFileError, TooLargeError
+from roboreel.spans.reading import SpanReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
-
-__all__ = ["Channel", "ChunkCache", "Container", "Message", "log_time"]
 
 _MOST_CACHED_BYTES = 32 * 1024**2
 _LAST_NS = 2**63 - 1
+MOST_CHUNK_BYTES = 1024**3
+"""The largest chunk that is read: recorders write some megabytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class Container(ABC):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.chunk_count = 0
         self.channels: dict[int, Channel] = {}
         """By number."""
         self.remarks: list[str] = []
@@ -61,63 +68,102 @@ class Container(ABC):
         self.distro: str | None = None
         """The distribution of ROS that recorded it, if the file says so."""
 
-    @property
-    @abstractmethod
-    def chunk_count(self) -> int:
-        """How many chunks there are."""
-
     def chunk_channels(self, chunk: int) -> frozenset[int] | None:
         """Return which channels have messages in a chunk; None if the file does not say."""
         return None
 
     @abstractmethod
-    def messages(self, chunk: int) -> Iterator[Message]:
-        """Yield the messages of a chunk, in the order of the file."""
+    def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
+        """Yield the messages of a chunk in the order of the file: of some channels, or of all."""
 
     def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
         """Yield the messages of some channels, in the order of the file; chunks without are skipped."""
         for chunk in range(self.chunk_count):
             inside = self.chunk_channels(chunk)
             if inside is None or inside & set(channels):
-                for message in self.messages(chunk):
-                    if message.channel in channels:
-                        yield message
+                yield from self.messages(chunk, channels)
 
     @abstractmethod
     def read(self, chunk: int, offset: int) -> memoryview:
-        """Return the message at a place that `messages` told."""
+        """Return the message at an offset that `messages` gave."""
 
     @abstractmethod
     def close(self) -> None:
         """Close the file; closing twice does nothing."""
 
 
-class ChunkCache:
-    """The last few chunks, unpacked. Neighbouring streams often need the same ones.
+class Record(NamedTuple):
+    """One record of a chunk: where its content lies, and what it is."""
+
+    start: int
+    stop: int
+    channel: int | None
+    """None if it is not a message."""
+    log_ns: int = 0
+
+
+class ChunkedFile(Container):
+    """A file whose chunks are unpacked one at a time; the last few are kept.
 
     Args:
-        load: Reads and unpacks a chunk.
+        path: The file.
+        noun: What the file is, for errors.
     """
 
-    def __init__(self, load: Callable[[int], bytes]) -> None:
-        self._load = load
+    def __init__(self, path: Path, noun: str) -> None:
+        super().__init__(path)
+        self._stack = ExitStack()
+        self._file = self._stack.enter_context(SpanReader(path, noun))
         self._chunks: OrderedDict[int, memoryview] = OrderedDict()
-        self._bytes = 0
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
 
-    def __getitem__(self, chunk: int) -> memoryview:
-        if chunk in self._chunks:
-            self._chunks.move_to_end(chunk)
-            return self._chunks[chunk]
-        self._make_room()
-        found = memoryview(self._load(chunk))
-        self._chunks[chunk] = found
-        self._bytes += len(found)
-        return found
+    @abstractmethod
+    def open(self) -> None:
+        """Read the table of contents."""
 
-    def _make_room(self) -> None:
-        while self._chunks and self._bytes > _MOST_CACHED_BYTES:
-            _, oldest = self._chunks.popitem(last=False)
-            self._bytes -= len(oldest)
+    @abstractmethod
+    def load(self, chunk: int) -> bytes:
+        """Return the records of a chunk, unpacked."""
+
+    @abstractmethod
+    def record(self, data: memoryview, at: int) -> Record:
+        """Return the record at a byte of an unpacked chunk."""
+
+    def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
+        """Yield the messages of a chunk: see `Container.messages`."""
+        data, at = self.unpacked(chunk), 0
+        while at < len(data):
+            start, stop, channel, log_ns = self.record(data, at)
+            if channel is not None and channel not in self.channels:
+                raise CorruptFileError(
+                    f"A message is of channel {channel}, which is not described: {str(self.path)!r}."
+                )
+            if channel is not None and (channels is None or channel in channels):
+                yield Message(channel, log_time(log_ns, self.path), at, data[start:stop])
+            at = stop
+
+    def read(self, chunk: int, offset: int) -> memoryview:
+        """Return the message at an offset that `messages` gave."""
+        data = self.unpacked(chunk)
+        record = self.record(data, offset)
+        return data[record.start : record.stop]
+
+    def close(self) -> None:
+        """Close the file; closing twice does nothing."""
+        self._stack.close()
+
+    def unpacked(self, chunk: int) -> memoryview:
+        """Return a chunk, unpacked. Neighbouring streams often need the same ones."""
+        if chunk not in self._chunks:
+            while sum(map(len, self._chunks.values())) > _MOST_CACHED_BYTES:
+                self._chunks.popitem(last=False)
+            self._chunks[chunk] = memoryview(self.load(chunk))
+        self._chunks.move_to_end(chunk)
+        return self._chunks[chunk]
 
 
 def log_time(nanoseconds: int, path: Path) -> int:
@@ -131,3 +177,75 @@ def log_time(nanoseconds: int, path: Path) -> int:
             f"A message was written at {nanoseconds} ns, which is no time: {str(path)!r}."
         )
     return nanoseconds
+
+
+def unpack(packed: bytes, compression: str, size_bytes: int, path: Path) -> bytes:
+    """Return the contents of a chunk.
+
+    Args:
+        packed: The chunk's bytes.
+        compression: ``lz4``, ``zstd``, ``bz2``; empty or ``none`` if there is none.
+        size_bytes: How many bytes they unpack to, as the file declares.
+        path: The file, for errors.
+
+    Raises:
+        TooLargeError: They would be more than is ever read at once.
+        CorruptFileError: They are other bytes than were packed, or more or fewer than declared.
+    """
+    check_chunk_size(size_bytes, path)
+    contents = _contents(packed, compression, size_bytes, path)
+    if len(contents) != size_bytes:
+        more = "more" if len(contents) > size_bytes else f"{len(contents):,}"
+        raise CorruptFileError(
+            f"A chunk declares {size_bytes:,} bytes and has {more}: {str(path)!r}."
+        )
+    return contents
+
+
+def unpack_message(packed: bytes, path: Path) -> bytes:
+    """Return a message that was compressed with zstd by itself.
+
+    Raises:
+        TooLargeError: It would be larger than is ever read at once.
+        CorruptFileError: It cannot be unpacked.
+    """
+    try:
+        size_bytes = zstandard.get_frame_parameters(packed).content_size
+    except zstandard.ZstdError as error:
+        raise CorruptFileError(f"A message is not zstd ({error}): {str(path)!r}.") from error
+    if size_bytes == zstandard.CONTENTSIZE_UNKNOWN:
+        return _contents(packed, "zstd", MOST_CHUNK_BYTES, path)
+    return unpack(packed, "zstd", size_bytes, path)
+
+
+def check_chunk_size(size_bytes: int, path: Path) -> None:
+    """Raise if a chunk is larger than is ever read at once."""
+    if size_bytes > MOST_CHUNK_BYTES:
+        raise TooLargeError(
+            f"A chunk has {size_bytes:,} bytes: at most {MOST_CHUNK_BYTES:,} are read at once. "
+            f"Write the file again with smaller chunks: {str(path)!r}."
+        )
+
+
+def _contents(packed: bytes, compression: str, size_bytes: int, path: Path) -> bytes:
+    most = size_bytes + 1  # One more than declared shows that there is more.
+    try:
+        match compression:
+            case "" | "none":
+                return packed
+            case "lz4":
+                unpacker = lz4.frame.LZ4FrameDecompressor()
+                lz4_contents: bytes = unpacker.decompress(packed, max_length=most)
+                return lz4_contents
+            case "zstd":
+                with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+                    return reader.read(most)
+            case "bz2":
+                return bz2.BZ2Decompressor().decompress(packed, max_length=most)
+    except (RuntimeError, zstandard.ZstdError, OSError, EOFError, ValueError) as error:
+        raise CorruptFileError(
+            f"A chunk cannot be unpacked ({compression}: {error}): {str(path)!r}."
+        ) from error
+    raise CorruptFileError(
+        f"The chunks are packed with {compression[:40]!r}: lz4, zstd and bz2 are read: {str(path)!r}."
+    )

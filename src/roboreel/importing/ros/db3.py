@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-__all__ = ["SqliteFile"]
-
 
 class SqliteFile(Container):
     """One SQLite file of a ROS 2 bag, open to be read; its one chunk is the table of messages.
@@ -29,6 +27,7 @@ class SqliteFile(Container):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
+        self.chunk_count = 1
         self._base = _connect(path)
         try:
             with _translated(path):
@@ -37,21 +36,11 @@ class SqliteFile(Container):
             self.close()
             raise
 
-    @property
-    def chunk_count(self) -> int:
-        """How many blocks are read at once."""
-        return 1
-
-    def messages(self, chunk: int) -> Iterator[Message]:
-        """Yield the messages of a chunk, in the order of the file."""
-        return self._select("", ())
-
-    def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
-        """Yield the messages of some topics; SQLite passes over the others without reading them."""
-        places = ",".join("?" * len(channels))
-        return self._select(f"WHERE topic_id IN ({places})", tuple(channels))
-
-    def _select(self, condition: str, values: tuple[int, ...]) -> Iterator[Message]:
+    def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
+        """Yield messages; SQLite passes over those of other topics without reading them."""
+        condition, values = "", tuple(channels or ())
+        if channels is not None:
+            condition = f"WHERE topic_id IN ({','.join('?' * len(values))})"
         query = f"SELECT rowid, topic_id, timestamp, data FROM messages {condition} ORDER BY rowid"
         with _translated(self.path):
             for row, topic, timestamp, data in self._base.execute(query, values):
@@ -62,7 +51,7 @@ class SqliteFile(Container):
                 yield Message(topic, log_time(timestamp, self.path), row, self._body(row, data))
 
     def read(self, chunk: int, offset: int) -> memoryview:
-        """Return the message at a place that `messages` told."""
+        """Return the message at an offset that `messages` gave."""
         with _translated(self.path):
             found = self._base.execute("SELECT data FROM messages WHERE rowid = ?", (offset,))
             (data,) = found.fetchone() or (None,)

@@ -7,18 +7,12 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rosbags.serde import SerdeError
+
 from roboreel.errors import SourceError
 from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text, getter
 from roboreel.importing.ros.protobuf import protobuf_decoder
 from roboreel.importing.ros.types import tree_of
-
-try:
-    from rosbags.serde import SerdeError
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "Reading ROS messages needs rosbags. Install it with: pip install 'roboreel[ros]'",
-        name=error.name,
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +22,6 @@ if TYPE_CHECKING:
     from roboreel.importing.ros.types import RosTypes
 
     Decode = Callable[[memoryview], Any]
-
-__all__ = ["DECODE_ERRORS", "Decoder", "make_decoder", "message_stamp"]
 
 DECODE_ERRORS = (
     SourceError, ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError,

@@ -10,28 +10,18 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import zstandard
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from roboreel.errors import CorruptFileError, MissingFileError
-from roboreel.importing.ros.container import Container, Message
+from roboreel.importing.ros.container import Container, Message, unpack_message
 from roboreel.importing.ros.db3 import SqliteFile
 from roboreel.importing.ros.mcap_file import McapFile
-from roboreel.importing.ros.unpacking import unpack_message
 from roboreel.spans.handles import open_to_read
 from roboreel.spans.reading import read_file
 
-try:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "Reading ROS 2 bags needs rosbags. Install it with: pip install 'roboreel[ros]'",
-        name=error.name,
-    ) from error
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-
-__all__ = ["JoinedFiles", "open_folder"]
 
 _METADATA = "metadata.yaml"
 _MOST_METADATA_BYTES = 16 * 1024**2
@@ -65,46 +55,34 @@ class JoinedFiles(Container):
         super().__init__(path)
         self._stack = stack
         self._packed = packed
-        self._files = tuple(files)
-        self._places = [(file, chunk) for file in files for chunk in range(file.chunk_count)]
+        self._chunks = [(file, chunk) for file in files for chunk in range(file.chunk_count)]
+        self.chunk_count = len(self._chunks)
         self._numbers: dict[int, dict[int, int]] = {}
         for file in files:
             self._number(file)
             self.remarks += [f"{file.path.name}: {remark}" for remark in file.remarks]
             self.distro = self.distro or file.distro
 
-    @property
-    def chunk_count(self) -> int:
-        """How many blocks are read at once."""
-        return len(self._places)
-
     def chunk_channels(self, chunk: int) -> frozenset[int] | None:
         """Return which channels have messages in a chunk; None if that is not known."""
-        file, inner = self._places[chunk]
+        file, inner = self._chunks[chunk]
         channels = file.chunk_channels(inner)
         numbers = self._numbers[id(file)]
         return None if channels is None else frozenset(numbers[c] for c in channels if c in numbers)
 
-    def messages(self, chunk: int) -> Iterator[Message]:
-        """Yield the messages of a chunk, in the order of the file."""
-        file, inner = self._places[chunk]
+    def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
+        """Yield the messages of a chunk: see `Container.messages`."""
+        file, inner = self._chunks[chunk]
         numbers = self._numbers[id(file)]
-        for message in file.messages(inner):
+        if channels is not None:
+            channels = [number for number, outer in numbers.items() if outer in channels]
+        for message in file.messages(inner, channels):
             data = self._unpacked(message.data)
             yield Message(numbers[message.channel], message.log_ns, message.offset, data)
 
-    def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
-        """Yield the messages of some channels, file by file."""
-        for file in self._files:
-            numbers = self._numbers[id(file)]
-            inner = [number for number, outer in numbers.items() if outer in channels]
-            for message in file.messages_of(inner) if inner else ():
-                data = self._unpacked(message.data)
-                yield Message(numbers[message.channel], message.log_ns, message.offset, data)
-
     def read(self, chunk: int, offset: int) -> memoryview:
-        """Return the message at a place that `messages` told."""
-        file, inner = self._places[chunk]
+        """Return the message at an offset that `messages` gave."""
+        file, inner = self._chunks[chunk]
         return self._unpacked(file.read(inner, offset))
 
     def close(self) -> None:

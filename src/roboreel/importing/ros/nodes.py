@@ -13,19 +13,6 @@ if TYPE_CHECKING:
 
     Path = tuple[str | int, ...]
 
-__all__ = [
-    "Array",
-    "Group",
-    "Many",
-    "Node",
-    "Number",
-    "Text",
-    "find",
-    "getter",
-    "numbers_of",
-    "parse_path",
-]
-
 _STEP = re.compile(r"([A-Za-z_]\w*)((?:\[\d{1,9}\])*)")
 
 

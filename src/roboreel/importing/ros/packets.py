@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import islice
+from typing import TYPE_CHECKING
+
 import av
 
 from roboreel.errors import SourceError
 from roboreel.video.bitstream import obus
+from roboreel.video.codecs import STREAMED, codec_name, decoder_name
+from roboreel.video.exact_start import between_start_codes, golomb_numbers
 
-__all__ = ["PacketWatch", "codec_of", "packet_size"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-_CODECS = {
-    "h264": "h264", "avc": "h264", "libx264": "h264", "h264_nvenc": "h264", "h264_vaapi": "h264",
-    "h265": "hevc", "hevc": "hevc", "libx265": "hevc", "hevc_nvenc": "hevc", "hevc_vaapi": "hevc",
-    "av1": "av1", "libsvtav1": "av1", "libaom-av1": "av1",
-}  # fmt: skip
 _IDR, _H264_SETS = 5, frozenset((7, 8))
 _HEVC_KEYS, _HEVC_SETS = frozenset(range(16, 22)), frozenset((32, 33, 34))
 _SEQUENCE_HEADER = 1
@@ -25,7 +26,8 @@ def codec_of(text: str) -> str | None:
 
     ffmpeg_image_transport writes ``codec;pixel format;…``, and older versions the encoder's name.
     """
-    return _CODECS.get(text.partition(";")[0].strip().lower())
+    codec = codec_name(text.partition(";")[0].strip())
+    return codec if codec in STREAMED else None
 
 
 class PacketWatch:
@@ -88,45 +90,30 @@ class PacketWatch:
 
 def _units(packet: bytes) -> list[tuple[int, int]]:
     """Return where the NAL units of a packet with start codes begin and end."""
-    starts = []
     at = packet.find(b"\x00\x00\x01")
     if at not in (0, 1) or (at == 1 and packet[0]):
         return []
-    while at >= 0 and at + 3 < len(packet):
-        starts.append(at + 3)
-        at = packet.find(b"\x00\x00\x01", at + 3)
-    stops = [start - 3 for start in starts[1:]] + [len(packet)] * bool(starts)
     # A start code may have a fourth byte in front, which is no part of the unit before it.
     return [
         (start, stop - 1 if stop < len(packet) and packet[stop - 1] == 0 else stop)
-        for start, stop in zip(starts, stops, strict=True)
+        for start, stop in between_start_codes(packet)
+        if start < len(packet)
     ]
 
 
 def _is_b_slice(unit: bytes) -> bool:
     """Return whether an H.264 slice is bidirectional, from the first numbers of its header."""
-    bits = int.from_bytes(unit[1:].ljust(7, b"\0"), "big")
-    at = 56
-    value = 0
-    for _ in range(2):  # first_mb_in_slice, then slice_type: numbers in Exp-Golomb code
-        zeros = 0
-        while at > 0 and not bits >> (at - 1) & 1:
-            zeros += 1
-            at -= 1
-        at -= 1 + zeros
-        if at < 0:
-            return False
-        value = (1 << zeros | (bits >> at & ((1 << zeros) - 1))) - 1
-    return value % 5 == 1
+    # first_mb_in_slice, then slice_type
+    return any(kind % 5 == 1 for kind in islice(golomb_numbers(unit[1:]), 1, 2))
 
 
-def packet_size(packets: list[bytes], codec: str) -> tuple[int, int] | None:
+def packet_size(packets: Iterable[bytes], codec: str) -> tuple[int, int] | None:
     """Return height and width of the first image that packets decode to; None if there is none.
 
     Raises:
         SourceError: The packets are not of this codec.
     """
-    decoder = av.CodecContext.create("libdav1d" if codec == "av1" else codec, "r")
+    decoder = av.CodecContext.create(decoder_name(codec), "r")
     try:
         for packet in packets:
             for image in decoder.decode(av.Packet(packet)):

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from roboreel.importing.ros.nodes import Node, Path
 
-__all__ = ["Part", "list_parts", "make_part", "path_text", "split_name"]
-
 _NOT_LISTED = ("std_msgs/msg/Header", "std_msgs/msg/MultiArrayLayout", "google.protobuf.Timestamp")
 _MOST_LISTED = 64
 

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError
+from mcap.exceptions import McapError
+from mcap.records import Schema
+from mcap_protobuf.decoder import DecoderFactory
+
 from roboreel.errors import SourceError
 from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text
-
-try:
-    from google.protobuf.message import DecodeError
-    from mcap.exceptions import McapError
-    from mcap.records import Schema
-    from mcap_protobuf.decoder import DecoderFactory
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "Reading MCAP files needs mcap and mcap-protobuf-support. "
-        "Install them with: pip install 'roboreel[ros]'",
-        name=error.name,
-    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +19,6 @@ if TYPE_CHECKING:
     from roboreel.importing.ros.nodes import Node
 
     Decode = Callable[[memoryview], Any]
-
-__all__ = ["protobuf_decoder"]
 
 _DEEPEST = 8
 _DTYPES = {

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from roboreel.errors import SourceError
 from roboreel.importing.recording import Stream
 from roboreel.importing.ros.cameras import (
@@ -13,24 +15,21 @@ from roboreel.importing.ros.cameras import (
     image_part,
     message_bytes,
     message_codec,
-    packets_stream,
     picture_part,
 )
 from roboreel.importing.ros.decoders import DECODE_ERRORS, Decoder, make_decoder
-from roboreel.importing.ros.joints import has_names, is_joint_state, joint_parts
 from roboreel.importing.ros.packets import packet_size
 from roboreel.importing.ros.parts import Part, list_parts, make_part
-from roboreel.importing.ros.sharing import joint_sets, set_chooser
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from roboreel.importing.ros.container import Container
-    from roboreel.importing.ros.nodes import Path
-    from roboreel.importing.ros.sharing import JointSet
+    from roboreel.importing.ros.nodes import Group, Path
     from roboreel.importing.ros.types import RosTypes
 
-__all__ = ["Topic", "open_topics"]
 
 _PROBED_PACKETS = 300
 """Packets that are looked at for the first image: some seconds of video."""
@@ -101,10 +100,8 @@ def open_topics(container: Container, types: RosTypes) -> dict[str, Topic]:
             continue
         try:
             topic.decoders[number] = make_decoder(channel, types, first.get(number))
-        except SourceError as error:
-            topic.note = topic.note or str(error)
         except DECODE_ERRORS as error:
-            topic.note = topic.note or f"its first message cannot be decoded: {error}."
+            topic.note = topic.note or _why_unreadable(error)
     for topic in list(topics.values()):
         if not topic.note:
             _describe(container, topic, first)
@@ -120,8 +117,14 @@ def _shared_topics(container: Container, topic: Topic) -> dict[str, Topic]:
     try:
         sets = joint_sets(topic.name, _first_decoded(container, topic, _PROBED_STATES))
         others = {
-            one.topic: Topic(one.topic, topic.type, topic.decoders, _by_name(one), one.probe)
-            for one in sets[1:]
+            joints.topic: Topic(
+                joints.topic,
+                topic.type,
+                topic.decoders,
+                _by_name(joint_parts(joints.topic, joints.probe)),
+                joints.probe,
+            )
+            for joints in sets[1:]
         }
     except DECODE_ERRORS:  # Whoever asks for the values of that message is told.
         return {}
@@ -130,8 +133,8 @@ def _shared_topics(container: Container, topic: Topic) -> dict[str, Topic]:
     return others
 
 
-def _by_name(one: JointSet) -> dict[str, Part]:
-    return {part.stream.name: part for part in joint_parts(one.topic, one.probe)}
+def _by_name(parts: list[Part]) -> dict[str, Part]:
+    return {part.stream.name: part for part in parts}
 
 
 def _first_messages(container: Container) -> dict[int, memoryview]:
@@ -152,21 +155,24 @@ def _describe(container: Container, topic: Topic, first: dict[int, memoryview]) 
     decoder = topic.decoders[number]
     try:
         topic.probe = decoder.decode(first[number])
-        parts = _parts(container, topic, decoder)
-    except SourceError as error:
-        topic.note = str(error)
-        return
+        topic.parts = _by_name(_parts(container, topic, decoder))
+        if not topic.parts:
+            topic.note = f"a message of type {topic.type!r} has no numbers or texts of its own."
     except DECODE_ERRORS as error:
-        topic.note = f"its first message cannot be decoded: {error}."
-        return
-    topic.parts = {part.stream.name: part for part in parts}
-    if not parts:
-        topic.note = f"a message of type {topic.type!r} has no numbers or texts of its own."
+        topic.note = _why_unreadable(error)
+
+
+def _why_unreadable(error: Exception) -> str:
+    """Return why messages cannot be read, in words that follow the topic's name."""
+    if isinstance(error, SourceError):
+        return str(error)
+    return f"its first message cannot be decoded: {error}."
 
 
 def _parts(container: Container, topic: Topic, decoder: Decoder) -> list[Part]:
     probe = topic.probe
-    if is_joint_state(topic.type, decoder.tree) and has_names(probe):
+    # Some drivers do not name the joints.
+    if is_joint_state(topic.type, decoder.tree) and len(probe.name) > 0:
         return joint_parts(topic.name, probe)
     match camera_kind(topic.type, decoder.tree, probe):
         case "raw":
@@ -183,20 +189,144 @@ def _packet_part(container: Container, topic: Topic) -> Part:
     if topic.codec is None:
         named = getattr(topic.probe, "format", "") or getattr(topic.probe, "encoding", "")
         raise SourceError(f"its video is {str(named)[:40]!r}: h264, hevc and av1 are read.")
-    size = packet_size(_first_packets(container, topic), topic.codec)
+    first = _first_decoded(container, topic, _PROBED_PACKETS)
+    size = packet_size(map(message_bytes, first), topic.codec)
     if size is None:
         raise SourceError(
             f"its first {_PROBED_PACKETS} packets of {topic.codec} decode to no image: there is no "
             "keyframe among them."
         )
-    return Part(packets_stream(topic.name, topic.codec, size), message_bytes)
-
-
-def _first_packets(container: Container, topic: Topic) -> list[bytes]:
-    return [message_bytes(one) for one in _first_decoded(container, topic, _PROBED_PACKETS)]
+    stream = Stream(topic.name, "packets", "uint8", (*size, 3), codec=topic.codec)
+    return Part(stream, message_bytes)
 
 
 def _first_decoded(container: Container, topic: Topic, most: int) -> Iterator[Any]:
     """Yield the first messages of a topic."""
     for message in islice(container.messages_of(topic.decoders), most):
         yield topic.decoders[message.channel].decode(memoryview(bytes(message.data)))
+
+
+# Joint states of several publishers on one topic: each set of joints is a topic of its own. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class JointSet:
+    """Joints that come together in messages."""
+
+    topic: str
+    """What the topic of these messages is called: ``/joint_states``, ``/joint_states[gripper]``."""
+    joints: frozenset[str]
+    probe: Any
+    """The first of the messages."""
+
+
+def joint_sets(topic: str, messages: Iterable[Any]) -> list[JointSet]:
+    """Return the sets of joints that occur in messages.
+
+    A set is another one only if it shares no joint with those before: an arm and its gripper. The
+    first keeps the topic's name, and others add the name of their first joint.
+
+    Args:
+        topic: Its name.
+        messages: Some of its joint states.
+    """
+    found: list[JointSet] = []
+    for message in messages:
+        names = [str(name) for name in message.name]
+        joints = frozenset(names)
+        if names and all(not joints & known.joints for known in found):
+            name = f"{topic}[{names[0]}]" if found else topic
+            found.append(JointSet(name, joints, message))
+    return found
+
+
+def set_chooser(
+    sets: list[JointSet], decoders: Mapping[int, Decoder]
+) -> Callable[[int, memoryview], str]:
+    """Return a function from channel and bytes of a message to the topic of its set.
+
+    A message that fits no set belongs to the first: reading its values then names the
+    missing joint.
+    """
+
+    def choose(channel: int, data: memoryview) -> str:
+        try:
+            joints = frozenset(map(str, decoders[channel].decode(data).name))
+        except DECODE_ERRORS:
+            return sets[0].topic
+        return next((known.topic for known in sets if known.joints <= joints), sets[0].topic)
+
+    return choose
+
+
+# Joint states: values by the names of joints, whatever their order in a message.
+
+_FIELDS = ("position", "velocity", "effort")
+
+
+def is_joint_state(kind: str, tree: Group) -> bool:
+    """Return whether messages are ``sensor_msgs/JointState`` or of the same form."""
+    return kind.endswith("JointState") and {"name", "position"} <= set(tree.fields)
+
+
+def joint_parts(topic: str, probe: Any) -> list[Part]:  # noqa: ANN401  # a joint state
+    """Return the streams of joint states: position, velocity and effort, as far as they are sent.
+
+    The names of the first message say which joints there are, and in which order. Other messages may
+    have them in another order, and further ones, which are left out.
+
+    Args:
+        topic: Its name.
+        probe: Its first message.
+
+    Raises:
+        SourceError: Two joints of it have one name.
+    """
+    joints = tuple(str(name) for name in probe.name)
+    if len(set(joints)) != len(joints):
+        raise SourceError("two joints of its first message have the same name.")
+    return [
+        Part(
+            Stream(f"{topic}:{field}", "numbers", "float64", (len(joints),), joints),
+            _taker(field, joints),
+        )
+        for field in _FIELDS
+        if len(joints) and len(getattr(probe, field, ())) == len(joints)
+    ]
+
+
+def _taker(field: str, joints: tuple[str, ...]) -> Callable[[Any], NDArray[np.float64]]:
+    expected = list(joints)
+    places: dict[tuple[str, ...], list[int]] = {}
+
+    def take(message: Any) -> NDArray[np.float64]:  # noqa: ANN401  # a joint state
+        values = np.asarray(getattr(message, field), np.float64)
+        names = list(message.name)
+        if len(values) != len(names):
+            raise SourceError(
+                f"has {len(names)} joints and {len(values)} values of {field}: leave {field} out of "
+                "the mapping"
+            )
+        if names == expected:
+            return values
+        key = tuple(names)
+        if key not in places:
+            if len(places) > 1000:
+                places.clear()
+            places[key] = _places(names, expected)
+        return values[places[key]]
+
+    return take
+
+
+def _places(names: list[str], expected: list[str]) -> list[int]:
+    by_name = {name: place for place, name in enumerate(names)}
+    if len(by_name) != len(names):
+        raise SourceError("has two joints of the same name")
+    missing = [name for name in expected if name not in by_name]
+    if missing:
+        raise SourceError(
+            f"lacks the joint {missing[0]!r}, which the first message has: it has "
+            f"{', '.join(names) or 'none'}"
+        )
+    return [by_name[name] for name in expected]

@@ -5,29 +5,21 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from rosbags.interfaces import Nodetype
+from rosbags.typesys import (
+    Stores,
+    TypesysError,
+    get_types_from_idl,
+    get_types_from_msg,
+    get_typestore,
+)
+
 from roboreel.errors import SourceError
 from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text
-
-try:
-    from rosbags.interfaces import Nodetype
-    from rosbags.typesys import (
-        Stores,
-        TypesysError,
-        get_types_from_idl,
-        get_types_from_msg,
-        get_typestore,
-    )
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "Reading ROS messages needs rosbags. Install it with: pip install 'roboreel[ros]'",
-        name=error.name,
-    ) from error
 
 if TYPE_CHECKING:
     from roboreel.importing.ros.container import Channel
     from roboreel.importing.ros.nodes import Node
-
-__all__ = ["DISTROS", "RosTypes", "tree_of"]
 
 DISTROS = tuple(
     store.name.removeprefix("ROS2_").lower() for store in Stores if store.name.startswith("ROS2_")

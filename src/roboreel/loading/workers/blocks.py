@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.loading.workers.segments import Ticket
 
-__all__ = ["SharedBlocks"]
-
 # Blocks that wait to be used again. More are out at the training process.
 _MOST_WAITING = 4
 

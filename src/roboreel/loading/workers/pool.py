@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from roboreel.loading.batches import BatchReader, Loaded, Step
 
-__all__ = ["WorkerPool"]
-
 # Whoever leaves the loop waits so long for a batch that is being read; then its worker is ended.
 _GRACE_S = 5.0
 # Blocks of shared memory of all workers, and of each: far below what a process may have open.
@@ -158,7 +156,7 @@ class _Worker:
         self._connection.close()
 
     def kill(self) -> None:
-        """End the process; whoever waits for it is woken up."""
+        """Kill the process and wake up the threads that wait for it."""
         self._process.kill()
 
     def end(self) -> None:

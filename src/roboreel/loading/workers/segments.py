@@ -19,8 +19,6 @@ from uuid import uuid4
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["SharedMemoryFullError", "Ticket", "discard", "give", "make", "receive"]
-
 # What is left to others on a file system of limited size.
 _SPARE_BYTES = 8 * 2**20
 _SHM = "/dev/shm"  # a file system in memory; files there have no name here
@@ -53,7 +51,7 @@ def make(size_bytes: int) -> tuple[mmap.mmap, Ticket]:
     except OSError as error:
         os.close(handle)
         raise SharedMemoryFullError(
-            error.errno, f"No {size_bytes:,} bytes of shared memory can be had: {error}"
+            error.errno, f"No {size_bytes:,} bytes of shared memory could be allocated: {error}"
         ) from error
 
 

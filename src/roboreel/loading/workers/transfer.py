@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from roboreel.loading.workers.blocks import SharedBlocks
 
-__all__ = ["Receiver", "Sender"]
-
 # Fewer bytes than this are not worth a block.
 _LEAST_BYTES = 2**16
 _ALIGNMENT = 64

@@ -1,4 +1,4 @@
-"""What a worker process does: reads batches until it is told to end, or its parent is gone."""
+"""The work of a worker process: read batches until it is stopped, or its parent is gone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from roboreel.loading.batches import BatchReader, Step
-
-__all__ = ["Share", "Task", "serve", "serve_until_closed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ def _send(sender: Sender, batches: list[Loaded]) -> None:
 
 
 def _portable(loaded: Loaded) -> Loaded:
-    """Return a batch whose error can be pickled, and tells where it came from."""
+    """Return a batch whose error can be pickled and has the traceback of the worker."""
     if loaded.error is None:
         return loaded
     error: Any = loaded.error

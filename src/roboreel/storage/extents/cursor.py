@@ -9,21 +9,21 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NEXT_I32", "NEXT_I64", "SECOND_NEXT_I64", "Cursor", "one_of", "varints", "words_of"]
+__all__ = ["NEXT_I32", "NEXT_I64", "SECOND_NEXT_I64", "Cursor", "one_of"]
 
 # Headers of fields in Thrift: the distance from the field before, and the type.
 NEXT_I32, NEXT_I64, SECOND_NEXT_I64 = 0x15, 0x16, 0x26
-WORD_BYTES = 8
+_WORD_BYTES = 8
 _GOES_ON = np.uint64(0x8080808080808080)
 _ONE, _BYTE = np.uint64(1), np.uint64(8)
 
 
-def words_of(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _words_of(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Return the number that the eight bytes from each place on are, ``(N - 7,)``; no copy."""
-    return np.ndarray((len(data) - WORD_BYTES + 1,), "<u8", data, strides=(1,))
+    return np.ndarray((len(data) - _WORD_BYTES + 1,), "<u8", data, strides=(1,))
 
 
-def varints(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _varints(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the number in seven-bit groups at the beginning of each word, and its bytes.
 
     The second is not positive where a number is longer than the word.
@@ -64,7 +64,7 @@ class Cursor:
 
     def __init__(self, data: NDArray[np.uint8], at: NDArray[np.int64]) -> None:
         self._data = data
-        self._words = words_of(data)
+        self._words = _words_of(data)
         self._last = len(data) - 1
         self.at = at.copy()
         self.sound = np.ones(len(at), np.bool_)
@@ -73,23 +73,6 @@ class Cursor:
     def headers(self) -> NDArray[np.uint8]:
         """Return the byte at each position."""
         return self._data[np.minimum(self.at, self._last)]
-
-    def word(self) -> NDArray[np.uint64]:
-        """Return the eight bytes at each position."""
-        return self._words[np.minimum(self.at, len(self._words) - 1)]
-
-    def byte_at(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the byte at other places."""
-        return self._data[np.clip(places, 0, self._last)]
-
-    def word_at(self, places: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Return the eight bytes at other places."""
-        return self._words[np.clip(places, 0, len(self._words) - 1)]
-
-    @property
-    def num_bytes(self) -> int:
-        """How many bytes there are."""
-        return self._last + 1
 
     def expect(self, header: int, where: NDArray[np.bool_] | None = None) -> None:
         """Step over a header."""
@@ -101,7 +84,7 @@ class Cursor:
         """Read a field of whole numbers that has this header; 0 where there is none."""
         last = len(self._words) - 1
         words = self._words[np.minimum(self.at, last)]
-        value, size = varints(words >> _BYTE)
+        value, size = _varints(words >> _BYTE)
         # The byte that was shifted in would end a number of seven bytes: too long for an offset.
         sound = ((words & np.uint64(255)) == header) & (size <= 7) & (self.at <= last)
         step = size + 1

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
 from roboreel.storage.extents.literals import BLOCK_BYTES, LiteralMap
-from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED, ZSTD, unpack_bytes
+from roboreel.storage.extents.pages import SNAPPY, UNCOMPRESSED, unpack_bytes
 from roboreel.storage.extents.snappy import scan_snappy
-from roboreel.storage.extents.zstd import scan_zstd
 from roboreel.varint import encode_varint
 
 if TYPE_CHECKING:
@@ -88,8 +87,6 @@ class PageReader:
             return scan_snappy(
                 self._file, page.offset, page.stop, page.unpacked_bytes, most_tags=most_tags
             )
-        if page.codec == ZSTD:
-            return scan_zstd(self._file, page.offset, page.stop, self._load_whole(page))
         return None
 
 

@@ -22,7 +22,6 @@ __all__ = [
     "PAGE_HEADER",
     "SNAPPY",
     "UNCOMPRESSED",
-    "ZSTD",
     "ByteSource",
     "Page",
     "UnfamiliarError",

@@ -7,7 +7,7 @@ other form are left to `read_struct`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from roboreel.spans.mapped import MappedFile
 
-__all__ = ["ChunkSpans", "measure_numbers", "measure_pages", "read_spans", "skip_dictionary"]
+__all__ = ["ChunkSpans", "measure_numbers", "measure_pages", "read_spans"]
 
 # What may follow the last field that is read: the end, statistics, encodings, a Bloom filter.
 _AFTER_DATA_PAGE = (0x00, 0x3C, 0x49, 0x56)
@@ -48,10 +48,6 @@ class ChunkSpans:
     codec: NDArray[np.int64]
     end: NDArray[np.int64]
     """Where the fields that were read end in the footer."""
-
-    def take(self, places: NDArray[np.int64]) -> ChunkSpans:
-        """Return some of them."""
-        return ChunkSpans(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
 def read_spans(
@@ -130,7 +126,7 @@ def measure_pages(file: MappedFile, spans: ChunkSpans) -> int | None:
     cursor = Cursor(data, spans.start)
     kind, dictionary_bytes, packed = (cursor.number(NEXT_I32) for _ in range(3))
     has_dictionary = kind == _DICTIONARY
-    skip_dictionary(cursor, has_dictionary)
+    _skip_dictionary(cursor, has_dictionary)
     cursor.at = np.where(has_dictionary, cursor.at + packed, spans.start)
     kind, page_bytes, _ = (cursor.number(NEXT_I32) for _ in range(3))
     cursor.expect(_DATA_HEADER)
@@ -145,17 +141,11 @@ def measure_pages(file: MappedFile, spans: ChunkSpans) -> int | None:
     return int(values.sum()) + int((spans.stop - spans.start).sum()) + 4 * int(longest.max())
 
 
-def skip_dictionary(
-    cursor: Cursor, where: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Step over the rest of a dictionary's header, after its sizes.
-
-    Returns:
-        How many values the dictionary has, and Parquet's number of their encoding.
-    """
+def _skip_dictionary(cursor: Cursor, where: NDArray[np.bool_]) -> None:
+    """Step over the rest of a dictionary's header, after its sizes."""
     cursor.expect(_DICTIONARY_HEADER, where)
-    count, encoding = cursor.number(NEXT_I32, where), cursor.number(NEXT_I32, where)
+    for _ in range(2):  # Its values, and their encoding.
+        cursor.number(NEXT_I32, where)
     cursor.at += where & one_of(cursor.headers(), *_SORTED)
     cursor.expect(0, where)
     cursor.expect(0, where)
-    return count, encoding

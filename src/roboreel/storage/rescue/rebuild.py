@@ -41,7 +41,7 @@ class Found:
 
     row_groups: tuple[FoundRowGroup, ...]
     template: Template
-    """What the sibling tells of the columns."""
+    """The columns, as the sibling describes them."""
     size_bytes: int
     """Size of the file when it was read."""
     reason: str

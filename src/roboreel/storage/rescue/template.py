@@ -1,4 +1,4 @@
-"""What a whole file tells about one of its siblings: the schema, and the habits of the writer."""
+"""What a whole file shows about its siblings: the schema, and the habits of the writer."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """All that a sibling tells."""
+    """The schema and the habits of a writer, taken from a whole file."""
 
     path: Path
     columns: tuple[LeafColumn, ...]
@@ -111,7 +111,7 @@ class Template:
 
 
 def read_template(path: Path) -> Template:
-    """Return what a whole Parquet file tells about its siblings.
+    """Return the schema and the writer's habits of a whole Parquet file.
 
     Raises:
         MissingFileError: There is no such file.

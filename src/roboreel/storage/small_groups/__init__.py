@@ -1,1 +1,0 @@
-"""Columns of thousands of small row groups, decoded side by side."""
