@@ -344,6 +344,29 @@ class TestStatisticsThatContradictTheValues:
         assert left == {("RR506", 2)} | ({("RR501", None)} if version == "v3.0" else set())
         assert {one.feature for one in done.last.contradictions} == {"action"}
 
+    @pytest.mark.parametrize("feature", ["action", "observation.state"])
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_what_is_left_of_damaged_statistics_is_still_a_witness(
+        self, version, feature, tmp_path
+    ):
+        root = spike(clean_dataset(tmp_path / "d", version))
+        folder = Folder(root)
+        if version != "v2.1":
+            folder.edit_stats(feature, std="lost")
+        if version == "v2.1":
+            folder.edit_episode_stats(2, feature, std="lost")
+        if version == "v3.0":
+            folder.edit_episode_stats(2, feature, mean=[float("nan")] * 6)
+        done = repair_dataset(root)
+        assert {one.feature for one in done.last.contradictions} <= {"action", None}
+        assert done.last.contradictions
+        assert "[55.0" not in "".join(map(str, done.plans))
+        if feature != "action":
+            assert done.plans
+        done = repair_dataset(root, trust_values=True)
+        assert "[55.0" in "".join(map(str, done.plans))
+        assert not [one for one in done.remaining if one.severity != "note"]
+
     def test_disordered_quantiles_take_no_witness_along(self, tmp_path):
         root = spike(clean_dataset(tmp_path / "d"))
         named("quantiles-out-of-order").apply(root)
