@@ -29,7 +29,7 @@ MIRRORS = {
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
     ".": 1030,
-    "check": 2750,
+    "check": 2765,
     "cli": 1130,
     "commit": 560,
     "dataset": 2170,
@@ -60,7 +60,7 @@ MOST_STATEMENTS = {
     "torch": 100,
     "video": 2400,
 }
-MOST_STATEMENTS_OF_ALL = 35_230
+MOST_STATEMENTS_OF_ALL = 35_245
 RAISED = "only a capability may raise this, and the commit says for what"
 
 

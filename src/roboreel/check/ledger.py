@@ -88,7 +88,9 @@ class Ledger:
             for code, reason in self._missed.items():
                 if reason.startswith(NEEDS_TIER) and RULES[code].tier in ("index", "deep"):
                     self._missed[code] = _DOES_NOT_APPLY
-        found = [one for one in self._found if context is None or _is_wanted(one, context)]
+        found = self._found
+        if context is not None:
+            found = [one for one in map(context.with_episodes, found) if _is_wanted(one, context)]
         found.sort(key=_place)
         return Findings(
             root=root,
