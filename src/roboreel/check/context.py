@@ -130,6 +130,25 @@ class Context:
             for place, positions in enumerate(parts)
         }
 
+    def rows_elsewhere(self, position: int) -> dict[str, int]:
+        """Return how many rows of an episode are read from the data files behind its own, by file.
+
+        Nothing, if all lie in its own, or the episode cannot be read.
+        """
+        start, length = (
+            int(self.manifest.episodes.start[position]),
+            int(self.manifest.episodes.length[position]),
+        )
+        files = self.frames.files
+        try:
+            parts = files.parts(start, start + length) if length else []
+        except (DatasetError, OSError):
+            return {}  # a finding of its own
+        return {
+            files.path(part.file).relative_to(self.root).as_posix(): part.num_rows
+            for part in parts[1:]
+        }
+
     def with_episodes(self, found: Finding) -> Finding:
         """Return a finding that names the episodes of the one file that it is about."""
         if found.episode is not None or found.file is None or found.code not in _OF_ONE_FILE:
