@@ -179,8 +179,8 @@ def test_a_line_about_a_file_names_its_episodes(name, version, tmp_path):
     place = corruption.apply(root)
     page = page_of(root, tmp_path)
     [line] = [line for line in re.findall("<li>(.*?)</li>", page) if f" {corruption.code}:" in line]
-    named = re.search(r"[Ee]pisodes? (\d+(?:(?:, | and )\d+)*)", line)
-    assert str(place.episodes[0]) in re.findall(r"\d+", named[1])
+    [named] = re.findall(r"[Ee]pisodes? (\d+(?:(?:, | and )\d+)*)", line)
+    assert str(place.episodes[0]) in re.findall(r"\d+", named)
 
 
 def test_the_page_says_what_was_not_looked_at(arm, tmp_path):

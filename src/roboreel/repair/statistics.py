@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from roboreel.findings import Finding
+    from roboreel.format.episode_table import EpisodeList
     from roboreel.repair.draft import Draft
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
@@ -150,7 +152,7 @@ class _Computed:
             self._done += 1
             number = int(table.number[position])
             if (number, name) in self._places:
-                before = _stored(lambda n=number: by_feature(own.statistics_of(n)[1])).get(name)
+                before = _stored(partial(_entries, own, number)).get(name)
                 part = self._accumulator(name, before)
                 self._count(name, position, part)
                 found[number, name] = before, self._finished(name, part)
@@ -182,6 +184,10 @@ class _Computed:
         for first in range(start, start + length, _IMAGES_AT_ONCE):
             rows = np.arange(first, min(first + _IMAGES_AT_ONCE, start + length))
             into.update(self._dataset.read(rows, [name])[name])
+
+
+def _entries(listed: EpisodeList, number: int) -> dict[str, Any]:
+    return by_feature(listed.statistics_of(number)[1])
 
 
 def _stored(read: Callable[[], Any]) -> dict[str, FeatureStats]:
