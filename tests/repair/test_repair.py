@@ -532,3 +532,13 @@ def test_when_the_only_episode_of_a_file_was_dropped_the_rest_is_clean(tmp_path)
     done = repair_dataset(tmp_path / "d", drop=[1])
     assert not [found for found in done.remaining if found.severity != "note"]
     assert len(reel.open_dataset(tmp_path / "d").episodes) == 2
+
+
+def test_rows_get_no_task_from_a_table_whose_numbers_occur_twice(tmp_path):
+    root = clean_dataset(tmp_path / "d", "v2.1")
+    folder = Folder(root)
+    folder.edit_table(folder.task_table, lambda rows: [{**row, "task_index": 0} for row in rows])
+    before = contents(root)
+    done = repair_dataset(root, ignore=["RR101"])
+    assert {"RR115", "RR207"} <= {one.code for one in done.remaining}
+    assert contents(root) == before

@@ -132,6 +132,7 @@ def settle_fixable(findings: Iterable[Finding]) -> list[Finding]:
     """
     found = list(findings)
     unclear = any(one.code == _OWNERS for one in found)
+    nameless = any(one.code == "RR115" for one in found)
     lost = any(_hides_rows(one) for one in found)
     unreadable = {one.feature for one in found if one.code in _UNREADABLE and one.feature}
     blocked = {
@@ -140,6 +141,7 @@ def settle_fixable(findings: Iterable[Finding]) -> list[Finding]:
         if one.fixable
         and (
             (unclear and one.code in (*_OF_ROWS, *_STATISTICS))
+            or (nameless and one.code in ("RR207", "RR209"))
             or (lost and _needs_values(one))
             or (_needs_values(one) and one.feature in unreadable)
         )
