@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -295,7 +296,13 @@ def test_folders_deeper_than_a_path_may_be_long_are_refused_in_a_sentence(
         os.chdir("a" * 200)
     monkeypatch.chdir(tmp_path)
     edit_info(root, total_frames=99)
-    writers = [repair_dataset, recover_dataset, compact_dataset, reel.resume_dataset, check_dataset]
+    writers: list[Any] = [
+        repair_dataset,
+        recover_dataset,
+        compact_dataset,
+        reel.resume_dataset,
+        check_dataset,
+    ]
     for write in writers if top != "videos" else writers[:-1]:  # Without videos none are listed.
         with pytest.raises(DatasetError, match="nested deeper than a path may be long"):
             write(root)
