@@ -28,17 +28,17 @@ MIRRORS = {
 
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
-    ".": 1030,
+    ".": 1040,
     "check": 2780,
     "cli": 1130,
     "commit": 560,
     "dataset": 2170,
     "demo_arm": 430,
     "edit": 2120,
-    "format": 1820,
+    "format": 1825,
     "frames": 1090,
     "huggingface": 230,
-    "importing": 4650,
+    "importing": 4660,
     "jobs": 680,
     "lerobot": 910,
     "loading": 1010,
@@ -60,7 +60,7 @@ MOST_STATEMENTS = {
     "torch": 100,
     "video": 2400,
 }
-MOST_STATEMENTS_OF_ALL = 35_270
+MOST_STATEMENTS_OF_ALL = 35_310
 RAISED = "only a capability may raise this, and the commit says for what"
 
 
