@@ -11,7 +11,7 @@ import roboreel as reel
 from roboreel.errors import CorruptFileError
 from roboreel.frames.columns import Columns
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from tests.factory import write_dataset
 
 LENGTHS = [150, 1, 90, 300, 7]

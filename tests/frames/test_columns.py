@@ -10,8 +10,8 @@ from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.frames import columns as module
 from roboreel.frames import pieces
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget, process_budget
-from roboreel.storage.row_groups import RowGroups
+from roboreel.io.budget import Budget, process_budget
+from roboreel.parquet.row_groups import RowGroups
 from tests.factory import write_dataset
 
 LENGTHS = [5, 1, 9, 3, 2]

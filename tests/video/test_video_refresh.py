@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import roboreel as reel
 from roboreel.edit import edit_dataset, plan_conversion, verify_copy
 from roboreel.errors import CorruptFileError
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.video import decode
 from roboreel.video.clip_file import is_exact, make_clip_file
 from roboreel.video.demux import demux_packet_table

@@ -34,8 +34,8 @@ from roboreel.errors import DatasetError, StaleDatasetError
 from roboreel.findings import TIERS, Finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
+from roboreel.io.sources import raise_failure
 from roboreel.jobs import Operation, Plan, cut
-from roboreel.spans.sources import raise_failure
 from roboreel.stats.moments import Moments
 from roboreel.threads import ThreadPool
 

@@ -9,7 +9,7 @@ import numpy as np
 from roboreel.check.checks import Scan
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
-from roboreel.storage.dense import keeps_values
+from roboreel.parquet.dense import keeps_values
 from roboreel.words import counted
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.check.data_file import Block, DataFile
     from roboreel.findings import Finding, Severity
+    from roboreel.parquet.scan import ScannedColumn
     from roboreel.schema import Feature
-    from roboreel.storage.scan import ScannedColumn
 
 # Without these an episode's rows are still known, and so is what they would count.
 _DERIVED = ("frame_index", "index", TASK_NUMBER)

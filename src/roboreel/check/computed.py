@@ -20,7 +20,7 @@ from roboreel.findings import finding
 from roboreel.format.counters import INDICES
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.format.statistics import read_episode_stat_columns
-from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.io.lfs import is_lfs_pointer
 from roboreel.stats.compare import compare_stats, over_rows
 from roboreel.stats.moments import Moments
 from roboreel.words import enumerated
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import Block
     from roboreel.findings import Finding, Severity
     from roboreel.format.statistics import EpisodeStatColumns
-    from roboreel.storage.scan import ScannedColumn
+    from roboreel.parquet.scan import ScannedColumn
 
 
 # As in stats/compare.py: some store float32, and everyone sums in another order.

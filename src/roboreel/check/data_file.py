@@ -11,7 +11,7 @@ import numpy as np
 
 from roboreel.errors import DatasetError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER
-from roboreel.storage.scan import ScannedColumn, ScannedFile, join_columns
+from roboreel.parquet.scan import ScannedColumn, ScannedFile, join_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.check.checks import Check, NotChecked
 from roboreel.findings import finding
-from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.io.lfs import is_lfs_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,8 +22,8 @@ from roboreel.findings import TIERS, finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.paths import INFO_PATH
-from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.spans.sources import forget_failures, look_for, raise_failure, source_of
+from roboreel.io.lfs import is_lfs_pointer
+from roboreel.io.sources import forget_failures, look_for, raise_failure, source_of
 
 if TYPE_CHECKING:
     import os

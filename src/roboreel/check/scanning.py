@@ -10,8 +10,8 @@ from roboreel.check.data_file import DataFile
 from roboreel.check.pointers import pointer_finding
 from roboreel.errors import DatasetError, MissingFileError
 from roboreel.findings import finding
-from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.storage.parquet import starts_as_parquet
+from roboreel.io.lfs import is_lfs_pointer
+from roboreel.parquet.parquet import starts_as_parquet
 from roboreel.words import enumerated, name_episodes
 
 if TYPE_CHECKING:

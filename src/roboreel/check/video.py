@@ -21,7 +21,7 @@ from roboreel.check.still_packets import StillPackets
 from roboreel.check.video_survey import read_video, survey
 from roboreel.errors import MissingFileError
 from roboreel.findings import finding
-from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.io.lfs import is_lfs_pointer
 from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roboreel.dataset.episode_numbers import parse_episodes
-from roboreel.memory.budget import parse_size
+from roboreel.io.budget import parse_size
 
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset

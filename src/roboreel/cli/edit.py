@@ -15,7 +15,7 @@ from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.edit import Edit, edit_dataset
 from roboreel.edit.recipe_file import replay_operations
 from roboreel.errors import EditError
-from roboreel.storage.json_text import parse_json
+from roboreel.parquet.json_text import parse_json
 from roboreel.video.encoding import Encoding
 
 edit = typer.Typer(

@@ -11,7 +11,7 @@ import typer
 from roboreel.cli.arguments import DatasetArgument, EpisodesOption, expanded, select_episodes
 from roboreel.cli.console import errors, print_line, print_problem, progress_bar
 from roboreel.dataset import Dataset, open_dataset
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.reading import read_file
-from roboreel.spans.states import FileState
+from roboreel.io.reading import read_file
+from roboreel.io.states import FileState
 
 if TYPE_CHECKING:
     from pathlib import Path

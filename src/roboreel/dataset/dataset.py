@@ -16,7 +16,7 @@ from roboreel.dataset.remote import Fetchable
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import spec_of
 

@@ -12,7 +12,7 @@ from roboreel.errors import NotADatasetError
 from roboreel.format import read_manifest
 from roboreel.format.episode_table import episode_list
 from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.mirror.connection import Connection
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened, find_manifest, open_beside
 from roboreel.errors import StaleDatasetError
-from roboreel.memory.budget import parse_size, process_budget
+from roboreel.io.budget import parse_size, process_budget
 from roboreel.mirror.connection import Connection
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from roboreel.dataset.cache import Cache
     from roboreel.dataset.plan import Places, Plan, WindowPlan
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
     from roboreel.window import Window

@@ -12,7 +12,7 @@ from roboreel.files import atomic_folder, copy_file, make_folder
 from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
 from roboreel.format.episode_table import episode_files
 from roboreel.format.paths import METADATA_FOLDER
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

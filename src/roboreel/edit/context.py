@@ -14,7 +14,7 @@ from roboreel.format.edited_features import with_coding
 from roboreel.format.episode_table import episode_list
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.format.statistics import read_stats_of
-from roboreel.spans.states import digest_of, folder_state
+from roboreel.io.states import digest_of, folder_state
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from roboreel.edit.sources import Source
     from roboreel.edit.targets import NewLayout
     from roboreel.edit.tasks import TaskPlan
+    from roboreel.io.states import FolderState
     from roboreel.schema import Feature
-    from roboreel.spans.states import FolderState
     from roboreel.stats import FeatureStats
 
 RENUMBERED = (EPISODE_NUMBER, "index", TASK_NUMBER)

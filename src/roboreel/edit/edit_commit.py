@@ -12,8 +12,8 @@ from roboreel.edit.encoding import join_encoded
 from roboreel.edit.making import Made, finish_dataset, staged_place
 from roboreel.edit.results import read_looks, read_places, read_rows
 from roboreel.files import link_file, write_atomically
+from roboreel.io.states import size_and_digest
 from roboreel.jobs.folder import read_note
-from roboreel.spans.states import size_and_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -19,9 +19,9 @@ from roboreel.edit.rows import data_layout
 from roboreel.edit.statistics import image_statistics, looks_at_images, wanted_statistics
 from roboreel.edit.verifying import verify_clips, verify_rows
 from roboreel.edit.work import list_work
+from roboreel.io.states import digest_of
 from roboreel.jobs import Operation, Plan, cut
-from roboreel.spans.states import digest_of
-from roboreel.storage.row_stream import Layout
+from roboreel.parquet.row_stream import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

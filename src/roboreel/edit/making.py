@@ -26,8 +26,8 @@ from roboreel.format.edited_info import edited_info, edited_stats, moved_splits,
 from roboreel.format.json_files import write_json
 from roboreel.format.paths import INFO_PATH, STATS_PATH, SUBTASKS_PATH, tasks_path
 from roboreel.format.tables import rows_within_files
+from roboreel.parquet.ragged import TextLists
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
-from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from roboreel.edit.encoding import ClipPlace
     from roboreel.edit.rows import StatsWanted
     from roboreel.edit.targets import FileTarget
+    from roboreel.parquet.row_stream import Layout
     from roboreel.stats import FeatureStats
-    from roboreel.storage.row_stream import Layout
 
     Stage = Callable[[str], Path]
     Progress = Callable[[str, int, int], None]

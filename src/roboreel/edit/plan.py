@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.targets import FileTarget
+    from roboreel.io.states import FolderState
     from roboreel.jobs import Executor, Plan
-    from roboreel.spans.states import FolderState
 
 _MOST_SHOWN = 4
 _RUNGS = ("kept", "linked", "copied", "remuxed", "rewritten", "re-encoded")

@@ -11,11 +11,11 @@ import numpy as np
 from roboreel.edit.context import RENUMBERED
 from roboreel.errors import CorruptFileError, DatasetError, EditError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+from roboreel.parquet.arrow_types import is_numeric, plain_numbers
+from roboreel.parquet.dense import dense_numbers
+from roboreel.parquet.row_stream import RowReader, TablePart, read_layout, write_parts
+from roboreel.parquet.to_arrow import from_numpy
 from roboreel.stats import Accumulator, stats_of
-from roboreel.storage.arrow_types import is_numeric, plain_numbers
-from roboreel.storage.dense import dense_numbers
-from roboreel.storage.row_stream import RowReader, TablePart, read_layout, write_parts
-from roboreel.storage.to_arrow import from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from roboreel.edit.context import EditContext
     from roboreel.edit.recipe import Piece
     from roboreel.edit.targets import FileTarget
+    from roboreel.parquet.row_stream import Layout
     from roboreel.stats import FeatureStats
-    from roboreel.storage.row_stream import Layout
 
 
 SUBTASK_NUMBER = "subtask_index"

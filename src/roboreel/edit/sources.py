@@ -18,11 +18,11 @@ from roboreel.format.hub import dataset_folder
 from roboreel.format.info_edits import read_raw_info
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import process_budget
-from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.sources import refuse_source, stat_below
-from roboreel.storage.arrow_types import is_numeric, plain_numbers
-from roboreel.storage.small_files import read_small_file
+from roboreel.io.budget import process_budget
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.sources import refuse_source, stat_below
+from roboreel.parquet.arrow_types import is_numeric, plain_numbers
+from roboreel.parquet.small_files import read_small_file
 from roboreel.video.clip import images_of
 from roboreel.video.splice import ImageSpan, can_begin_at, restarts_at, splice_key
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.parquet.small_files import SmallFile
     from roboreel.schema import FileSet, Manifest
-    from roboreel.storage.small_files import SmallFile
     from roboreel.video.packet_table import PacketTable
 
 _MOST_TABLES = 512

@@ -11,9 +11,9 @@ from roboreel.edit.rows import read_piece
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError
 from roboreel.format.counters import COUNTERS
-from roboreel.spans.reading import SpanReader
-from roboreel.storage.arrays import same_values
-from roboreel.storage.row_stream import RowReader
+from roboreel.io.reading import SpanReader
+from roboreel.parquet.arrays import same_values
+from roboreel.parquet.row_stream import RowReader
 from roboreel.video.mp4 import read_packet_table
 
 if TYPE_CHECKING:

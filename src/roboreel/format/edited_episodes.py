@@ -14,17 +14,17 @@ from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH
 from roboreel.format.places import episodes_path, following, place_of
 from roboreel.format.statistics import read_episode_stats, stats_to_json
 from roboreel.format.write_v3 import place_columns, write_episodes
-from roboreel.storage.jsonl import read_lines
-from roboreel.storage.row_stream import TablePart, open_rows, read_layout, write_parts
-from roboreel.storage.to_arrow import from_numpy
+from roboreel.parquet.jsonl import read_lines
+from roboreel.parquet.row_stream import TablePart, open_rows, read_layout, write_parts
+from roboreel.parquet.to_arrow import from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from roboreel.parquet.row_stream import Layout
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
-    from roboreel.storage.row_stream import Layout
 
     Names = Mapping[str, str | None]
     Stage = Callable[[str], Path]

@@ -14,9 +14,9 @@ from roboreel.format.json_files import write_json_lines
 from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH
 from roboreel.format.statistics import stats_to_json
 from roboreel.format.write_v3 import located_columns
-from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet_table import open_parquet
-from roboreel.storage.rewrite import rewrite_rows
+from roboreel.parquet.jsonl import read_lines
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.rewrite import rewrite_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -20,9 +20,9 @@ from roboreel.errors import MetadataError
 from roboreel.files import walk
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.format.paths import EPISODE_LINES_PATH, EPISODE_STATS_PATH, EPISODES_FOLDER
-from roboreel.storage.jsonl import index_lines, open_lines, read_lines
-from roboreel.storage.parquet_table import open_parquet
-from roboreel.storage.scan import ScannedFile
+from roboreel.parquet.jsonl import index_lines, open_lines, read_lines
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.scan import ScannedFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

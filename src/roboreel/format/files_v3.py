@@ -15,7 +15,7 @@ from roboreel.errors import MetadataError
 from roboreel.findings import finding
 from roboreel.format.paths import EPISODES_FOLDER
 from roboreel.format.templates import check_template, file_set, template_fields
-from roboreel.storage.parquet_table import open_parquet
+from roboreel.parquet.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import write_atomically
-from roboreel.spans.reading import read_file
-from roboreel.storage.json_text import parse_json
+from roboreel.io.reading import read_file
+from roboreel.parquet.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

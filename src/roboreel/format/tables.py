@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.findings import Finding, Severity
+    from roboreel.parquet.ragged import TextLists
     from roboreel.schema import ClipTable
-    from roboreel.storage.ragged import TextLists
 
 _MOST_FRAMES = 2**40
 

@@ -10,9 +10,9 @@ from roboreel.format.edits import ABSENT, Difference, FileEdit
 from roboreel.format.json_files import write_json_lines
 from roboreel.format.paths import tasks_path
 from roboreel.format.write_v3 import write_tasks
-from roboreel.storage.jsonl import read_lines
-from roboreel.storage.parquet_table import open_parquet
-from roboreel.storage.rewrite import append_rows
+from roboreel.parquet.jsonl import read_lines
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.rewrite import append_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ import numpy as np
 from roboreel.errors import DatasetError, MissingValueError
 from roboreel.frames.dense import Dense
 from roboreel.frames.pieces import Pieces
-from roboreel.storage.parquet_errors import parquet_errors
+from roboreel.parquet.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.schema import Feature
 
 __all__ = ["Columns"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.storage.nulls import PartlyNull
+from roboreel.parquet.nulls import PartlyNull
 
 if TYPE_CHECKING:
     import threading

@@ -9,7 +9,7 @@ import numpy as np
 
 from roboreel.distinct import distinct
 from roboreel.errors import DatasetError, RemoteError
-from roboreel.spans.sources import carry_stop, fetch
+from roboreel.io.sources import carry_stop, fetch
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.forking import after_fork
 from roboreel.format.counters import EPISODE_NUMBER
-from roboreel.memory.budget import process_budget
-from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.mapped import MappedFile, changed_file
-from roboreel.storage.open_files import OpenFiles
-from roboreel.storage.parquet_errors import parquet_errors
-from roboreel.storage.row_groups import RowGroups
+from roboreel.io.budget import process_budget
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.mapped import MappedFile, changed_file
+from roboreel.parquet.open_files import OpenFiles
+from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.row_groups import RowGroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
 __all__ = ["FrameFiles", "RowsThere"]

@@ -12,13 +12,13 @@ from roboreel.frames.frame_order import FrameOrder
 from roboreel.frames.picture_columns import PictureColumns
 from roboreel.frames.task_texts import TaskTexts
 from roboreel.frames.unchanged import Unchanged
-from roboreel.memory.budget import process_budget
-from roboreel.spans.sources import source_of
+from roboreel.io.budget import process_budget
+from roboreel.io.sources import source_of
 from roboreel.video.reader import VideoReader
 
 if TYPE_CHECKING:
     from roboreel.frames.fetching import Fetching
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.schema import Manifest
 
 __all__ = ["FrameReader"]

@@ -9,11 +9,11 @@ import numpy as np
 
 from roboreel.errors import MissingFileError, MissingValueError, UnsafePathError
 from roboreel.format.templates import leaves_folder
-from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.reading import read_file
-from roboreel.spans.sources import exists
-from roboreel.storage.extents.byte_column import ByteColumn
-from roboreel.storage.parquet_errors import parquet_errors
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.reading import read_file
+from roboreel.io.sources import exists
+from roboreel.parquet.extents.byte_column import ByteColumn
+from roboreel.parquet.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.frames.frame_files import FrameFiles
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
 
 __all__ = ["PictureColumns"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from roboreel.distinct import distinct
 from roboreel.errors import MissingValueError
-from roboreel.storage.dense import dense_numbers
-from roboreel.storage.nulls import PartlyNull, read_around_nulls
+from roboreel.parquet.dense import dense_numbers
+from roboreel.parquet.nulls import PartlyNull, read_around_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
+    from roboreel.parquet.row_groups import RowGroups
     from roboreel.schema import Feature
-    from roboreel.storage.row_groups import RowGroups
 
 __all__ = ["Pieces"]
 

@@ -12,7 +12,7 @@ from roboreel.errors import DatasetError, StaleDatasetError, UnfinishedChangeErr
 from roboreel.forking import after_fork
 from roboreel.format import read_manifest
 from roboreel.format.manifest_state import ManifestFiles
-from roboreel.spans.sources import source_of
+from roboreel.io.sources import source_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from roboreel.files import sha256_of, walk, write_atomically
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.importing.mapping_file import map_to_json
 from roboreel.importing.plan import describe_episode
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 from roboreel.version import __version__
 
 if TYPE_CHECKING:

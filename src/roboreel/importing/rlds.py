@@ -16,8 +16,8 @@ from roboreel.importing.recording import Recording, SourceEpisode, Stream, pictu
 from roboreel.importing.tf_example import list_records, parse_example, read_record, skim_example
 from roboreel.importing.tfds_features import read_features
 from roboreel.importing.tree_layouts import natural_key
+from roboreel.io.reading import SpanReader
 from roboreel.schema import Feature
-from roboreel.spans.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.varint import decode_varint
 
 if TYPE_CHECKING:

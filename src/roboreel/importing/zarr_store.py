@@ -19,7 +19,7 @@ from roboreel.importing.array_recording import ArrayEpisode, ArrayRecording, des
 from roboreel.importing.array_tree import ArrayTree, Leaf, on_one_line
 from roboreel.importing.plain_tree import open_plain, rate_of, task_of
 from roboreel.importing.tree_layouts import find_episode_ends
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

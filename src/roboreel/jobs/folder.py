@@ -37,7 +37,7 @@ from roboreel.files import (
     walk,
     write_atomically,
 )
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

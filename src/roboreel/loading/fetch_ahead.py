@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from roboreel.errors import DatasetError
-from roboreel.spans.sources import Stop, sources, stoppable
+from roboreel.io.sources import Stop, sources, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:

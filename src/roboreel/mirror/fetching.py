@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from roboreel.errors import MirrorError, RemoteError
+from roboreel.io.sources import Stop, check_stop, stoppable
 from roboreel.mirror.block_map import State
 from roboreel.mirror.client import NoRangesError
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, requests_for, runs_of
-from roboreel.spans.sources import Stop, check_stop, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import MirrorError, NotADatasetError
 from roboreel.files import draft_folder, remove_leftovers, remove_tree, write_atomically
+from roboreel.io.sources import add_source, drop_source, source_of
 from roboreel.mirror.addresses import client_module, parse_address, version_of
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.file_table import FileTable
 from roboreel.mirror.tree import make_places
-from roboreel.spans.sources import add_source, drop_source, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

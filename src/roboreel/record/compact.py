@@ -17,9 +17,9 @@ from roboreel.format.info import read_info
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
 from roboreel.format.write_v3 import place_columns
+from roboreel.parquet.parquet import column_key, join_parquet, join_tables
+from roboreel.parquet.parquet_table import open_parquet
 from roboreel.schema import ClipTable
-from roboreel.storage.parquet import column_key, join_parquet, join_tables
-from roboreel.storage.parquet_table import open_parquet
 from roboreel.video.splice import join_videos, joining_key
 
 if TYPE_CHECKING:

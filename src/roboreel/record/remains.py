@@ -13,12 +13,12 @@ from roboreel.errors import CorruptFileError, DatasetError, FrameError
 from roboreel.format.episode_metadata import check_metadata, column_types
 from roboreel.format.ledger import Ledger
 from roboreel.image import decode_image
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
+from roboreel.io.reading import read_file
 from roboreel.record.checks import given_features
 from roboreel.record.episode import METADATA, ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
 from roboreel.record.totals import ImageSampler, sample_stride
-from roboreel.spans.reading import read_file
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.salvage import first_images, whole_fragments

@@ -12,7 +12,7 @@ from roboreel.commit import Workshop
 from roboreel.files import atomic_file, sync_file
 from roboreel.format.statistics import read_episode_stats
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.spans.reading import check_small
+from roboreel.io.reading import check_small
 from roboreel.stats import Accumulator, ImageAccumulator, add_part, merge_stats, restored
 
 if TYPE_CHECKING:

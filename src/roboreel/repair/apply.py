@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from roboreel.io.states import FolderState
     from roboreel.repair.changes import PlannedChange
-    from roboreel.spans.states import FolderState
 
 
 def apply_changes(

@@ -9,14 +9,14 @@ from roboreel.check.places import find_misplaced
 from roboreel.errors import DatasetError
 from roboreel.format.edits import Difference, FileEdit
 from roboreel.repair.changes import aside, move, written
+from roboreel.repair.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.repair.unlisted import find_unlisted
-from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.repair.draft import Draft
-    from roboreel.storage.rescue.rebuild import Found
+    from roboreel.repair.rescue.rebuild import Found
 
 
 def cure_footers(draft: Draft) -> None:

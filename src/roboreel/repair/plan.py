@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.edit import edit_dataset
 from roboreel.format.paths import METADATA_FOLDER
+from roboreel.io.states import FolderState, folder_state
 from roboreel.repair.apply import apply_changes, copy_with_changes
 from roboreel.repair.unlisted import recover_unlisted
-from roboreel.spans.states import FolderState, folder_state
 from roboreel.words import counted, enumerated, name_episodes
 
 if TYPE_CHECKING:

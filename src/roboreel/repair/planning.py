@@ -12,6 +12,7 @@ from roboreel.errors import DatasetError
 from roboreel.format import read_manifest
 from roboreel.format.episode_edits import edit_episodes
 from roboreel.format.hub import dataset_folder
+from roboreel.io.sources import refuse_source
 from roboreel.repair.changes import written
 from roboreel.repair.clips import cure_clips, cure_video_format
 from roboreel.repair.draft import Draft
@@ -24,7 +25,6 @@ from roboreel.repair.statistics import cure_statistics, write_statistics
 from roboreel.repair.tasks import cure_missing_tasks, write_new_tasks
 from roboreel.repair.unlisted import left_out
 from roboreel.repair.videos import cure_indexes
-from roboreel.spans.sources import refuse_source
 
 if TYPE_CHECKING:
     import os

@@ -9,8 +9,8 @@ import numpy as np
 
 from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.edits import Difference, FileEdit
+from roboreel.parquet.rewrite import rewrite_rows
 from roboreel.repair.changes import written
-from roboreel.storage.rewrite import rewrite_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,12 +22,12 @@ from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.limits import FILES_PER_CHUNK
 from roboreel.format.places import new_files
 from roboreel.format.tables import arrange_episodes
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.ragged import TextLists
+from roboreel.parquet.rewrite import rewrite_rows
 from roboreel.record.totals import new_accumulator
 from roboreel.repair.clips import image_times
 from roboreel.schema import ClipTable
-from roboreel.storage.parquet_table import open_parquet
-from roboreel.storage.ragged import TextLists
-from roboreel.storage.rewrite import rewrite_rows
 from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:

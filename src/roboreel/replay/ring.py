@@ -11,6 +11,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError
 from roboreel.files import make_folder, sync_directory, write_atomically
+from roboreel.io.handles import open_to_read
 from roboreel.replay.header import (
     COPY_BYTES,
     HEADER_BYTES,
@@ -21,7 +22,6 @@ from roboreel.replay.header import (
 from roboreel.replay.positions import slot_spans
 from roboreel.replay.slots import NumberSlots, Slots, open_slots
 from roboreel.replay.spec import FOLDER, RingSpec, check_free_space, write_spec
-from roboreel.spans.handles import open_to_read
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError, MetadataError
+from roboreel.parquet.arrow_types import numpy_type, plain_numbers
 from roboreel.shards.features import (
     NUMBERS,
     TIMES,
@@ -27,7 +28,6 @@ from roboreel.shards.features import (
     is_number,
     normalize_features,
 )
-from roboreel.storage.arrow_types import numpy_type, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

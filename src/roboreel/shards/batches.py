@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MetadataError
-from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
+from roboreel.io.disk_watch import DiskWatch, usual_row_ns
 from roboreel.shards.arrow import (
     arrow_type,
     as_declared,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
+from roboreel.parquet.arrow_types import numpy_type
 from roboreel.shards.arrow import as_declared
 from roboreel.shards.features import (
     Array,
@@ -21,7 +22,6 @@ from roboreel.shards.features import (
     VideoPath,
     is_number,
 )
-from roboreel.storage.arrow_types import numpy_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

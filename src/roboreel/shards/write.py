@@ -15,7 +15,7 @@ import pyarrow as pa
 from roboreel.cores import usable_cores
 from roboreel.errors import DatasetError
 from roboreel.files import write_atomically
-from roboreel.memory.budget import parse_size
+from roboreel.io.budget import parse_size
 from roboreel.shards.arrow import arrow_schema
 from roboreel.shards.examples import ExampleEncoder
 from roboreel.shards.features import FeatureType, normalize_features

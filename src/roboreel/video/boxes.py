@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.spans.reading import SpanReader
+    from roboreel.io.reading import SpanReader
 
 # A fragmented file has two boxes per fragment: enough for a day at five fragments a second.
 _MAX_FILE_BOXES = 1_000_000

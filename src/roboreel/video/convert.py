@@ -10,7 +10,7 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from roboreel.memory.batch_buffers import aligned_empty
+from roboreel.io.batch_buffers import aligned_empty
 from roboreel.video.depth import metres_of_codes
 from roboreel.video.direct import DirectScaler, is_available
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

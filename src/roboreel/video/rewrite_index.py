@@ -14,7 +14,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.files import atomic_file
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.index_writer import box, keyframe_table
 from roboreel.video.keyframes import find_keyframes

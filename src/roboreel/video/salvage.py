@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.fragments import walk_fragments
 from roboreel.video.mp4 import MAX_PACKETS, fragmented_track, read_packet_table

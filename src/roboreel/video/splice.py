@@ -13,7 +13,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, EncodingError, UnsupportedVideoError
 from roboreel.files import atomic_file
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video.exact_start import begins_at, last_exact_start, needs_a_look
 from roboreel.video.index_writer import IndexRows, file_head, read_track_header
 from roboreel.video.mp4 import read_packet_table

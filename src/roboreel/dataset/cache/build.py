@@ -28,8 +28,8 @@ from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
 from roboreel.files import make_folder, remove_tree, write_atomically
 from roboreel.image import encode_jpeg
-from roboreel.memory.budget import process_budget
-from roboreel.memory.heap import return_freed_memory
+from roboreel.io.budget import process_budget
+from roboreel.io.heap import return_freed_memory
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw

@@ -13,7 +13,7 @@ import lz4.frame
 import zstandard
 
 from roboreel.errors import CorruptFileError, TooLargeError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import WorkerError
 from roboreel.forking import spawning_safely
+from roboreel.io.budget import process_budget
 from roboreel.loading.ahead import cores_of_rank
 from roboreel.loading.workers.transfer import Receiver
 from roboreel.loading.workers.worker import Share, Task, serve_until_closed
-from roboreel.memory.budget import process_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.cores import limit_cores
 from roboreel.errors import SampleError
+from roboreel.io.batch_buffers import make_blocks_by
+from roboreel.io.budget import process_budget
 from roboreel.loading.batches import Loaded
 from roboreel.loading.workers.blocks import SharedBlocks
 from roboreel.loading.workers.transfer import Sender
-from roboreel.memory.batch_buffers import make_blocks_by
-from roboreel.memory.budget import process_budget
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
