@@ -7,8 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import roboreel as reel
+from roboreel.check import check_dataset
 from roboreel.edit import edit_dataset
 from roboreel.errors import DatasetError
+from roboreel.repair import plan_repair
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, write_dataset
 
@@ -59,6 +61,24 @@ def test_an_edit_refuses_what_goes_on_in_other_files(tmp_path):
     begin_in_files(tmp_path, [0, 0, 2, 2])
     with pytest.raises(DatasetError, match="episode 1 go on in the data files after its own"):
         edit_dataset(tmp_path).delete([0]).apply()
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, [9, 9, 3]])
+def test_check_says_where_they_lie_and_repair_changes_nothing(lengths, tmp_path):
+    root = tmp_path / "d"
+    write_dataset(root, lengths, episodes_per_file=4)
+    cut_into_files(root, [0, 6, 9, sum(lengths)])
+    begin_in_files(root, [0, 0, 2, 2][: len(lengths)] if lengths == LENGTHS else [0, 2, 2])
+    before = {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    found = check_dataset(root, ignore=["RR503"])
+    assert {one.code for one in found.at_least("warning")} == {"RR204"}
+    assert not found.at_least("error")
+    assert any(one.file == "data/chunk-000/file-001.parquet" for one in found)
+    for only in ([], ["RR105"], ["RR202", "RR205"]):
+        plan = plan_repair(root, only=only, ignore=["RR503"], set_aside=True)
+        assert not plan, only
+        assert plan.unlisted == ()
+    assert before == {file: file.read_bytes() for file in before}
 
 
 def test_rows_that_lie_in_no_file_are_refused(tmp_path):

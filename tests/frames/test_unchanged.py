@@ -23,6 +23,7 @@ from roboreel.format import manifest_state, read_manifest
 from roboreel.format.paths import STEPS_PATH
 from roboreel.frames.unchanged import Unchanged, extends
 from roboreel.lerobot import LeRobotDataset
+from roboreel.loading import Loader
 from roboreel.record.recover import recover_dataset
 from tests.clean import FRONT, VERSIONS, clean_dataset
 from tests.factory import make_manifest, write_dataset, write_dataset_v2
@@ -86,6 +87,22 @@ def test_episodes_that_are_added_do_not_disturb_a_dataset_that_is_open(tmp_path)
         record(2)
         assert dataset.read([3], ["action"])["action"].tolist() == [[1, 1]]
         assert len(dataset) == 4
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_whoever_opens_a_file_after_a_change_is_told_so_also_where_names_are_new(tmp_path, version):
+    """In v3.0 the old file is gone, which would look like damage."""
+    root = clean_dataset(tmp_path / "arm", version)
+    dataset, mapped = reel.open_dataset(root), reel.open_dataset(root, numbers="mapped")
+    edit_dataset(root).delete([0, 1, 2]).apply()
+    with pytest.raises(StaleDatasetError):
+        dataset.read([0], ["observation.state"])
+    with pytest.raises(StaleDatasetError):
+        dataset.read([0], [FRONT])
+    with pytest.raises(StaleDatasetError):
+        next(dataset.episodes[0].stream(FRONT))
+    with pytest.raises(StaleDatasetError):
+        mapped.read([0], [FRONT])
 
 
 def test_a_pickle_opens_what_has_grown_and_refuses_what_was_edited(tmp_path):
@@ -194,6 +211,7 @@ def test_a_change_that_was_decided_and_not_finished_is_refused(tmp_path, dead, v
             act()
         dataset = reel.open_dataset(root)
         dataset.read([0], ["observation.state"])
+        pickled = pickle.dumps(dataset)
         if not stop_after(several, partial(undo_change, root) if undo else act):
             break
         what = "undo of edit: " if undo else "'edit: "
@@ -203,7 +221,13 @@ def test_a_change_that_was_decided_and_not_finished_is_refused(tmp_path, dead, v
         with pytest.raises(UnfinishedChangeError, match=message):
             LeRobotDataset("arm", root=root)
         with pytest.raises(UnfinishedChangeError, match=message):
+            pickle.loads(pickled)  # as a worker does
+        with pytest.raises(UnfinishedChangeError, match=message):
             dataset.read([len(dataset) - 1], [FRONT])
+        with pytest.raises(UnfinishedChangeError, match=message):
+            dataset.read([len(dataset) - 1], ["observation.state"])
+        with pytest.raises(UnfinishedChangeError, match=message):
+            list(Loader(dataset, 9))
         dataset.read([0], ["observation.state"])  # of a file that is open
         assert recover_dataset(root).finished
         assert len(reel.open_dataset(root).episodes) == len(dataset.episodes) + (1 if undo else -1)

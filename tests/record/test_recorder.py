@@ -125,6 +125,25 @@ def test_a_discarded_episode_leaves_nothing(tmp_path):
     assert not (tmp_path / "d" / WORKSHOP / "open").exists()
 
 
+def test_after_an_interrupted_discard_the_next_frame_is_the_first_of_an_episode(
+    tmp_path, monkeypatch
+):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with create(tmp_path / "d", "image") as recorder:
+        record(recorder, 7, 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(Camera, "join", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                recorder.discard_episode()
+        assert recorder.open_frames == 0  # Whoever counts by it does not leave out frames.
+        record(recorder, 0, 2)
+        assert recorder.open_frames == 2
+        recorder.save_episode()
+    check_dataset(tmp_path / "d", [2])
+
+
 def test_an_open_episode_outlives_its_recorder(tmp_path):
     with create(tmp_path / "d", "video") as recorder:
         record(recorder, 0, 2)

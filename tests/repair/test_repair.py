@@ -344,6 +344,29 @@ class TestStatisticsThatContradictTheValues:
         assert left == {("RR506", 2)} | ({("RR501", None)} if version == "v3.0" else set())
         assert {one.feature for one in done.last.contradictions} == {"action"}
 
+    @pytest.mark.parametrize("feature", ["action", "observation.state"])
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_what_is_left_of_damaged_statistics_is_still_a_witness(
+        self, version, feature, tmp_path
+    ):
+        root = spike(clean_dataset(tmp_path / "d", version))
+        folder = Folder(root)
+        if version != "v2.1":
+            folder.edit_stats(feature, std="lost")
+        if version == "v2.1":
+            folder.edit_episode_stats(2, feature, std="lost")
+        if version == "v3.0":
+            folder.edit_episode_stats(2, feature, mean=[float("nan")] * 6)
+        done = repair_dataset(root)
+        assert {one.feature for one in done.last.contradictions} <= {"action", None}
+        assert done.last.contradictions
+        assert "[55.0" not in "".join(map(str, done.plans))
+        if feature != "action":
+            assert done.plans
+        done = repair_dataset(root, trust_values=True)
+        assert "[55.0" in "".join(map(str, done.plans))
+        assert not [one for one in done.remaining if one.severity != "note"]
+
     def test_disordered_quantiles_take_no_witness_along(self, tmp_path):
         root = spike(clean_dataset(tmp_path / "d"))
         named("quantiles-out-of-order").apply(root)
@@ -509,3 +532,13 @@ def test_when_the_only_episode_of_a_file_was_dropped_the_rest_is_clean(tmp_path)
     done = repair_dataset(tmp_path / "d", drop=[1])
     assert not [found for found in done.remaining if found.severity != "note"]
     assert len(reel.open_dataset(tmp_path / "d").episodes) == 2
+
+
+def test_rows_get_no_task_from_a_table_whose_numbers_occur_twice(tmp_path):
+    root = clean_dataset(tmp_path / "d", "v2.1")
+    folder = Folder(root)
+    folder.edit_table(folder.task_table, lambda rows: [{**row, "task_index": 0} for row in rows])
+    before = contents(root)
+    done = repair_dataset(root, ignore=["RR101"])
+    assert {"RR115", "RR207"} <= {one.code for one in done.remaining}
+    assert contents(root) == before

@@ -168,6 +168,21 @@ def test_the_page_names_what_check_finds_with_its_episode(name, version, tmp_pat
     assert "looks wrong" not in page
 
 
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+@pytest.mark.parametrize(
+    "name",
+    ["lfs-pointer-video", "lfs-pointer-data", "mixed-sizes", "no-keyframe-table", "column-missing"],
+)
+def test_a_line_about_a_file_names_its_episodes(name, version, tmp_path):
+    root = clean_dataset(tmp_path / "d", version)
+    corruption = next(one for one in CORRUPTIONS if one.name == name)
+    place = corruption.apply(root)
+    page = page_of(root, tmp_path)
+    [line] = [line for line in re.findall("<li>(.*?)</li>", page) if f" {corruption.code}:" in line]
+    [named] = re.findall(r"[Ee]pisodes? (\d+(?:(?:, | and )\d+)*)", line)
+    assert str(place.episodes[0]) in re.findall(r"\d+", named)
+
+
 def test_the_page_says_what_was_not_looked_at(arm, tmp_path):
     assert "Images were not decoded: use roboreel check --deep." in page_of(arm, tmp_path)
 

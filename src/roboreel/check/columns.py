@@ -10,7 +10,7 @@ from roboreel.check.checks import Scan
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.parquet.dense import keeps_values
-from roboreel.words import counted
+from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -68,10 +68,14 @@ class ColumnTypes(Scan):
     def finish(self) -> Iterator[Finding]:
         """Say what is wrong, and in how many files."""
         for (code, name, says, severity), files in self._files.items():
-            count = len(dict.fromkeys(files))
+            distinct = list(dict.fromkeys(files))
+            where = counted(len(distinct), "data file")
+            if len(distinct) < len(self.context.manifest.data_files):
+                owners = [self.context.numbers_by_file[file] for file in distinct]
+                where += f", of {name_episodes(np.sort(np.concatenate(owners)))}"
             yield finding(
                 code,
-                f"{says}, in {counted(count, 'data file')}.",
+                f"{says}, in {where}.",
                 severity=severity,
                 file=files[0],
                 feature=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +13,7 @@ from roboreel.errors import DatasetError
 from roboreel.format.paths import STATS_PATH
 from roboreel.format.statistics import read_stats
 from roboreel.frames.frame_reader import FrameReader
+from roboreel.words import name_episodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from roboreel.check.episode_images import EpisodeImages
     from roboreel.check.listing import Listing
+    from roboreel.findings import Finding
     from roboreel.schema import Manifest
     from roboreel.stats import FeatureStats
 
@@ -37,6 +40,12 @@ class Gathered(Protocol):
 
     def images(self) -> Iterator[EpisodeImages]:
         """Yield what was seen of each episode of each camera."""
+
+
+_OF_ONE_FILE = (
+    *("RR107", "RR108", "RR305", "RR401", "RR402", "RR403", "RR404"),
+    *("RR407", "RR408", "RR410", "RR411"),
+)
 
 
 class Context:
@@ -107,6 +116,48 @@ class Context:
         """Return the positions of the episodes in each video file of a camera, wanted or not."""
         clips = self.manifest.episodes.clips[camera]
         return _by_file(clips.file, len(self.manifest.video_files[camera]))
+
+    @cached_property
+    def numbers_by_file(self) -> dict[str, NDArray[np.int64]]:
+        """The numbers of the episodes in each data and video file, whether wanted or not."""
+        manifest = self.manifest
+        found = [(manifest.data_files, self.positions_by_data_file)]
+        found += [(own, self.positions_by_video_file(c)) for c, own in manifest.video_files.items()]
+        number = manifest.episodes.number
+        return {
+            files[place]: number[positions]
+            for files, parts in found
+            for place, positions in enumerate(parts)
+        }
+
+    def rows_elsewhere(self, position: int) -> dict[str, int]:
+        """Return how many rows of an episode are read from the data files behind its own, by file.
+
+        Nothing, if all lie in its own, or the episode cannot be read.
+        """
+        start, length = (
+            int(self.manifest.episodes.start[position]),
+            int(self.manifest.episodes.length[position]),
+        )
+        files = self.frames.files
+        try:
+            parts = files.parts(start, start + length) if length else []
+        except (DatasetError, OSError):
+            return {}  # a finding of its own
+        return {
+            files.path(part.file).relative_to(self.root).as_posix(): part.num_rows
+            for part in parts[1:]
+        }
+
+    def with_episodes(self, found: Finding) -> Finding:
+        """Return a finding that names the episodes of the one file that it is about."""
+        if found.episode is not None or found.file is None or found.code not in _OF_ONE_FILE:
+            return found
+        numbers = self.numbers_by_file.get(found.file, np.zeros(0, np.int64))
+        if len(numbers) == 1:
+            return replace(found, episode=int(numbers[0]))
+        said = f" It is stored for {name_episodes(numbers)}." if len(numbers) else ""
+        return replace(found, message=found.message + said)
 
     def video_files(self) -> Iterator[tuple[str, str, NDArray[np.int64]]]:
         """Yield camera, path and episodes' positions of each video file with a wanted episode."""

@@ -131,6 +131,14 @@ class DataFile:
         return np.repeat(episodes.number[self.positions], episodes.length[self.positions])
 
     @cached_property
+    def elsewhere(self) -> dict[int, dict[str, int]]:
+        """By position, the episodes that go on in files behind this: how many rows, by file."""
+        if self.numbers is None or self.num_rows == self.expected_rows:
+            return {}
+        found = {one: self.context.rows_elsewhere(one) for one in self.positions.tolist()}
+        return {position: files for position, files in found.items() if files}
+
+    @cached_property
     def runs(self) -> dict[int, list[tuple[int, int]]]:
         """The runs of rows ``[start, stop)`` of each episode, by the number that the rows name."""
         runs: dict[int, list[tuple[int, int]]] = {}

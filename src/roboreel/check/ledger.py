@@ -88,7 +88,12 @@ class Ledger:
             for code, reason in self._missed.items():
                 if reason.startswith(NEEDS_TIER) and RULES[code].tier in ("index", "deep"):
                     self._missed[code] = _DOES_NOT_APPLY
-        found = [one for one in self._found if context is None or _is_wanted(one, context)]
+        found = self._found
+        if context is not None:
+            found = [one for one in map(context.with_episodes, found) if _is_wanted(one, context)]
+        # That no episode uses a file is said by its name, before its rows are known.
+        used = {one.file for one in found if one.code == _OWNERS}
+        found = [one for one in found if one.code != "RR105" or one.file not in used]
         found.sort(key=_place)
         return Findings(
             root=root,
@@ -127,6 +132,7 @@ def settle_fixable(findings: Iterable[Finding]) -> list[Finding]:
     """
     found = list(findings)
     unclear = any(one.code == _OWNERS for one in found)
+    nameless = any(one.code == "RR115" for one in found)
     lost = any(_hides_rows(one) for one in found)
     unreadable = {one.feature for one in found if one.code in _UNREADABLE and one.feature}
     blocked = {
@@ -135,6 +141,7 @@ def settle_fixable(findings: Iterable[Finding]) -> list[Finding]:
         if one.fixable
         and (
             (unclear and one.code in (*_OF_ROWS, *_STATISTICS))
+            or (nameless and one.code in ("RR207", "RR209"))
             or (lost and _needs_values(one))
             or (_needs_values(one) and one.feature in unreadable)
         )

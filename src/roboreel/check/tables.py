@@ -47,6 +47,18 @@ class EpisodeRows(Scan):
             stored = sum(stop - start for start, stop in runs)
             if stored == length:
                 continue
+            if position in file.elsewhere:
+                for other, rows in file.elsewhere[position].items():
+                    yield finding(
+                        "RR204",
+                        f"{counted(rows, 'row')} of this file are of episode {number}, which begins "
+                        f"in {file.path!r}. They are read with it, by LeRobot too, but it cannot be "
+                        "edited.",
+                        severity="warning",
+                        file=other,
+                        episode=number,
+                    )
+                continue
             if not stored and strangers:
                 yield finding(
                     "RR204",
@@ -136,7 +148,8 @@ class RowCount(Scan):
         expected = self._next if self.context.is_whole else None
         steps = np.diff(values, prepend=first - 1 if expected is None else expected - 1)
         permuted = _permuted(file, values)
-        self._next = None if permuted[-1] else int(values[-1]) + 1
+        # The rows that go on elsewhere are counted in between.
+        self._next = None if permuted[-1] or file.elsewhere else int(values[-1]) + 1
         wrong = (steps != 1) & ~permuted
         if column.nulls is not None:
             wrong &= ~column.nulls

@@ -100,12 +100,6 @@ def survey_video(
     except MissingFileError:
         return None, []
     findings = [replace(one, feature=camera) for one in findings]
-    numbers = manifest.episodes.number[positions]
-    if len(numbers) == 1:
-        findings = [replace(one, episode=int(numbers[0])) for one in findings]
-    else:
-        shows = f" It is of {name_episodes(numbers)}."
-        findings = [replace(one, message=one.message + shows) for one in findings]
     if table is None:
         return None, findings
     placed = place_clips(clips, table)
@@ -183,7 +177,7 @@ def _exchanged(
         episodes = name_episodes(manifest.episodes.number[video.positions])
         for one, camera, true in ((video, left, right), (other, right, left)):
             what = f"For {episodes}, {camera!r} seems to have the video of {true!r}, by its size."
-            yield _finding(manifest, one, camera, what)
+            yield finding("RR410", what, file=one.file, feature=camera)
 
 
 def swapped_files(
@@ -221,13 +215,7 @@ def swapped_files(
             f"seems to be that of {name_episodes(manifest.episodes.number[wrong[true].positions])}, "
             f"{wrong[true].file!r}."
         )
-        yield _finding(manifest, video, camera, what)
-
-
-def _finding(manifest: Manifest, video: VideoFile, camera: str, message: str) -> Finding:
-    numbers = manifest.episodes.number[video.positions]
-    episode = int(numbers[0]) if len(numbers) == 1 else None
-    return finding("RR410", message, file=video.file, episode=episode, feature=camera)
+        yield finding("RR410", what, file=video.file, feature=camera)
 
 
 CHECKS = (Check(_CODES, video_files, applies=_has_videos),)

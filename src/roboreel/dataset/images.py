@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError
+from roboreel.errors import CorruptFileError
+from roboreel.frames.unchanged import telling_changes
 from roboreel.image import box_of, decode_image, decode_images, from_channels_last, image_shape
 from roboreel.io.batch_buffers import BatchBuffers
 from roboreel.io.sources import fetch
@@ -133,15 +134,18 @@ class Images:
                 yield self._read_stored(_Asked.one(camera, row), spec)[0][0]
             return
         if self._manifest.features[camera].is_video:
-            request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
-            depth = self._manifest.features[camera].depth
-            stored = self._videos.table(request.path).coding.image_size
-            box = box_of(stored, spec.image_size or stored, spec.fit)
-            images = self._videos.stream(request, size=box.size, layout=spec.layout, depth=depth)
-            for number, image in enumerate(images):
-                if number == 0:  # The file is open by now, and stays so.
-                    self._unchanged.confirm()
-                yield box.padded(image, spec.layout)
+            with telling_changes(self._unchanged.confirm):
+                request = self._clips.request(camera, episode, np.arange(length), np.arange(length))
+                depth = self._manifest.features[camera].depth
+                stored = self._videos.table(request.path).coding.image_size
+                box = box_of(stored, spec.image_size or stored, spec.fit)
+                images = self._videos.stream(
+                    request, size=box.size, layout=spec.layout, depth=depth
+                )
+                for number, image in enumerate(images):
+                    if number == 0:  # The file is open by now, and stays so.
+                        self._unchanged.confirm()
+                    yield box.padded(image, spec.layout)
             return
         for row in range(start, start + length):
             yield self._read_pictures(_Asked.one(camera, row), spec)[0][0]
@@ -239,11 +243,8 @@ class Images:
         Raises:
             StaleDatasetError: The files may be those of other episodes by now.
         """
-        try:
+        with telling_changes(self._unchanged.confirm):
             found = self._decode_videos(several, spec, goes_on=goes_on)
-        except DatasetError:
-            self._unchanged.confirm()  # If it was changed, that is what to say.
-            raise
         self._unchanged.confirm()
         return found
 

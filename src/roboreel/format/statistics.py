@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -147,12 +148,32 @@ def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureSta
 
 def stats_from_columns(values: Mapping[str, Any], where: str) -> dict[str, FeatureStats]:
     """Return statistics by feature from the columns ``stats/<feature>/<key>`` of one episode."""
+    return {name: stats_from_json(name, raw, where) for name, raw in by_feature(values).items()}
+
+
+def by_feature(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the columns ``stats/<feature>/<key>`` of one episode as stats.json has them."""
     raw: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         feature, key = split_stat_column(name)
         if value is not None:
             raw.setdefault(feature, {})[key] = value
-    return {name: stats_from_json(name, entry, where) for name, entry in raw.items()}
+    return raw
+
+
+def legible_stats(entries: Mapping[str, Any]) -> dict[str, FeatureStats]:
+    """Return what can be understood of statistics as stats.json has them, with NaN for what is missing.
+
+    A feature with anything else than numbers is left out.
+    """
+    found: dict[str, FeatureStats] = {}
+    for name, raw in entries.items():
+        with suppress(MetadataError, AttributeError, StopIteration, ValueError):
+            known = {key: one for key, one in raw.items() if isinstance(one, (list, int, float))}
+            shape = np.shape(next(known[key] for key in _KEYS if key in known))
+            unknown = dict.fromkeys(_KEYS, np.full(shape, np.nan))
+            found[name] = stats_from_json(name, {**unknown, **known}, "")
+    return found
 
 
 def stats_to_json(stats: FeatureStats) -> dict[str, Any]:

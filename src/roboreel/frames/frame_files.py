@@ -13,6 +13,7 @@ from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.forking import after_fork
 from roboreel.format.counters import EPISODE_NUMBER
+from roboreel.frames.unchanged import telling_changes
 from roboreel.io.budget import process_budget
 from roboreel.io.kept_open import KeptOpen
 from roboreel.io.mapped import MappedFile, changed_file
@@ -264,13 +265,17 @@ class FrameFiles:
 
     def _open_file(self, file: int) -> RowGroups:
         path = self.path(file)
-        with parquet_errors(path, episodes=self._describe_episodes(file)):
+        with (
+            telling_changes(self._confirm),
+            parquet_errors(path, episodes=self._describe_episodes(file)),
+        ):
             opened = RowGroups(path, self._arrow_files)
         self._check_version(file, opened.version)
         return opened
 
     def _map_file(self, file: int) -> MappedFile:
-        mapped = MappedFile(self.path(file))
+        with telling_changes(self._confirm):
+            mapped = MappedFile(self.path(file))
         self._check_version(file, mapped.version)
         return mapped
 

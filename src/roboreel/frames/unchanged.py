@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,11 +16,13 @@ from roboreel.format.manifest_state import ManifestFiles
 from roboreel.io.sources import source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from numpy.typing import NDArray
 
     from roboreel.schema import FileSet, Manifest, ManifestState
 
-__all__ = ["Unchanged", "begins_with", "extends", "fingerprint"]
+__all__ = ["Unchanged", "begins_with", "extends", "fingerprint", "telling_changes"]
 
 
 class Unchanged:
@@ -69,9 +72,11 @@ class Unchanged:
             raise
         except (DatasetError, OSError) as error:
             raise self._stale() from error
-        if now.state is None or now.state.changes != state.changes:
-            raise self._stale()
-        if not extends(self._manifest, now):
+        if (
+            now.state is None
+            or now.state.changes != state.changes
+            or not extends(self._manifest, now)
+        ):
             raise self._stale()
         self._state = now.state
 
@@ -80,6 +85,16 @@ class Unchanged:
             "The dataset was changed after it was opened, so its files may hold other episodes "
             f"than those that were asked for. Open it again: {str(self._manifest.root)!r}."
         )
+
+
+@contextmanager
+def telling_changes(confirm: Callable[[], None]) -> Iterator[None]:
+    """If a file cannot be read because the dataset was changed, say that: its name may be gone."""
+    try:
+        yield
+    except DatasetError:
+        confirm()
+        raise
 
 
 def extends(before: Manifest, now: Manifest) -> bool:

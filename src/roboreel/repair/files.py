@@ -57,6 +57,12 @@ def cure_strays(draft: Draft, *, set_aside: bool) -> None:
     """
     found = draft.asked("RR105", "RR106")
     strays = {one.file for one in found if one.code == "RR105" and one.file is not None}
+    if draft.manifest.version == "v3.0" and any(file.endswith(".parquet") for file in strays):
+        # An episode may go on in a file that the table does not name.
+        every = range(len(draft.manifest.episodes))
+        used = {file for one in every for file in draft.context.rows_elsewhere(one)}
+        strays -= used
+        found = [one for one in found if one.file not in used]
     draft.unlisted = find_unlisted(draft, strays)
     if not set_aside:
         stay = {file for one in draft.unlisted for file in (one.file, *dict(one.videos).values())}

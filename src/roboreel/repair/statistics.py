@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +14,16 @@ from roboreel.errors import DatasetError
 from roboreel.format.counters import INDICES
 from roboreel.format.episode_edits import edit_episode_stats
 from roboreel.format.episode_table import episode_list
+from roboreel.format.json_files import read_json
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
-from roboreel.format.statistics import read_stats_of
+from roboreel.format.statistics import by_feature, legible_stats
 from roboreel.format.stats_edits import edit_stats, stores_whole_stats
 from roboreel.repair.changes import written
 from roboreel.stats import Accumulator, ImageAccumulator, shape_of_stats
 from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from roboreel.findings import Finding
     from roboreel.format.episode_table import EpisodeList
@@ -112,14 +115,15 @@ def _can_be_counted(feature: Feature, *, deep: bool) -> bool:
 
 
 def _contradicts(name: str, stored: FeatureStats | None, computed: FeatureStats) -> bool:
-    """Whether statistics could be those of other values: they are whole, and not of these."""
+    """Whether statistics could be those of other values: what is finite of them is not of these."""
     # Edits leave those of indices behind, and nobody normalizes by them.
     if stored is None or name in INDICES or stored.mean.size != computed.mean.size:
         return False
-    every = (stored.min, stored.max, stored.mean, stored.std)
-    return all(np.isfinite(one).all() for one in every) and bool(
-        compare_stats(name, stored, computed)
-    )
+    finite = {}
+    for key in ("min", "max", "mean", "std"):
+        found, right = getattr(stored, key), getattr(computed, key).reshape(stored.shape)
+        finite[key] = np.where(np.isfinite(found), found, right)
+    return bool(compare_stats(name, replace(stored, **finite), computed))
 
 
 class _Computed:
@@ -130,6 +134,7 @@ class _Computed:
         """What is stored, and what the values are."""
         self._draft = draft
         self._places = places
+        self._stored = _stored(lambda: read_json(draft.manifest.root / STATS_PATH))
         self._dataset = Dataset(Opened(draft.manifest, None, None))
         self._total = len({name for _, name in places}) * len(draft.manifest.episodes)
         self._done = 0
@@ -138,7 +143,7 @@ class _Computed:
         """Compute the statistics of a feature, in one pass over its values."""
         draft, table = self._draft, self._draft.manifest.episodes
         whole = (None, name) in self._places
-        stored = draft.context.stats.get(name)
+        stored = self._stored.get(name)
         own = episode_list(draft.context.manifest)
         total = self._accumulator(name, stored)
         found: dict[_Place, tuple[FeatureStats | None, FeatureStats]] = {}
@@ -147,7 +152,7 @@ class _Computed:
             self._done += 1
             number = int(table.number[position])
             if (number, name) in self._places:
-                before = _stored(own, number).get(name)
+                before = _stored(partial(_entries, own, number)).get(name)
                 part = self._accumulator(name, before)
                 self._count(name, position, part)
                 found[number, name] = before, self._finished(name, part)
@@ -181,8 +186,13 @@ class _Computed:
             into.update(self._dataset.read(rows, [name])[name])
 
 
-def _stored(listed: EpisodeList, number: int) -> dict[str, FeatureStats]:
+def _entries(listed: EpisodeList, number: int) -> dict[str, Any]:
+    return by_feature(listed.statistics_of(number)[1])
+
+
+def _stored(read: Callable[[], Any]) -> dict[str, FeatureStats]:
+    """Return the statistics in a file: of one that is damaged, the rest may still be a witness."""
     try:
-        return read_stats_of(listed, number)
-    except (DatasetError, OSError, ValueError):
+        return legible_stats(read())
+    except (DatasetError, OSError, AttributeError):
         return {}  # written anew
