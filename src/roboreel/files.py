@@ -27,6 +27,8 @@ _FICLONE = 0x40049409
 # Opening a FIFO waits for a writer unless told not to. Regular files ignore the flag.
 _READING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _PIECE_BYTES = 1 << 20
+_LONG_PATH = 200
+"""Shorter paths, and a name more, are taken by every system."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp-(.+)")
 
@@ -121,6 +123,9 @@ def walk(folder: Path) -> Iterator[Path]:
     """Yield all that lies below a folder, sorted; links to folders are not followed.
 
     Unlike ``rglob``, it goes as deep as there are folders. One that may not be read counts as empty.
+
+    Raises:
+        CorruptFileError: A path is longer than the system lets any be.
     """
     left = [(folder, True)]
     while left:
@@ -128,9 +133,30 @@ def walk(folder: Path) -> Iterator[Path]:
         if path != folder:
             yield path
         if is_folder:
-            with suppress(PermissionError, FileNotFoundError, NotADirectoryError):
-                found = ((path / e.name, e.is_dir(follow_symlinks=False)) for e in os.scandir(path))
+            with suppress(PermissionError, FileNotFoundError, NotADirectoryError), paths_end(path):
+                found = [(path / e.name, e.is_dir(follow_symlinks=False)) for e in os.scandir(path)]
                 left += sorted(found, reverse=True)
+                if found and len(str(found[0][0])) > _LONG_PATH:
+                    for below, _ in found:
+                        below.lstat()
+
+
+@contextmanager
+def paths_end(path: Path | str) -> Iterator[None]:
+    """Say in our words that folders are nested so deep that the system takes no path to the last.
+
+    Raises:
+        CorruptFileError: They are.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        start = f"{str(path)[:80]}…"
+        raise CorruptFileError(
+            f"Folders are nested deeper than a path may be long: {start!r}."
+        ) from error
 
 
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:

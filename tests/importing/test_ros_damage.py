@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
+import sys
 import tracemalloc
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -24,7 +27,9 @@ from roboreel.errors import (
     TooLargeError,
 )
 from roboreel.importing import open_recording
+from roboreel.importing.ros import db3
 from roboreel.importing.ros.container import unpack
+from roboreel.importing.ros.db3 import SqliteFile
 from roboreel.importing.ros.packets import packet_size
 from tests.importing.ros_files import START_NS, Sent, header, write_bag1, write_bag2, write_mcap
 
@@ -229,3 +234,68 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
                 recording.read(0, {"/bytes:data": np.arange(i, i + 10)})
 
     assert peak_of(read) < 45 * 1024**2
+
+
+_TABLES = {
+    "topics": "id INTEGER PRIMARY KEY, name TEXT, type TEXT, serialization_format TEXT",
+    "messages": "id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp INTEGER, data BLOB",
+}
+
+
+def write_tables(path, rows=10, **tables):
+    """Write a ROS 2 database as a stranger might, in small pages."""
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("PRAGMA page_size = 512")
+        for name, columns in {**_TABLES, **tables}.items():
+            base.execute(f"CREATE TABLE {name}({columns})")
+        base.execute("INSERT INTO topics VALUES (1, '/a', 'std_msgs/msg/String', 'cdr')")
+        sent = ((1, number) for number in range(rows))
+        base.executemany("INSERT INTO messages(topic_id, timestamp) VALUES (?, ?)", sent)
+    return path
+
+
+class TestHostileDatabases:
+    def test_computed_columns_are_refused_before_they_are_computed(self, tmp_path):
+        columns = _TABLES["messages"].replace("data BLOB", "data AS (zeroblob(900000000))")
+        path = write_tables(tmp_path / "a.db3", messages=columns)
+        with pytest.raises(CorruptFileError, match="table messages has computed columns"):
+            SqliteFile(path)
+
+    @pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs.")
+    def test_a_pipe_beside_a_database_is_not_waited_for(self, tmp_path, end):
+        path = write_tables(tmp_path / "a.db3")
+        (tmp_path / "a.db3-wal").write_bytes(b"x")
+        (tmp_path / f"a.db3{end}").unlink(missing_ok=True)
+        os.mkfifo(f"{path}{end}")
+        with pytest.raises(CorruptFileError, match="not a regular file"):
+            SqliteFile(path)
+
+    def test_pages_that_make_rows_without_end_are_not_read_without_end(self, tmp_path, monkeypatch):
+        path = write_tables(tmp_path / "a.db3", rows=50_000)
+        with closing(sqlite3.connect(path)) as base:
+            query = "SELECT rootpage FROM sqlite_master WHERE name = 'messages'"
+            (page,) = base.execute(query).fetchone()
+        content = bytearray(path.read_bytes())
+        while content[(at := (page - 1) * 512)] == 5:  # The parts of a page become its first one.
+            cells = struct.unpack_from(
+                f">{struct.unpack_from('>H', content, at + 3)[0]}H", content, at + 12
+            )
+            (page,) = struct.unpack_from(">I", content, at + cells[0])
+            for place in (*(at + cell for cell in cells), at + 8):
+                struct.pack_into(">I", content, place, page)
+        path.write_bytes(content)
+        monkeypatch.setattr(db3, "_FEW_STEPS", 0)
+        monkeypatch.setattr(db3, "_STEPS_AT_ONCE", 1000)
+        monkeypatch.setattr(db3, "_STEPS_PER_BYTE", 0.1)
+        file = SqliteFile(path)
+        with pytest.raises(CorruptFileError, match="interrupted"):
+            list(file.messages(0, [2]))
+        file.close()
+
+    def test_steps_are_counted_for_each_pass_over_the_messages(self, tmp_path):
+        path = write_tables(tmp_path / "a.db3", rows=50_000)
+        file = SqliteFile(path)
+        for _ in range(30):
+            assert list(file.messages(0, [2])) == []
+        file.close()

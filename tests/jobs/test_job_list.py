@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -95,3 +96,31 @@ def test_a_job_of_another_version_is_named(tmp_path, capsys):
     said = roboreel_("job", "list")
     assert said.code == 0
     assert "Problem: Another version of roboreel made this job (layout 0)" in said.err
+
+
+def put_count_beyond_all(path):
+    (path / "failed").mkdir()
+    (path / "failed" / "ab.json").write_text('{"task": 1e999, "error": "x", "attempts": 1}')
+
+
+def put_name_of_no_text(path):
+    (path / "parts").mkdir()
+    (path / "parts" / os.fsdecode(b"x")).mkdir()
+    (path / "parts" / "x" / os.fsdecode(b"\xff\xfe")).mkdir()
+
+
+def put_file_for_folder(path):
+    (path / "parts").mkdir()
+    (path / "parts" / "ab").write_text("x")
+    (path / "failed").write_text("x")
+
+
+@pytest.mark.parametrize("put", [put_count_beyond_all, put_name_of_no_text, put_file_for_folder])
+def test_what_a_stranger_puts_into_a_job_hides_no_job_from_the_list(put, home):
+    create_job(home / "good", squares(3))
+    create_job(home / "odd", squares(3))
+    for name in ("parts", "failed"):
+        shutil.rmtree(home / "odd" / name, ignore_errors=True)
+    put(home / "odd")
+    assert listed() == [str(home / "good"), str(home / "odd")]
+    assert roboreel_("job", "status", str(home / "odd")).code == 0

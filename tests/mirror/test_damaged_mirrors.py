@@ -1,8 +1,12 @@
 """A damaged mirror is counted and passed over: its neighbours are read and make room as ever."""
 
+import os
+
 import numpy as np
 import pytest
 
+import roboreel as reel
+from roboreel.errors import MirrorError
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BYTES
 from roboreel.mirror.holes import stored_bytes
 from roboreel.mirror.opening import _make
@@ -47,3 +51,13 @@ def test_room_is_made_beside_a_damaged_mirror(far, tmp_path, damage):
     read_all(mirror, far)  # said once
     held = mirror.home.held_bytes()
     assert stored_bytes(home / "bad") <= held <= mirror.home.limit_bytes
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"url": 5, "is_listed": 1}', "[]", None])
+def test_what_is_no_description_of_a_mirror_is_refused(tmp_path, text):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "mirror.json").write_text(text or "")
+    if text is None:
+        os.truncate(tmp_path / "mirror.json", 2**40)
+    with pytest.raises(MirrorError, match="Not a mirror"):
+        reel.open_dataset(tmp_path / "files")

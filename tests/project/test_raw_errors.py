@@ -15,8 +15,11 @@ import pytest
 
 import roboreel as reel
 from roboreel.check import check_dataset
-from roboreel.errors import DatasetError
+from roboreel.errors import CorruptFileError, DatasetError, MetadataError
+from roboreel.lerobot.language import parse_messages
+from roboreel.record.journal import RowFormat
 from roboreel.schema import Feature
+from roboreel.shards.foreign import _read_metadata
 from roboreel.video.salvage import whole_fragments
 from tests.factory import edit_info, write_dataset, write_dataset_v2
 from tests.mutation import exercise, make
@@ -56,6 +59,41 @@ def test_a_column_that_is_there_twice(root, name, values):
 def test_names_that_are_nested_or_none(root, names):
     change_feature(root, "action", names=names)
     exercise("numeric-v3", root)
+
+
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a":', "}")])
+def test_names_that_are_nested_deeper_than_calls_of_functions(root, start, end):
+    path = root / "meta/info.json"
+    names = start * 600 + '"joint"' + end * 600
+    change_feature(root, "action", names="HERE")
+    path.write_text(path.read_text().replace('"HERE"', names))
+    exercise("numeric-v3", root)
+    assert reel.open_dataset(root).features["action"].names == ("joint",)
+
+
+@pytest.mark.parametrize("depth", [600, 100_000])
+def test_a_file_beside_the_metadata_that_is_nested_too_deep_stays_as_it_is(root, depth, tmp_path):
+    text = '{"original_key":' * depth + '"action"' + "}" * depth
+    (root / "meta/modality.json").write_text(text)
+    reel.edit_dataset(root).rename("action", "act").apply(out=tmp_path / "out")
+    assert (tmp_path / "out/meta/modality.json").read_text() == text
+
+
+def test_records_of_a_journal_that_are_nested_too_deep_are_damaged_ones():
+    rows = RowFormat({"task": Feature("string", (1,))})
+    with pytest.raises(CorruptFileError, match="do not fit"):
+        rows.unpack([b"[" * 100_000])
+
+
+def test_a_call_of_a_tool_that_is_nested_too_deep_stays_a_text():
+    message = {"role": "assistant", "tool_calls": "[" * 100_000}
+    assert parse_messages([message]) == [message]
+
+
+def test_metadata_of_a_cache_that_is_nested_too_deep_is_no_metadata(tmp_path):
+    (tmp_path / "metadata.json").write_text("[" * 100_000)
+    with pytest.raises(MetadataError, match="Not the metadata of a cache"):
+        _read_metadata(tmp_path / "metadata.json")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import roboreel as reel
 from roboreel.check import check_dataset
+from roboreel.commit import undo_change
 from roboreel.errors import (
     CorruptFileError,
     DatasetError,
@@ -27,6 +29,8 @@ from roboreel.io.kept_open import KeptOpen
 from roboreel.io.mapped import MappedFile
 from roboreel.io.reading import read_file
 from roboreel.jobs import InProcess, create_job, remove_job, run_job
+from roboreel.record.compact import compact_dataset
+from roboreel.record.recover import recover_dataset
 from roboreel.repair import repair_dataset
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.report import write_report
@@ -265,10 +269,43 @@ def test_folders_may_be_nested_deeper_than_calls_of_functions(tmp_path):
         repair_dataset(root, out=tmp_path / "repaired")
         for out in ("edited", "repaired"):
             assert (tmp_path / out / deep).read_text() == "x"
+        repair_dataset(root)
+        reel.edit_dataset(root).set_task([0], "another").apply()
+        undo_change(root)
+        reel.resume_dataset(root).close()
+        compact_dataset(root)
+        recover_dataset(root)
+        assert (root / deep).read_text() == "x"
     finally:
         for folder in list(tmp_path.iterdir()):
             remove_tree(folder)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("top", ["meta", "data", "videos"])
+def test_folders_deeper_than_a_path_may_be_long_are_refused_in_a_sentence(
+    top, tmp_path, monkeypatch
+):
+    root = tmp_path / "d"
+    write_dataset(root, [3, 4])
+    (root / top).mkdir(exist_ok=True)
+    monkeypatch.chdir(root / top)
+    for _ in range(30):
+        os.mkdir("a" * 200)  # noqa: PTH102  # below the working directory
+        os.chdir("a" * 200)
+    monkeypatch.chdir(tmp_path)
+    edit_info(root, total_frames=99)
+    writers: list[Any] = [
+        repair_dataset,
+        recover_dataset,
+        compact_dataset,
+        reel.resume_dataset,
+        check_dataset,
+    ]
+    for write in writers if top != "videos" else writers[:-1]:  # Without videos none are listed.
+        with pytest.raises(DatasetError, match="nested deeper than a path may be long"):
+            write(root)
 
 
 @pytest.mark.parametrize("name", ["parts", "staging", "failed"])

@@ -24,6 +24,7 @@ from obstore.store import HTTPStore
 
 from roboreel.mirror.addresses import parse_address
 from roboreel.remote import helper, hub, objects
+from roboreel.remote.web import url_of
 
 
 class Bucket(ThreadingHTTPServer):
@@ -244,6 +245,11 @@ def test_secrets_do_not_follow_a_redirect_to_another_host(root, tmp_path, monkey
         assert all(headers[name.title()] == "hush" for headers in near.seen)
     assert seen
     assert not [headers for headers in seen if "hush" in headers or "psst" in headers]
+
+
+def test_a_password_in_an_address_is_no_part_of_the_host_that_is_looked_up():
+    found = url_of("https://me:hush@host:8080/arm/?signature=psst", "meta/info.json")
+    assert found == "https://host:8080/arm/meta/info.json?signature=psst"
 
 
 def test_secrets_in_headers_of_an_object_store_are_refused(tmp_path):

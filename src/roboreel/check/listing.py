@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from roboreel.files import paths_end
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.io.sources import size_of
 
@@ -93,5 +94,5 @@ def top_folders(root: Path) -> list[str]:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
+    with paths_end(folder), os.scandir(folder) as entries:
         return [entry for entry in entries if entry.name[0] != "."]

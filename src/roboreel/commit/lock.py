@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from roboreel.errors import DatasetInUseError, UnsafePathError
-from roboreel.files import make_folder
+from roboreel.files import make_folder, paths_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,20 +79,22 @@ def _first_odd(root: str, folder: str) -> str | None:
 
     The entries are listed, not opened.
     """
-    try:
-        entries = os.scandir(f"{root}/{folder}")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    with entries:
-        for entry in entries:
-            path = f"{folder}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                inner = _first_odd(root, path)
-                if inner is not None:
-                    return inner
-            # Another process may have removed it by now.
-            elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry):
-                return path
+    left = [folder]
+    while left:
+        above = left.pop()
+        try:
+            with paths_end(f"{root}/{above}"):
+                entries = os.scandir(f"{root}/{above}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        with entries:
+            for entry in entries:
+                path = f"{above}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(path)
+                # Another process may have removed it by now.
+                elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry):
+                    return path
     return None
 
 

@@ -142,10 +142,10 @@ def renamed_keys(content: bytes, names: Names) -> bytes | None:
     """
     try:
         said = json.loads(content)
-    except ValueError:
+        changed = _renamed(said, {old: new for old, new in names.items() if new is not None})
+        return None if changed == said else json.dumps(changed, indent=4).encode()
+    except (ValueError, RecursionError):  # It is no JSON, or no file of GR00T is nested so deep.
         return None
-    changed = _renamed(said, {old: new for old, new in names.items() if new is not None})
-    return None if changed == said else json.dumps(changed, indent=4).encode()
 
 
 def _is_v3(version: str) -> bool:

@@ -92,14 +92,17 @@ def _flat_names(names: object) -> tuple[str, ...] | None:
     """Return one name per element, whatever the form: list, nested list, dict, null."""
     if names is None:
         return None
-    if isinstance(names, dict):
-        if all(isinstance(value, int) for value in names.values()):
+    flat, left = [], [names]
+    while left:  # No call per level: a file may have any number of them.
+        one = left.pop()
+        if isinstance(one, dict) and all(isinstance(value, int) for value in one.values()):
             # {"shoulder": 0, "elbow": 1}: the values are positions, not names.
-            return tuple(str(key) for key, _ in sorted(names.items(), key=lambda item: item[1]))
-        return tuple(flat for value in names.values() for flat in _flat_names(value) or ())
-    if isinstance(names, list):
-        return tuple(flat for value in names for flat in _flat_names(value) or ())
-    return (str(names),)
+            flat += [str(key) for key, _ in sorted(one.items(), key=lambda item: item[1])]
+        elif isinstance(one, dict | list):
+            left += reversed(list(one.values()) if isinstance(one, dict) else one)
+        elif one is not None:
+            flat.append(str(one))
+    return tuple(flat)
 
 
 def _camera_shape(

@@ -87,7 +87,7 @@ class JobFolder:
     def done(self, ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
         """Return which tasks are done, by the names of their parts, ``(T,)``."""
         names = [
-            entry.name.encode()
+            os.fsencode(entry.name)
             for shelf in _entries(self.root / "parts")
             for entry in _entries(Path(shelf.path))
         ]
@@ -190,7 +190,7 @@ class JobFolder:
             task_id = entry.name.removesuffix(".json")
             if entry.name == task_id or self.is_done(task_id):
                 continue
-            with suppress(JobError, ValueError, KeyError, TypeError):
+            with suppress(JobError, ValueError, KeyError, TypeError, OverflowError):
                 raw = read_note(Path(entry.path))
                 found.append(
                     Failure(
@@ -224,7 +224,7 @@ class JobFolder:
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
         return list(os.scandir(folder))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # It is none of ours.
         return []
 
 

@@ -64,5 +64,5 @@ def _from_json(text: Any) -> Any:  # noqa: ANN401
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text  # a call in words, which some tools write

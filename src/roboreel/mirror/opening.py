@@ -9,8 +9,9 @@ import secrets
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import MirrorError, NotADatasetError
+from roboreel.errors import DatasetError, MirrorError, NotADatasetError
 from roboreel.files import draft_folder, remove_leftovers, remove_tree, write_atomically
+from roboreel.io.reading import read_file
 from roboreel.io.sources import add_source, drop_source, source_of
 from roboreel.mirror.addresses import client_module, parse_address, version_of
 from roboreel.mirror.connection import Connection
@@ -73,10 +74,12 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
         return tree
     path = tree.parent / "mirror.json"
     try:
-        about = json.loads(path.read_bytes())
+        about = json.loads(read_file(path, "description of the mirror"))
         address, is_listed = parse_address(about["url"]), bool(about["is_listed"])
         is_ours = about["inode"] == tree.stat().st_ino
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (
+        OSError, DatasetError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
+    ) as error:  # fmt: skip
         raise MirrorError(f"Not a mirror ({error!r}): {str(path)!r}.") from error
     if not is_ours:  # Opening a folder that somebody sent must not call whom they choose.
         raise MirrorError(

@@ -199,7 +199,7 @@ class RowFormat:
             texts = [json.loads(record[size:]) for record in records]
             tasks = [str(row[0]) for row in texts]
             given = {n: [str(row[i]) for row in texts] for i, n in enumerate(self._texts, 1)}
-        except (ValueError, TypeError, LookupError) as error:
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise CorruptFileError(
                 "The records of the journal do not fit the dataset's features."
             ) from error

@@ -172,7 +172,7 @@ def _read_rows(path: Path, manifest: Manifest) -> tuple[Rows, int]:
         if header != rows.describe():
             return rows.unpack([]), path.stat().st_size
         return rows.unpack(records[1:]), left
-    except (ValueError, TypeError, AttributeError, CorruptFileError):
+    except (ValueError, TypeError, AttributeError, RecursionError, CorruptFileError):
         return rows.unpack([]), path.stat().st_size
 
 
@@ -181,7 +181,7 @@ def _read_metadata(path: Path, manifest: Manifest) -> dict[str, Value]:
     there = column_types(Ledger.of(manifest))
     try:
         said = json.loads(read_file(path))
-    except (DatasetError, ValueError):
+    except (DatasetError, ValueError, RecursionError):
         said = {}
     given: dict[str, Value] = {}
     for name, value in [*(said.items() if isinstance(said, dict) else ()), (RECOVERED, True)]:

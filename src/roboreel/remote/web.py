@@ -33,9 +33,14 @@ def headers_that_follow(client_options: Mapping[str, Any]) -> list[str]:
 
 
 def url_of(address: str, name: str) -> str:
-    """Return the address of a file below an address, which may have a query."""
+    """Return the address of a file below an address, which may have a query.
+
+    A user and a password leave it, as obstore has it: urllib takes them for a part of the host's
+    name, and asks for that.
+    """
     parts = urlsplit(address)
-    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{quote(name)}"))
+    host, path = parts.netloc.rpartition("@")[2], f"{parts.path.rstrip('/')}/{quote(name)}"
+    return urlunsplit(parts._replace(netloc=host, path=path))
 
 
 class WebStore:

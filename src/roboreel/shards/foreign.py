@@ -107,7 +107,9 @@ def _read_metadata(meta: Path) -> tuple[object, object, list[str], tuple[int, ..
         listed = plain if kind == "arrow" else {"shard_filenames": [], "shard_row_counts": []}
         names = [str(name) for name in listed["shard_filenames"]]
         return version, kind, names, tuple(int(count) for count in listed["shard_row_counts"])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (
+        ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
         raise MetadataError(f"Not the metadata of a cache ({error!r}): {str(meta)!r}") from error
 
 

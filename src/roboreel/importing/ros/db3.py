@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_READ = {"topics", "messages", "schema", "message_definitions"}
+_FEW_STEPS = 10_000_000
+_STEPS_PER_BYTE = 10
+"""More than ten times what SQLite needs for the rows that fit into a file. Pages that name each other
+as their parts can make rows without end."""
+_STEPS_AT_ONCE = 1_000_000
+
+
 class SqliteFile(Container):
     """One SQLite file of a ROS 2 bag, open to be read; its one chunk is the table of messages.
 
@@ -29,6 +37,8 @@ class SqliteFile(Container):
         super().__init__(path)
         self.chunk_count = 1
         self._base = _connect(path)
+        self._steps, self._most_steps = 0, _FEW_STEPS + _STEPS_PER_BYTE * path.stat().st_size
+        self._base.set_progress_handler(self._ends, _STEPS_AT_ONCE)
         try:
             with _translated(path):
                 self._open()
@@ -42,9 +52,14 @@ class SqliteFile(Container):
         if channels is not None:
             condition = f"WHERE topic_id IN ({','.join('?' * len(values))})"
         query = f"SELECT rowid, topic_id, timestamp, data FROM messages {condition} ORDER BY rowid"
+        self._steps = 0
         with _translated(self.path):
             for row, topic, timestamp, data in self._base.execute(query, values):
-                if topic not in self.channels or not isinstance(timestamp, int):
+                if (
+                    topic not in self.channels
+                    or not isinstance(timestamp, int)
+                    or not isinstance(row, int)
+                ):
                     raise CorruptFileError(
                         f"Message {row} has no known topic or no time: {str(self.path)!r}."
                     )
@@ -70,6 +85,12 @@ class SqliteFile(Container):
                 "The SQLite file is not a ROS 2 bag: it lacks the tables topics and messages: "
                 f"{str(self.path)!r}."
             )
+        for table in tables & _READ:
+            # A column that is computed may say that it has any number of bytes.
+            if any(hidden for *_, hidden in self._base.execute(f"PRAGMA table_xinfo({table})")):
+                raise CorruptFileError(
+                    f"The table {table} has computed columns, as no ROS 2 bag has: {str(self.path)!r}."
+                )
         if "schema" in tables:
             self.distro = _distro(self._base)
         definitions = _definitions(self._base) if "message_definitions" in tables else {}
@@ -78,6 +99,11 @@ class SqliteFile(Container):
             described = definitions.get(kind, ("", b""))
             self.channels[number] = Channel(str(topic), str(kind), str(encoding), *described)
 
+    def _ends(self) -> bool:
+        """Count steps of SQLite; return whether it is to stop."""
+        self._steps += _STEPS_AT_ONCE
+        return self._steps > self._most_steps
+
     def _body(self, row: int, data: object) -> memoryview:
         if not isinstance(data, bytes):
             raise CorruptFileError(f"Message {row} is not bytes: {str(self.path)!r}.")
@@ -85,9 +111,11 @@ class SqliteFile(Container):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    handle, _ = open_to_read(path, "ROS 2 bag")  # For its errors, in our words.
-    os.close(handle)
-    log = path.with_name(path.name + "-wal")
+    beside = [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+    for file in (path, *filter(os.path.lexists, beside)):  # SQLite would wait for a pipe.
+        handle, _ = open_to_read(file, "ROS 2 bag")  # For its errors, in our words.
+        os.close(handle)
+    log = beside[0]
     # "immutable" promises that nobody writes, and so needs no lock; it would ignore a log.
     mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
     try:
