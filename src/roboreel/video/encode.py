@@ -12,6 +12,7 @@ import av
 import numpy as np
 
 from roboreel.errors import EncodingError
+from roboreel.video.codecs import FACTS
 from roboreel.video.depth import quantise_depth
 from roboreel.video.encoding import ENCODERS, Encoding, frame_rate
 from roboreel.video.instructions import repeatable
@@ -171,9 +172,8 @@ class VideoWriter:
         stream = self._container.add_stream(encoding.encoder, rate=self.fps, options=options)
         stream.height, stream.width, stream.pix_fmt = height, width, encoding.pix_fmt
         stream.codec_context.thread_count = encoding.threads
-        if encoding.codec == "hevc":
-            # Of the two tags for HEVC, Apple's players know only this one.
-            stream.codec_context.codec_tag = "hvc1"
+        if tag := FACTS[encoding.codec].tag:
+            stream.codec_context.codec_tag = tag
         try:
             with kept_priorities():
                 stream.codec_context.open()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.video.nal import keyframe_test, length_bytes_of
+from roboreel.video.bitstream import length_bytes_of, units
+from roboreel.video.nal import keyframe_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,19 +115,11 @@ def _is_mpeg4_keyframe(data: memoryview) -> bool:
 
 def _unit_heads(data: memoryview, length_bytes: int | None) -> Iterator[bytes]:
     """Yield the first bytes of each NAL unit of a packet, without those that escape start codes."""
-    spans = between_start_codes(data) if length_bytes is None else _by_length(data, length_bytes)
+    spans = between_start_codes(data) if length_bytes is None else units(data, length_bytes)
     for start, stop in spans:
-        if start < stop:
-            head = bytes(data[start : min(stop, start + _HEAD_BYTES)])
+        head = bytes(data[start : min(stop, start + _HEAD_BYTES)])
+        if head:
             yield head.replace(b"\x00\x00\x03", b"\x00\x00")
-
-
-def _by_length(data: memoryview, length_bytes: int) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at + length_bytes < len(data):
-        start = at + length_bytes
-        at = start + int.from_bytes(data[at:start], "big")
-        yield start, min(at, len(data))
 
 
 def between_start_codes(data: bytes | memoryview) -> Iterator[tuple[int, int]]:
