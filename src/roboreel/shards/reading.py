@@ -15,7 +15,7 @@ from roboreel.shards.decode import decode_column, decode_value
 from roboreel.shards.source import StoreSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from collections.abc import Sequence as Items
     from pathlib import Path
 
@@ -213,7 +213,7 @@ class StoreReader:
             TypeError: The rows are not whole numbers: fractions, a mask.
         """
         wanted, names = self._checked_rows(rows), self._checked_names(features)
-        return self._joined(names, lambda part, own: part.gather(wanted, own))
+        return self._joined(wanted, names)
 
     def slice(
         self, start: int, count: int, *, features: str | Iterable[str] | None = None
@@ -225,7 +225,7 @@ class StoreReader:
                 f"there are {self._length} rows in {self._place}."
             )
         names = self._checked_names(features)
-        return self._joined(names, lambda part, own: part.span(start, start + count, own))
+        return self._joined(range(start, start + count), names)
 
     def iter_batches(
         self,
@@ -282,12 +282,10 @@ class StoreReader:
             if own:
                 yield part, own
 
-    def _joined(
-        self, names: Items[str], read: Callable[[Columns, list[str]], dict[str, Any]]
-    ) -> Batch:
+    def _joined(self, rows: NDArray[np.int64] | range, names: Items[str]) -> Batch:
         found: dict[str, Any] = {}
         for part, own in self._parts(names):
-            found |= read(part, own)
+            found |= part.gather(rows, own)
         if self._decoding is None:
             return {name: found[name] for name in names}
         features, how = self.features, self._decoding
