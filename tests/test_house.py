@@ -50,14 +50,14 @@ MOST_STATEMENTS = {
     "record": 1310,
     "remote": 550,
     "repair": 1410,
-    "replay": 780,
+    "replay": 755,
     "report": 280,
     "rerun": 360,
     "schema": 200,
     "shards": 2045,
     "stats": 360,
     "torch": 100,
-    "video": 2345,
+    "video": 2330,
 }
 MOST_STATEMENTS_OF_ALL = 35_220
 RAISED = "only a capability may raise this, and the commit says for what"
