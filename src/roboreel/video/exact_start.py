@@ -51,11 +51,6 @@ def begins_exactly(data: memoryview, coding: Coding) -> bool:
     return _is_intra([unit for kind, unit in units if kind in _SLICES])
 
 
-def needs_a_look(table: PacketTable) -> bool:
-    """Return whether the keyframes of a file may be such that decoding cannot begin there."""
-    return table.coding.codec == "h264" or not table.lists_keyframes
-
-
 def begins_with(data: memoryview, table: PacketTable) -> bool:
     """Return whether decoding can begin at a packet that a file's table calls a keyframe."""
     if not table.lists_keyframes:
@@ -68,7 +63,7 @@ def begins_with(data: memoryview, table: PacketTable) -> bool:
 
 def begins_at(reader: PacketReader, table: PacketTable, keyframe: int) -> bool:
     """Return whether decoding can begin at a keyframe of a file; at its first packet, it must."""
-    if keyframe == 0 or not needs_a_look(table):
+    if keyframe == 0 or (table.coding.codec != "h264" and table.lists_keyframes):
         return True
     _, data = next(iter(reader.read(keyframe, keyframe + 1)))
     return begins_with(data, table)
