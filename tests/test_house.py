@@ -54,7 +54,7 @@ MOST_STATEMENTS = {
     "report": 280,
     "rerun": 360,
     "schema": 200,
-    "shards": 2045,
+    "shards": 2036,
     "stats": 360,
     "torch": 100,
     "video": 2330,

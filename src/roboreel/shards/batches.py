@@ -156,10 +156,11 @@ class BatchTable:
         Rows that follow one another inside a batch are not copied; with ``chunked`` not even across
         batches, and columns may then be chunked arrays.
         """
-        is_consecutive, back = isinstance(rows, range) or is_run(rows), None
-        if is_consecutive:
+        is_consecutive, back = True, None
+        if isinstance(rows, range) or is_run(rows):
             parts = self._consecutive(rows)
         else:
+            is_consecutive = False
             parts = self._scattered(rows)
             order = np.concatenate([np.empty(0, np.int64), *(places for _, _, places in parts)])
             if (order[1:] < order[:-1]).any():
@@ -370,11 +371,14 @@ class FlatNumbers:
         """Return the values of some rows, ``(N, …)``."""
         batch = self.bounds.searchsorted(rows, side="right") - 1
         at = rows * self.files[0].itemsize + self.offset[batch]
-        found = np.empty(len(rows), self.files[0].dtype)
-        shard = self.shard[batch]
-        for number, file in enumerate(self.files):
-            places = np.flatnonzero(shard == number)
-            found[places] = file[at[places]]
+        if len(self.files) == 1:
+            found = self.files[0][at]
+        else:
+            found = np.empty(len(rows), self.files[0].dtype)
+            shard = self.shard[batch]
+            for number, file in enumerate(self.files):
+                places = np.flatnonzero(shard == number)
+                found[places] = file[at[places]]
         values: NDArray[Any] = found.view(self.dtype).reshape(len(rows), *self.shape)
         return values
 

@@ -136,7 +136,10 @@ class BitReader(ValueReader):
         size = math.prod(shape)
 
         def get(row: int) -> Any:  # noqa: ANN401  # a boolean or an array
-            return unpack_bits(bits, start + row * size, size).reshape(shape)[()]
+            if not shape:
+                bit = start + row
+                return np.bool_(bits[bit >> 3] >> (bit & 7) & 1)
+            return unpack_bits(bits, start + row * size, size).reshape(shape)
 
         super().__init__(get, valid)
 

@@ -14,10 +14,14 @@ from roboreel.video.codecs import FACTS
 
 if TYPE_CHECKING:
     from roboreel.schema import Depth
-    from roboreel.video.codecs import Codec
+    from roboreel.video.codecs import Codec, Encoder
 
 
-_ENCODERS = {codec: facts.encoder for codec, facts in FACTS.items() if facts.encoder}
+_ENCODERS: dict[Codec, Encoder] = {
+    codec: facts.encoder  # type: ignore[misc]  # `Codec` lists those that have one
+    for codec, facts in FACTS.items()
+    if facts.encoder
+}
 # With loss, distances are wrong by up to a metre at the edges of near objects.
 _DEPTH_PARAMS = "lossless=1"
 

@@ -109,8 +109,8 @@ def _index(
     new_bytes = len(_moov(content, keyframes, lambda offsets: offsets, wide=wide))
 
     def moved(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        old_bytes = (offsets >= old.stop) * (old.stop - old.start)
-        return offsets + (offsets >= begin) * new_bytes - old_bytes
+        grown: NDArray[np.int64] = offsets + (offsets >= begin) * new_bytes
+        return grown - (offsets >= old.stop) * (old.stop - old.start)
 
     return _moov(content, keyframes, moved, wide=wide)
 
