@@ -28,38 +28,38 @@ MIRRORS = {
 
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
-    ".": 1030,
+    ".": 1040,
     "check": 2780,
     "cli": 1130,
     "commit": 560,
     "dataset": 2170,
     "demo_arm": 430,
     "edit": 2120,
-    "format": 1820,
+    "format": 1830,
     "frames": 1090,
     "huggingface": 230,
-    "importing": 4650,
+    "importing": 4660,
     "io": 760,
     "jobs": 680,
     "lerobot": 910,
     "loading": 1010,
     "mirror": 1190,
     "order": 290,
-    "parquet": 2550,
+    "parquet": 2540,
     "ray": 170,
     "record": 1310,
     "remote": 550,
     "repair": 1420,
-    "replay": 780,
+    "replay": 760,
     "report": 280,
     "rerun": 360,
     "schema": 200,
-    "shards": 2080,
+    "shards": 2040,
     "stats": 360,
     "torch": 100,
-    "video": 2400,
+    "video": 2320,
 }
-MOST_STATEMENTS_OF_ALL = 35_270
+MOST_STATEMENTS_OF_ALL = 35_170
 RAISED = "only a capability may raise this, and the commit says for what"
 
 

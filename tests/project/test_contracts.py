@@ -58,9 +58,7 @@ SINGLE = {
     "SpanSource": "roboreel.mirror.mirror.Mirror",
     "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
     "Readers": "the worker processes of a loader, which test_loader_workers tests",
-    "ReadableDataset": "roboreel.Dataset",
     "ReadsBatches": "roboreel.Dataset; test_loader_contract reads from it",
-    "ReadableEpisode": "roboreel.Episode",
 }
 
 

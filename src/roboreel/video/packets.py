@@ -61,6 +61,12 @@ class FilePackets:
                 yield start + position, block[begin : begin + sizes[position]]
 
 
+def blocks(file: SpanReader, start: int, stop: int) -> Iterator[bytes]:
+    """Yield the bytes ``[start, stop)`` of a file, a block at a time."""
+    for at in range(start, stop, _BLOCK_BYTES):
+        yield file.read(at, min(at + _BLOCK_BYTES, stop))
+
+
 def _spans(offsets: list[int], sizes: list[int]) -> list[tuple[int, int]]:
     """Return spans of packets that are contiguous in the file, within the block size."""
     spans: list[tuple[int, int]] = []
