@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, FeatureError, SourceError
+from roboreel.errors import CorruptFileError, SourceError
 from roboreel.importing.recording import Stream, picture_stream
-from roboreel.schema import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,14 +56,15 @@ def classify(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Colum
         dtype == "uint8" and len(shape) == 1 and _has_pictures(sample)
     ):
         return _pictures(name, leaf, sample)
-    if _bytes_of(shape, dtype) > _MOST_VALUE_BYTES:
-        return _other(name, leaf, f"One value of it has {_bytes_of(shape, dtype):,} bytes.")
+    value_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if value_bytes > _MOST_VALUE_BYTES:
+        return _other(name, leaf, f"One value of it has {value_bytes:,} bytes.")
     image = _images(name, leaf, sample)
     if image is not None:
         return image
     try:
         return Column(Stream(name, "numbers", dtype, shape, source_type=dtype))
-    except (SourceError, FeatureError) as error:
+    except SourceError as error:
         return _other(name, leaf, str(error))
 
 
@@ -203,14 +203,6 @@ def _sides(shape: tuple[int, ...]) -> bool:
 
 def _highest(rows: NDArray[Any]) -> float:
     return float(rows.max()) if rows.size else 0.0
-
-
-def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
-    count = math.prod(map(int, shape))
-    try:
-        return count * Feature(dtype, shape).numpy_dtype.itemsize
-    except FeatureError:
-        return count
 
 
 def _other(name: str, leaf: Leaf, note: str) -> Column:

@@ -96,19 +96,3 @@ def spans_by_times(pairs: Sequence[tuple[float, float]], start: int) -> list[Spa
         [(100, 1500000100)]
     """
     return [(start + round(a * 1e9), start + round(b * 1e9)) for a, b in pairs]
-
-
-def ends_by_flags(over: NDArray[np.bool_], cut: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the row behind the last one of each episode, also of one that the end of the file cuts off.
-
-    Args:
-        over: Whether the episode is over, by row. It may stay so, as some simulators run on: the
-            last of such rows ends the episode.
-        cut: Whether the episode ran out of time, by row: each ends one.
-
-    Examples:
-        >>> ends_by_flags(np.array([0, 1, 0, 1, 1, 0], bool), np.zeros(6, bool)).tolist()
-        [2, 5, 6]
-    """
-    last = over & ~np.append(over[1:], False)
-    return np.union1d(np.flatnonzero(last | cut) + 1, [len(over)]).astype(np.int64)

@@ -12,8 +12,8 @@ import numpy as np
 from roboreel.errors import SourceError
 from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
 from roboreel.importing.rates import chosen_times, median_rate, usual_gap
+from roboreel.importing.recording import TASK_NAMES
 from roboreel.importing.time_units import is_time_name
-from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,9 +12,15 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, DatasetError, SourceError
 from roboreel.importing.rates import rate_of_times
-from roboreel.importing.recording import Recording, SourceEpisode, Stream, picture_stream
+from roboreel.importing.recording import (
+    TASK_NAMES,
+    Recording,
+    SourceEpisode,
+    Stream,
+    natural_key,
+    picture_stream,
+)
 from roboreel.importing.time_units import is_time_name
-from roboreel.importing.tree_layouts import TASK_NAMES, natural_key
 from roboreel.io.reading import read_file
 from roboreel.video.demux import demux_packet_table
 

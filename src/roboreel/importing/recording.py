@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -267,6 +268,31 @@ class Recording(ABC):
             f"{type(self).__name__}({str(self.path)!r}, {self.layout}, {len(self.episodes)} episodes, "
             f"{len(self.streams)} streams)"
         )
+
+
+TASK_NAMES = (
+    "language_instruction",
+    "natural_language_instruction",
+    "instruction",
+    "task",
+    "task_description",
+    "language",
+    "language_raw",
+    "prompt",
+    "current_task",
+)
+"""Names under which files keep the task in words, the most telling first."""
+
+
+def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a key that sorts ``demo_10`` behind ``demo_9``.
+
+    Examples:
+        >>> sorted(["demo_10", "demo_9"], key=natural_key)
+        ['demo_9', 'demo_10']
+    """
+    parts = re.split(r"(\d+)", name)
+    return tuple((1, int(part)) if part.isdigit() else (0, part) for part in parts if part)
 
 
 def picture_stream(name: str, data: bytes) -> Stream:

@@ -12,10 +12,15 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureError, SourceError
 from roboreel.importing.array_streams import pixel_stream
-from roboreel.importing.recording import Recording, SourceEpisode, Stream, picture_stream
+from roboreel.importing.recording import (
+    Recording,
+    SourceEpisode,
+    Stream,
+    natural_key,
+    picture_stream,
+)
 from roboreel.importing.tf_example import list_records, parse_example, read_record
 from roboreel.importing.tfds_features import read_features
-from roboreel.importing.tree_layouts import natural_key
 from roboreel.io.mapped import MappedFile
 from roboreel.schema import Feature
 
