@@ -254,8 +254,8 @@ def read_ends(tree: ArrayTree, leaf: Leaf, length: float = math.inf) -> NDArray[
     ends = _per_row(tree, leaf).astype(np.int64)
     if not len(ends) or ends[0] < 0 or ends[-1] > length or (np.diff(ends) < 0).any():
         raise SourceError(
-            f"The episode ends in {leaf.path!r} do not ascend, or lie outside of the rows: "
-            f"{str(tree.path)!r}."
+            f"{leaf.path!r} does not list the ends of episodes: they do not ascend, or lie outside "
+            f"of the rows: {str(tree.path)!r}."
         )
     return ends
 
