@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.importing.align import runs
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -75,17 +77,9 @@ def spans_while(times: NDArray[np.int64], active: NDArray[np.bool_], end: int) -
         >>> spans_while(np.array([0, 10, 20]), np.array([False, True, False]), 100)
         [(10, 20)]
     """
-    spans: list[Span] = []
-    begin: int | None = None
-    for time, is_on in zip(times.tolist(), active.tolist(), strict=True):
-        if is_on and begin is None:
-            begin = time
-        elif not is_on and begin is not None:
-            spans.append((begin, time))
-            begin = None
-    if begin is not None and end > begin:
-        spans.append((begin, end))
-    return spans
+    moments = [*times.tolist(), end]
+    spans = [(moments[start], moments[stop]) for start, stop in runs(active)]
+    return [(start, stop) for start, stop in spans if start < stop]
 
 
 def spans_by_times(pairs: Sequence[tuple[float, float]], start: int) -> list[Span]:

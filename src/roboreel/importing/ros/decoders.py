@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rosbags.serde import SerdeError
 
 from roboreel.errors import SourceError
-from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text, getter
+from roboreel.importing.ros.nodes import Group, Many, Number, Text, getter
 from roboreel.importing.ros.protobuf import protobuf_decoder
 from roboreel.importing.ros.types import tree_of
 
@@ -157,7 +157,5 @@ def _json_node(value: Any, depth: int) -> Node | None:  # noqa: ANN401  # JSON
         return _json_group(value, depth + 1)
     if isinstance(value, list) and value:
         item = _json_node(value[0], depth + 1)
-        return (
-            None if item is None else Array(item.dtype) if isinstance(item, Number) else Many(item)
-        )
+        return None if item is None else Many(item)
     return None

@@ -10,7 +10,7 @@ from mcap.records import Schema
 from mcap_protobuf.decoder import DecoderFactory
 
 from roboreel.errors import SourceError
-from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text
+from roboreel.importing.ros.nodes import Group, Many, Number, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,11 +64,8 @@ def protobuf_decoder(channel: Channel) -> tuple[Decode, Group]:
 
 
 def _group(descriptor: Any, depth: int = 0) -> Group:  # noqa: ANN401  # protobuf's own
-    fields: dict[str, Node] = {}
-    for field in descriptor.fields:
-        node = _node(field, depth)
-        if node is not None:
-            fields[field.name] = node
+    nodes = {field.name: _node(field, depth) for field in descriptor.fields}
+    fields = {name: node for name, node in nodes.items() if node is not None}
     return Group(descriptor.full_name, fields)
 
 
@@ -76,16 +73,11 @@ def _node(field: Any, depth: int) -> Node | None:  # noqa: ANN401  # protobuf's 
     repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == 3
     node: Node
     if field.type == _BYTES:
-        node = Array("uint8")
-        return None if repeated else node
+        return None if repeated else Many(Number("uint8"))
     if field.cpp_type == _MESSAGE:
         if depth >= _DEEPEST or field.message_type.GetOptions().map_entry:
             return None
         node = _group(field.message_type, depth + 1)
-    elif field.cpp_type == _TEXT:
-        node = Text()
     else:
-        node = Number(_DTYPES[field.cpp_type])
-    if not repeated:
-        return node
-    return Array(node.dtype) if isinstance(node, Number) else Many(node)
+        node = Text() if field.cpp_type == _TEXT else Number(_DTYPES[field.cpp_type])
+    return Many(node) if repeated else node
