@@ -33,7 +33,7 @@ MOST_STATEMENTS = {
     "cli": 1130,
     "commit": 560,
     "dataset": 2170,
-    "demo_arm": 430,
+    "demo_arm": 340,
     "edit": 2120,
     "format": 1810,
     "frames": 1090,
