@@ -97,12 +97,12 @@ class ArrayRecording(Recording):
 
     def count(self, episode: int, stream: str) -> int:
         """Return how many steps an episode has, or values of a stream that has times."""
-        self.stream(stream)
         place = self._places[episode]
         if stream in self._outside:
             return 0
         if not self.timed:
-            return place.length
+            return super().count(episode, stream)
+        self.stream(stream)
         has_times = stream in (place.times or {})
         return self._tree.leaves[place.arrays[stream]].rows if has_times else 0
 
@@ -124,9 +124,8 @@ class ArrayRecording(Recording):
             self._known[episode, name] = to_ns(values, self._units[name], where)
         return self._known[episode, name].copy()
 
-    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return rows of several arrays."""
-        self.check_wanted(episode, wanted)
         place = self._places[episode]
         where = f"in episode {place.name!r} of {str(self.path)!r}"
         values: dict[str, Values] = {}

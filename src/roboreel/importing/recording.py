@@ -151,9 +151,10 @@ class Recording(ABC):
         self.remarks: tuple[str, ...] = ()
         """Sentences on what is wrong with the file and was tolerated, such as a missing index."""
 
-    @abstractmethod
     def count(self, episode: int, stream: str) -> int:
         """Return how many values a stream has in an episode, by its position in `episodes`."""
+        self.stream(stream)
+        return self.episodes[episode].length or 0
 
     def times(self, episode: int, stream: str, clock: Clock = "log") -> NDArray[np.int64]:
         """Return when each value was, ``(count,)``, in nanoseconds since any one moment.
@@ -171,7 +172,6 @@ class Recording(ABC):
         """
         raise SourceError(f"{stream!r} has no times of its own: {str(self.path)!r}.")
 
-    @abstractmethod
     def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return values of several streams at once, so that each block of the file is read once.
 
@@ -189,6 +189,12 @@ class Recording(ABC):
             SourceError: A stream is not there, has no such value, or is ``video`` or ``other``.
             CorruptFileError: The file is damaged there.
         """
+        self._check_wanted(episode, wanted)
+        return self._read(episode, wanted)
+
+    @abstractmethod
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+        """Return values that are there: see `read`."""
 
     def keyframes(self, episode: int, stream: str) -> NDArray[np.bool_]:
         """Return for each value of a stream of ``packets`` whether decoding can start there.
@@ -228,20 +234,11 @@ class Recording(ABC):
             )
         return self.streams[name]
 
-    def check_episode(self, episode: int) -> None:
-        """Raise a SourceError if there is no such episode."""
+    def _check_wanted(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> None:
         if not 0 <= episode < len(self.episodes):
             raise SourceError(
                 f"There is no episode {episode}: there are {len(self.episodes)}, in {str(self.path)!r}."
             )
-
-    def check_wanted(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> None:
-        """Raise if values are asked for that are not there; for readers to call in `read`.
-
-        Raises:
-            SourceError: They are not.
-        """
-        self.check_episode(episode)
         for name, positions in wanted.items():
             stream, count = self.stream(name), self.count(episode, name)
             if stream.kind in ("video", "other"):

@@ -108,14 +108,8 @@ class RLDSRecording(Recording):
             fps_reason="the published rate of this dataset" if fps else "",
         )
 
-    def count(self, episode: int, stream: str) -> int:
-        """Return how many steps an episode has."""
-        self.stream(stream)
-        return self.episodes[episode].length or 0
-
-    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return values of an episode, whose record is read once."""
-        self.check_wanted(episode, wanted)
         if self._held is None or self._held[0] != episode:
             self._held = (episode, self._example_at(self._places[episode]))
         example, length = self._held[1], self.episodes[episode].length or 0
