@@ -93,7 +93,6 @@ class ArrayRecording(Recording):
             tree.path, layout, streams, listed, timed=timed, fps=fps, fps_reason=reason
         )
         self._slabs = Slabs(tree)
-        self._known: dict[tuple[int, str], NDArray[np.int64]] = {}
 
     def count(self, episode: int, stream: str) -> int:
         """Return how many steps an episode has, or values of a stream that has times."""
@@ -115,14 +114,9 @@ class ArrayRecording(Recording):
         name = (place.times or {}).get(stream)
         if name is None:
             return np.empty(0, np.int64)
-        if not any(number == episode for number, _ in self._known):
-            self._known.clear()
-        if (episode, name) not in self._known:
-            path = place.arrays[name]
-            values = flat_times(self._tree.read(path, 0, self._tree.leaves[path].rows))
-            where = f"{path!r} of {str(self.path)!r}"
-            self._known[episode, name] = to_ns(values, self._units[name], where)
-        return self._known[episode, name].copy()
+        path = place.arrays[name]
+        values = flat_times(self._tree.read(path, 0, self._tree.leaves[path].rows))
+        return to_ns(values, self._units[name], f"{path!r} of {str(self.path)!r}")
 
     def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return rows of several arrays."""

@@ -170,7 +170,10 @@ def _depth(name: str, dtype: str, shape: tuple[int, ...]) -> Stream | None:
     """Return the stream of an array of depth; None if it is not one."""
     called = "depth" in name.lower()
     whole = dtype == "uint16" and (called or len(shape) == 2)
-    if not _sides(shape) or not (whole or (called and dtype.startswith("float"))):
+    one_channel = len(shape) == 2 or (len(shape) == 3 and shape[2] == 1)
+    if not one_channel or min(shape[:2]) < 16:
+        return None
+    if not whole and not (called and dtype.startswith("float")):
         return None
     stored, unit, word = ("uint16", "mm", "millimetres") if whole else ("float32", "m", "metres")
     note = f"{dtype} depth is taken for {word}."
@@ -194,11 +197,6 @@ def _to_images(column: Column, rows: NDArray[Any], where: str) -> NDArray[Any]:
     scaled = rows * 255 if top == 1 else rows
     whole: NDArray[Any] = np.rint(scaled).astype(np.uint8)
     return whole
-
-
-def _sides(shape: tuple[int, ...]) -> bool:
-    """Whether a shape is that of an image with one channel."""
-    return (len(shape) == 2 or (len(shape) == 3 and shape[2] == 1)) and min(shape[:2]) >= 16
 
 
 def _highest(rows: NDArray[Any]) -> float:

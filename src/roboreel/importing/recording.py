@@ -73,8 +73,11 @@ class Stream:
             raise SourceError(
                 f"The images of {self.name!r} have the impossible shape {self.shape}."
             )
-        if self.kind == "numbers":
-            _check_numbers(self)
+        try:
+            if self.kind == "numbers":
+                Feature(self.dtype, self.shape)
+        except FeatureError as error:
+            raise SourceError(f"The stream {self.name!r} is not numbers: {error}") from error
         if self.kind == "packets" and self.codec not in ("h264", "hevc", "av1"):
             raise SourceError(
                 f"The video packets of {self.name!r} are {self.codec!r}: h264, hevc and av1 are read."
@@ -310,10 +313,3 @@ def picture_stream(name: str, data: bytes) -> Stream:
         source_type="PNG" if is_png else "JPEG",
         note="Depth of 16 bits is taken for millimetres." if is_depth else "",
     )
-
-
-def _check_numbers(stream: Stream) -> None:
-    try:
-        Feature(stream.dtype, stream.shape)
-    except FeatureError as error:
-        raise SourceError(f"The stream {stream.name!r} is not numbers: {error}") from error
