@@ -164,7 +164,7 @@ class HDF5Tree(ArrayTree):
             raise CorruptFileError(f"{on_one_line(error)}: {str(path)!r}.") from error
 
     @cached_property
-    def leaves(self) -> dict[str, Leaf]:  # type: ignore[override]  # cached
+    def leaves(self) -> dict[str, Leaf]:
         """All arrays, under each of their names; links to other files are not followed."""
         found: dict[str, Leaf] = {}
         with self.reading("The table of contents"):

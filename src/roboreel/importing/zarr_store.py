@@ -127,7 +127,7 @@ class ZarrTree(ArrayTree):
             ) from error
 
     @cached_property
-    def leaves(self) -> dict[str, Leaf]:  # type: ignore[override]  # cached
+    def leaves(self) -> dict[str, Leaf]:
         """All arrays. One that zarr does not understand is ``other``, with what zarr says."""
         if not hasattr(self._top, "groups"):
             return {"array": self._open_leaf("array")}
