@@ -38,7 +38,7 @@ MOST_STATEMENTS = {
     "format": 1810,
     "frames": 1090,
     "huggingface": 230,
-    "importing": 4650,
+    "importing": 4440,
     "io": 760,
     "jobs": 680,
     "lerobot": 910,
