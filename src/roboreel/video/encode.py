@@ -220,7 +220,11 @@ class VideoWriter:
                 packet.time_base = 1 / self.fps
             elif frame is None and self.images < _SHORTEST_REORDERED:
                 packet.dts = packet.pts  # One or two images are never reordered.
-            self._container.mux(packet)
+            try:
+                self._container.mux(packet)
+            except av.error.FFmpegError:
+                self._drop_container()  # On a full disk, FFmpeg crashes if it is used again.
+                raise
             self._packets += 1
 
 

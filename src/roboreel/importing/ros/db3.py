@@ -46,6 +46,10 @@ class SqliteFile(Container):
             self.close()
             raise
 
+    def chunk_channels(self, chunk: int) -> Collection[int]:
+        """Return all channels."""
+        return self.channels
+
     def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
         """Yield messages; SQLite passes over those of other topics without reading them."""
         condition, values = "", tuple(channels or ())
