@@ -1,4 +1,4 @@
-"""The new dataset, made file by file: videos, rows, and then what describes them."""
+"""What describes the new dataset, once its data and video files are made."""
 
 from __future__ import annotations
 
@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.edit.clips import check_clips, write_clips
-from roboreel.edit.rows import RowsResult, data_layout, write_rows
-from roboreel.edit.sources import is_per_episode
-from roboreel.edit.statistics import (
-    camera_statistics,
-    image_statistics,
-    looks_at_images,
-    stores_total,
-    total_statistics,
-    wanted_statistics,
-)
-from roboreel.files import copy_file, link_file
+from roboreel.edit.clips import check_clips
+from roboreel.edit.layout import is_per_episode
+from roboreel.edit.rows import RowsResult
+from roboreel.edit.statistics import camera_statistics, stores_total, total_statistics
+from roboreel.files import copy_file
 from roboreel.format import write_v2, write_v3
 from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
 from roboreel.format.edited_info import edited_info, edited_stats, moved_splits, stored_stats
@@ -35,13 +28,10 @@ if TYPE_CHECKING:
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.encoding import ClipPlace
-    from roboreel.edit.rows import StatsWanted
-    from roboreel.edit.targets import FileTarget
-    from roboreel.parquet.row_stream import Layout
+    from roboreel.edit.layout import FileTarget
     from roboreel.stats import FeatureStats
 
     Stage = Callable[[str], Path]
-    Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
@@ -62,36 +52,6 @@ class Made:
         self.places.setdefault(str(target.camera), {}).update(places)
 
 
-def make_dataset(
-    context: EditContext, stage: Stage, *, on_progress: Progress = lambda *_: None
-) -> Manifest:
-    """Write the files of the new dataset; nothing is synced.
-
-    Args:
-        context: What to make.
-        stage: Where to write each file; called in the order in which they are to appear.
-        on_progress: Called with what is written, how many files of it are done, and how many there
-            are.
-
-    Returns:
-        The new dataset.
-    """
-    made, layout = Made(), context.layout
-    for done, target in enumerate(layout.videos):
-        on_progress("Videos", done, len(layout.videos))
-        out = staged_place(target, stage, made)
-        made.add_clips(target, write_clips(context, target, out))
-    columns, wanted = data_layout(context), wanted_statistics(context)
-    for done, target in enumerate(layout.data):
-        on_progress("Rows", done, len(layout.data))
-        out = staged_place(target, stage, made)
-        made.rows.add(write_data(context, target, columns, wanted, out))
-    if looks_at_images(context):
-        every = range(len(context.recipe.pieces))
-        made.looks |= {number: image_statistics(context, number) for number in every}
-    return finish_dataset(context, made, stage)
-
-
 def finish_dataset(context: EditContext, made: Made, stage: Stage) -> Manifest:
     """Write what describes the data and video files of the new dataset, once they are there.
 
@@ -104,59 +64,24 @@ def finish_dataset(context: EditContext, made: Made, stage: Stage) -> Manifest:
     return manifest
 
 
-def staged_place(target: FileTarget, stage: Stage, made: Made) -> Path | None:
-    """Return where to write a file for now; None for one that stays where it is."""
-    if target.rung == "kept":
-        return None
-    made.files[target.file] = stage(target.file)
-    return made.files[target.file]
-
-
-def write_data(
-    context: EditContext,
-    target: FileTarget,
-    columns: Layout,
-    wanted: StatsWanted,
-    out: Path | None,
-) -> RowsResult:
-    """Make a data file of the new dataset; nothing is synced.
-
-    Args:
-        context: The edit.
-        target: The file.
-        columns: Its columns.
-        wanted: Which statistics to compute.
-        out: Where to write; None if the file stays where it is.
-    """
-    if target.rung == "rewritten":
-        return write_rows(context, target, columns, wanted, out)
-    source, path = target.sources[0]
-    old = context.sources[source].root / path
-    if out is not None:
-        (link_file if target.rung == "linked" else copy_file)(old, out)
-    if not wanted.total and not wanted.every:
-        return RowsResult()
-    return write_rows(context, target, columns, wanted, None)
-
-
 def _describe(context: EditContext, made: Made) -> Manifest:
     """Return all that the new dataset's metadata says."""
     layout, first = context.layout, context.sources[0].manifest
-    clips = {}
-    for camera, files in layout.video_files.items():
+    data, clips = layout.kinds[None], {}
+    for camera in layout.cameras:
         times = np.array([made.places[camera][n][:2] for n in range(len(layout.length))]).reshape(
             -1, 2
         )
-        if is_per_episode(files):
+        if is_per_episode(layout.kinds[camera].files):
             times = np.stack([np.zeros(len(layout.length)), layout.length / layout.fps], axis=1)
-        clips[camera] = ClipTable(layout.video_file[camera], times[:, 0], times[:, 1])
+        clips[camera] = ClipTable(layout.kinds[camera].file, times[:, 0], times[:, 1])
     tasks = TextLists.from_lists(list(_task_lists(context, made)))
     episodes = EpisodeTable(
         number=np.arange(len(layout.length), dtype=np.int64),
         start=layout.start,
         length=layout.length,
-        data_file=layout.data_file,
-        data_row=rows_within_files(layout.data_file, layout.start, layout.length),
+        data_file=data.file,
+        data_row=rows_within_files(data.file, layout.start, layout.length),
         clips=clips,
         task_bounds=tasks.bounds,
         task_codes=tasks.codes,
@@ -170,8 +95,8 @@ def _describe(context: EditContext, made: Made) -> Manifest:
         tasks=context.tasks.tasks,
         subtasks=context.subtasks.tasks,
         episodes=episodes,
-        data_files=layout.data_files,
-        video_files=layout.video_files,
+        data_files=data.files,
+        video_files={camera: layout.kinds[camera].files for camera in layout.cameras},
         problems=(),
     )
 
@@ -195,7 +120,7 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
     _write_tasks(context, manifest, stage)
     _write_subtasks(context, manifest, stage)
     names = context.recipe.names[0]
-    cameras = cache(partial(camera_statistics, context))
+    cameras = cache(partial(camera_statistics, context, made.looks))
     if stores_total(context):
         new = total_statistics(context, made.rows, cameras)
         old = stored_stats(first.root)

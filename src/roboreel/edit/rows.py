@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.context import EditContext
+    from roboreel.edit.layout import FileTarget
     from roboreel.edit.recipe import Piece
-    from roboreel.edit.targets import FileTarget
     from roboreel.parquet.row_stream import Layout
     from roboreel.stats import FeatureStats
 
@@ -96,7 +96,7 @@ def _rewritten(context: EditContext) -> Iterator[Piece]:
     """Yield a piece of each old data file whose rows are written anew."""
     seen: set[tuple[int, int]] = set()
     for target in context.layout.data:
-        for number in target.pieces if target.rung == "rewritten" else ():
+        for number in target.pieces if target.how == "rewritten" else ():
             piece = context.recipe.pieces[number]
             file = int(context.source(piece).manifest.episodes.data_file[piece.episode])
             if (piece.source, file) not in seen:

@@ -81,20 +81,22 @@ def file_state(found: os.stat_result, path: Path | None = None) -> FileState:
 class FolderState:
     """Size and time of the files that a plan was made from, to be found unchanged later."""
 
+    root: Path
+    """The folder."""
     marks: tuple[tuple[str, tuple[int, int] | None], ...]
     """By path below the folder; None for a file that does not exist."""
 
-    def check(self, root: Path) -> None:
+    def check(self) -> None:
         """Raise if a file is not what it was.
 
         Raises:
             StaleDatasetError: One is not.
         """
         for file, mark in self.marks:
-            if _mark(root, file) != mark:
+            if _mark(self.root, file) != mark:
                 raise StaleDatasetError(
                     f"{file!r} has changed since the plan was made: plan it again, for "
-                    f"{str(root)!r}."
+                    f"{str(self.root)!r}."
                 )
 
 
@@ -108,7 +110,7 @@ def folder_state(root: Path, files: Iterable[str], *, whole: str) -> FolderState
     """
     inside = (path for path in walk(root / whole) if path.is_file())
     every = {path.relative_to(root).as_posix() for path in inside} | set(files)
-    return FolderState(tuple((file, _mark(root, file)) for file in sorted(every)))
+    return FolderState(root, tuple((file, _mark(root, file)) for file in sorted(every)))
 
 
 def digest_of(states: Iterable[FolderState]) -> str:

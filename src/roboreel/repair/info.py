@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from roboreel.format.edits import edit_json
 from roboreel.format.info_edits import with_counts, with_splits, with_version
 from roboreel.format.paths import INFO_PATH
-from roboreel.repair.changes import written
 
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
@@ -39,6 +38,4 @@ def cure_counts(draft: Draft) -> None:
 def write_info(draft: Draft) -> None:
     """Write info.json, which comes last."""
     edit = edit_json(INFO_PATH, draft.old_info, draft.info)
-    if edit is not None:
-        codes = draft.codes("RR101", "RR102", "RR113", "RR202", "RR406")
-        draft.changes.append(written(edit, codes))
+    draft.write(edit, draft.codes("RR101", "RR102", "RR113", "RR202", "RR406"))

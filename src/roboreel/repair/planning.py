@@ -13,7 +13,6 @@ from roboreel.format import read_manifest
 from roboreel.format.episode_edits import edit_episodes
 from roboreel.format.hub import dataset_folder
 from roboreel.io.sources import refuse_source
-from roboreel.repair.changes import written
 from roboreel.repair.clips import cure_clips, cure_video_format
 from roboreel.repair.draft import Draft
 from roboreel.repair.episodes import cure_entries, cure_lengths
@@ -119,7 +118,7 @@ def _fill(draft: Draft, *, deep: bool, trust_values: bool, set_aside: bool) -> N
         codes = draft.codes(*_EPISODE_CODES)
         own = {} if draft.manifest.version == "v2.1" else draft.episode_stats
         for edit in edit_episodes(draft.manifest, draft.episode_kinds, own):
-            draft.changes.append(written(edit, codes))
+            draft.write(edit, codes)
     write_statistics(draft)
     cure_strays(draft, set_aside=set_aside)
     write_info(draft)

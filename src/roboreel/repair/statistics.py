@@ -18,7 +18,6 @@ from roboreel.format.json_files import read_json
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.format.statistics import by_feature, legible_stats
 from roboreel.format.stats_edits import edit_stats, stores_whole_stats
-from roboreel.repair.changes import written
 from roboreel.stats import Accumulator, ImageAccumulator, shape_of_stats
 from roboreel.stats.compare import compare_stats
 
@@ -81,13 +80,10 @@ def cure_statistics(draft: Draft, *, deep: bool, trust_values: bool) -> None:
 def write_statistics(draft: Draft) -> None:
     """Write the statistics that are not part of the episode table."""
     codes = draft.codes(*_CODES, "RR111")
-    edit = edit_stats(draft.manifest, draft.stats) if draft.stats else None
-    if edit is not None:
-        draft.changes.append(written(edit, codes))
+    if draft.stats:
+        draft.write(edit_stats(draft.manifest, draft.stats), codes)
     if draft.manifest.version == "v2.1" and draft.episode_stats:
-        edit = edit_episode_stats(draft.manifest, draft.episode_stats)
-        if edit is not None:
-            draft.changes.append(written(edit, codes))
+        draft.write(edit_episode_stats(draft.manifest, draft.episode_stats), codes)
 
 
 def _places(draft: Draft, found: Finding, *, deep: bool) -> set[_Place]:

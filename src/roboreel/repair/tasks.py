@@ -9,7 +9,6 @@ import numpy as np
 from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.paths import tasks_path
 from roboreel.format.task_edits import add_tasks
-from roboreel.repair.changes import written
 
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft
@@ -43,5 +42,4 @@ def cure_missing_tasks(draft: Draft) -> None:
 def write_new_tasks(draft: Draft) -> None:
     """Write the tasks that were found."""
     edit = add_tasks(draft.context.manifest, draft.new_tasks)
-    if edit is not None:
-        draft.changes.append(written(edit, draft.codes("RR111", "RR207", "RR209")))
+    draft.write(edit, draft.codes("RR111", "RR207", "RR209"))

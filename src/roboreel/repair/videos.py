@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import DatasetError
 from roboreel.format.edits import Difference, FileEdit
-from roboreel.repair.changes import written
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.rewrite_index import rewrite_index
 
@@ -32,7 +31,7 @@ def cure_indexes(draft: Draft) -> None:
         if table is None or not (file in files or (late and table.index_at_end)):
             continue
         codes = ("RR408",) * (file in files) + ("RR411",) * late
-        draft.changes.append(written(_rewritten(draft, file, table), codes))
+        draft.write(_rewritten(draft, file, table), codes)
         done.add(file)
     draft.cure([one for one in found if one.file in done or (one.file is None and done)])
 
