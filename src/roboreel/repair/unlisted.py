@@ -25,9 +25,10 @@ from roboreel.format.tables import arrange_episodes
 from roboreel.parquet.parquet_table import open_parquet
 from roboreel.parquet.ragged import TextLists
 from roboreel.parquet.rewrite import rewrite_rows
-from roboreel.record.totals import new_accumulator
 from roboreel.repair.clips import image_times
 from roboreel.schema import ClipTable
+from roboreel.stats import gather, new_accumulator
+from roboreel.stats.gather import add_part
 from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from roboreel.repair.draft import Draft
     from roboreel.schema import Manifest
+    from roboreel.stats.gather import Gathered
 
 _SCRATCH = "v3.0"
 """Any number of episodes can lie in a file there."""
@@ -262,23 +264,13 @@ def _listed(manifest: Manifest, unlisted: Sequence[Unlisted], folder: Path) -> M
 def _statistics(listed: Manifest) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
     """Return the statistics of all rows and of each episode."""
     dataset = Dataset(Opened(listed, None, None))
-    totals: dict[str, Any] = {}
+    counted = {name: f for name, f in listed.features.items() if f.depth is None and not f.is_text}
+    totals: dict[str, Gathered] = {}
     own: list[dict[str, Any]] = []
     for start, length in zip(listed.episodes.start, listed.episodes.length, strict=True):
-        found: dict[str, Any] = {}
-        for name, feature in listed.features.items():
-            part = new_accumulator(feature)
-            if part is None or feature.depth is not None:
-                continue
-            step = _IMAGES_AT_ONCE if feature.is_camera else int(length)
-            for first in range(start, start + length, step):
-                rows = np.arange(first, min(first + step, start + length))
-                values = dataset.read(rows, [name])[name]
-                part.update(values if feature.is_camera else values.reshape(-1, *feature.shape))
-            found[name] = part.finish()
-            if name in totals:
-                totals[name].merge(part)
-            else:
-                totals[name] = part
-        own.append(found)
+        parts = {name: new_accumulator(feature) for name, feature in counted.items()}
+        gather(parts.items(), counted, (int(start), int(start + length)), dataset.read)
+        own.append({name: part.finish() for name, part in parts.items()})
+        for name, part in parts.items():
+            add_part(totals, name, part)
     return {name: total.finish() for name, total in totals.items()}, own
