@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.check.video_survey import read_video
+from roboreel.check.video import read_video
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.edit.planning import plan_edit
