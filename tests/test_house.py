@@ -29,10 +29,10 @@ MIRRORS = {
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
     ".": 1040,
-    "check": 2780,
+    "check": 2730,
     "cli": 1120,
     "commit": 650,
-    "dataset": 2170,
+    "dataset": 2150,
     "demo_arm": 340,
     "edit": 1920,
     "format": 1840,
@@ -47,19 +47,19 @@ MOST_STATEMENTS = {
     "order": 290,
     "parquet": 2540,
     "ray": 170,
-    "record": 1320,
+    "record": 1290,
     "remote": 550,
-    "repair": 1330,
+    "repair": 1320,
     "replay": 760,
     "report": 280,
     "rerun": 360,
     "schema": 200,
     "shards": 2040,
-    "stats": 360,
+    "stats": 420,
     "torch": 100,
     "video": 2330,
 }
-MOST_STATEMENTS_OF_ALL = 34_690
+MOST_STATEMENTS_OF_ALL = 34_620
 RAISED = "only a capability may raise this, and the commit says for what"
 
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roboreel.check import (
+    columns,
+    computed,
+    content,
+    images,
+    statistics,
+    structure,
+    tables,
+    time,
+    video,
+)
 from roboreel.check.context import Context
-from roboreel.check.ledger import Ledger
-from roboreel.check.pointers import pointer_finding
-from roboreel.check.registry import CHECKS, SCANS
+from roboreel.check.ledger import Ledger, needed_tier, select_codes
 from roboreel.check.scanning import PASS_CODES, scan_rows
-from roboreel.check.selection import needed_tier, select_codes
+from roboreel.check.structure import pointer_finding
 from roboreel.errors import (
     DatasetError,
     NotADatasetError,
@@ -30,9 +39,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from roboreel.check.checks import Outcome, Scan
+    from roboreel.check.checks import Check, Outcome, Scan
     from roboreel.check.result import Findings
     from roboreel.findings import Finding, Tier
+
+# A module of checks has a tuple CHECKS, one of scans a tuple SCANS. To add a module, import it and
+# add a line.
+CHECKS: tuple[Check, ...] = (
+    *structure.CHECKS,
+    *statistics.CHECKS,
+    *video.CHECKS,
+    *images.CHECKS,
+)
+SCANS: tuple[type[Scan], ...] = (
+    *tables.SCANS,
+    *columns.SCANS,
+    *time.SCANS,
+    *computed.SCANS,
+    *content.SCANS,
+)
 
 
 def check_dataset(

@@ -13,8 +13,7 @@ from roboreel import __version__
 from roboreel.check import Findings, check_dataset
 from roboreel.check.baseline import read_baseline, without_known, write_baseline
 from roboreel.check.check_job import findings_of, plan_check
-from roboreel.check.github import format_github
-from roboreel.check.sarif import to_sarif
+from roboreel.check.formats import format_github, to_sarif
 from roboreel.check.text import format_text
 from roboreel.cli.arguments import (
     DatasetArgument,

@@ -12,8 +12,7 @@ from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.edited_info import stored_stats
 from roboreel.format.paths import STATS_PATH
 from roboreel.format.statistics import read_episode_stats, read_stats
-from roboreel.record.totals import ImageSampler, sample_stride
-from roboreel.stats import merge_stats, shape_of_stats
+from roboreel.stats import ImageSampler, merge_stats, sample_stride, shape_of_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,8 +100,7 @@ def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStat
         old = context.old_name(piece, name)
         for row in rows.tolist():
             sampler.take(dataset.read([row], [old], layout="hwc")[old][0])
-        if sampler.gathered is not None:
-            found[name] = sampler.gathered.finish()
+        found[name] = sampler.gathered.finish()
     return found
 
 

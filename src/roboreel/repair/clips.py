@@ -10,7 +10,7 @@ import numpy as np
 
 from roboreel.check.clip_findings import clips_of
 from roboreel.check.clip_places import mended_places, place_clips
-from roboreel.check.video_survey import read_video
+from roboreel.check.video import read_video
 from roboreel.errors import DatasetError
 from roboreel.format.info_edits import with_video_format
 from roboreel.format.video_info import declared_codec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from roboreel.check.places import find_misplaced
+from roboreel.check.structure import find_misplaced
 from roboreel.errors import DatasetError
 from roboreel.format.edits import Difference, FileEdit
 from roboreel.repair.rescue.rebuild import find_row_groups, write_with_footer

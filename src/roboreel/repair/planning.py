@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.check import check_dataset
 from roboreel.check.context import Context
-from roboreel.check.selection import select_codes
+from roboreel.check.ledger import select_codes
 from roboreel.errors import DatasetError
 from roboreel.format import read_manifest
 from roboreel.format.episode_edits import edit_episodes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.check.video_survey import read_video
+from roboreel.check.video import read_video
 from roboreel.edit.plan import plan_edit
 from roboreel.edit.recipe import Recipe, whole_episodes
 from roboreel.edit.sources import Source
