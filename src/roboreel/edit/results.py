@@ -9,7 +9,7 @@ import numpy as np
 
 from roboreel.edit.encoding import ClipPlace
 from roboreel.edit.rows import RowsResult
-from roboreel.format.statistics import stats_from_json, stats_to_json
+from roboreel.format.stats_json import stats_from_json, stats_to_json
 from roboreel.jobs.folder import read_note
 from roboreel.stats import Accumulator
 

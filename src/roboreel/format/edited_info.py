@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.format.features import feature_to_json
 from roboreel.format.info_edits import with_version
-from roboreel.format.json_files import read_json
 from roboreel.format.limits import FILE_SIZES_MB
 from roboreel.format.paths import (
     EPISODE_LINES_PATH,
@@ -19,14 +18,11 @@ from roboreel.format.paths import (
     SUBTASKS_PATH,
     TASKS_PATH,
 )
-from roboreel.format.statistics import dataset_stats_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
 
     from roboreel.schema import Manifest
-    from roboreel.stats import FeatureStats
 
     Raw = dict[str, Any]
     Names = Mapping[str, str | None]
@@ -103,36 +99,6 @@ def moved_splits(raw: Raw, origins: Sequence[int], old_count: int) -> dict[str, 
     if list(splits.values()) == [f"0:{old_count}"]:  # all, even if their numbers have gaps
         return dict.fromkeys(splits, f"0:{len(origins)}")
     return {name: _moved(spelled, origins) for name, spelled in splits.items()}
-
-
-def stored_stats(root: Path) -> Raw:
-    """Return what stats.json of a dataset says; empty if there is none."""
-    path = root / STATS_PATH
-    raw = read_json(path) if path.exists() else {}
-    return raw if isinstance(raw, dict) else {}
-
-
-def edited_stats(
-    raw: Raw,
-    names: Names,
-    new: Mapping[str, FeatureStats],
-    *,
-    version: str,
-    features: Collection[str],
-) -> Raw:
-    """Return what stats.json says: what is stored under new names, and what is new.
-
-    Args:
-        raw: What is stored.
-        names: New names of features.
-        new: Statistics that are new, by new name.
-        version: The new dataset's version: v2.0 has no counts and no quantiles.
-        features: The features of the new dataset.
-    """
-    known = {names.get(name, name): entry for name, entry in raw.items()}
-    kept = {name: entry for name, entry in known.items() if name is not None}
-    known_new = {name: one for name, one in new.items() if name in features}
-    return {**kept, **dataset_stats_to_json(known_new, version)}
 
 
 def renamed_keys(content: bytes, names: Names) -> bytes | None:

@@ -10,11 +10,9 @@ from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.errors import DatasetError
 from roboreel.format.counters import INDICES
-from roboreel.format.episode_edits import edit_episode_stats
 from roboreel.format.episode_table import episode_list
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
-from roboreel.format.statistics import read_stats_of
-from roboreel.format.stats_edits import edit_stats, stores_whole_stats
+from roboreel.format.statistics import edit_stats, read_stats_of, stores_whole_stats
 from roboreel.repair.changes import written
 from roboreel.stats import Accumulator, ImageAccumulator, shape_of_stats
 from roboreel.stats.compare import compare_stats
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from roboreel.findings import Finding
-    from roboreel.format.episode_table import EpisodeList
+    from roboreel.format.episode_list import EpisodeList
     from roboreel.repair.draft import Draft
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
@@ -82,8 +80,7 @@ def write_statistics(draft: Draft) -> None:
     if edit is not None:
         draft.changes.append(written(edit, codes))
     if draft.manifest.version == "v2.1" and draft.episode_stats:
-        edit = edit_episode_stats(draft.manifest, draft.episode_stats)
-        if edit is not None:
+        for edit in episode_list(draft.manifest).corrections((), draft.episode_stats):
             draft.changes.append(written(edit, codes))
 
 
