@@ -9,8 +9,8 @@ from roboreel.commit import Change, Commit, Workshop, finish_commit, locked
 from roboreel.edit.side_files import find_side_files
 from roboreel.errors import EditError, FolderTakenError
 from roboreel.files import atomic_folder, copy_file, make_folder
-from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
-from roboreel.format.paths import METADATA_FOLDER
+from roboreel.format.edited_info import renamed_keys
+from roboreel.format.paths import KNOWN_METADATA, METADATA_FOLDER
 from roboreel.format.tables_v3 import episode_files
 from roboreel.io.reading import read_file
 

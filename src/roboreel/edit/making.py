@@ -21,10 +21,11 @@ from roboreel.edit.statistics import (
 )
 from roboreel.files import copy_file, link_file
 from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
-from roboreel.format.edited_info import edited_info, moved_splits
+from roboreel.format.edited_info import edited_info
 from roboreel.format.episode_table import episode_list
 from roboreel.format.json_files import write_json
 from roboreel.format.paths import INFO_PATH, STATS_PATH, SUBTASKS_PATH, tasks_path
+from roboreel.format.splits import moved_splits
 from roboreel.format.statistics import edited_stats, stored_stats
 from roboreel.format.tables import rows_within_files
 from roboreel.format.tables_v3 import write_texts

@@ -15,7 +15,8 @@ from roboreel.edit.units import Held
 from roboreel.errors import CorruptFileError, EditError, MissingFileError
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
-from roboreel.format.info_edits import read_raw_info
+from roboreel.format.json_files import read_object
+from roboreel.format.paths import info_path
 from roboreel.format.templates import template_fields
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.io.budget import process_budget
@@ -114,7 +115,7 @@ class Source:
     @cached_property
     def info(self) -> dict[str, Any]:
         """What info.json says."""
-        return read_raw_info(self.root)
+        return read_object(info_path(self.root))
 
     @property
     def frames(self) -> FrameReader:

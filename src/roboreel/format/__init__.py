@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import DatasetError
 from roboreel.format import lerobot_v2, lerobot_v3
-from roboreel.format.absent import find_absent_cameras
+from roboreel.format.consistency import find_absent_cameras
 from roboreel.format.episode_table import episode_list
 from roboreel.format.info import read_info, write_info
 from roboreel.format.json_files import write_json
