@@ -133,8 +133,7 @@ class EpisodeLines(EpisodeList):
             known = {entry[EPISODE_NUMBER]: entry for entry in old}
             for number, stats in episode_stats.items():
                 entry = known.get(number, {EPISODE_NUMBER: number, "stats": {}})
-                entries = {name: stats_to_json(of_feature) for name, of_feature in stats.items()}
-                known[number] = {**entry, "stats": {**entry["stats"], **entries}}
+                known[number] = {**entry, "stats": {**entry["stats"], **_stats_entries(stats)}}
             yield from _edit(EPISODE_STATS_PATH, old, [known[number] for number in sorted(known)])
 
     def write_tasks(self, path: Path, tasks: Mapping[int, str], *, sync: bool = False) -> None:
