@@ -222,12 +222,11 @@ def stage_columns(
     given = {name: type(value) for said in metadata for name, value in said.items()}
     lacking = {n: kind for n, kind in given.items() if there.get(n, type(None)) is type(None)}
     files = episode_files(root)
-    if not lacking:
-        return files[-1]
-    for path in files:
-        staged = stage(path.relative_to(root).as_posix())
-        add_null_columns(path, staged, lacking)
-    return staged
+    last = files[-1]
+    for path in files if lacking else ():
+        last = stage(path.relative_to(root).as_posix())
+        add_null_columns(path, last, lacking)
+    return last
 
 
 def write_episodes(

@@ -57,9 +57,11 @@ def numbers_in(template: str, path: str, constants: Mapping[str, str]) -> dict[s
     seen: set[str] = set()
     for literal, name, _, _ in Formatter().parse(template):
         pattern += re.escape(literal)
+        if name is None:
+            continue
         if name in constants:
             pattern += re.escape(constants[name])
-        elif name is not None:
+        else:
             pattern += f"(?P={name})" if name in seen else rf"(?P<{name}>\d+)"
             seen.add(name)
     match = re.fullmatch(pattern, path)
