@@ -23,7 +23,7 @@ from roboreel.errors import DatasetError
 from roboreel.format.hub import parse_hub_url
 from roboreel.format.info import read_info
 from roboreel.format.json_files import read_json
-from roboreel.format.statistics import stats_from_json
+from roboreel.format.stats_json import stats_from_json
 from roboreel.format.templates import check_template
 from roboreel.image import decode_image, image_size
 from roboreel.io.budget import Budget, parse_size

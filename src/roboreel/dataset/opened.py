@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.dataset.reader import Reader
-    from roboreel.format.episode_table import EpisodeList
+    from roboreel.format.episode_list import EpisodeList
     from roboreel.schema import Manifest
 
 _open: weakref.WeakSet[Opened] = weakref.WeakSet()

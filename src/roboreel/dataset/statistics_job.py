@@ -14,7 +14,7 @@ from roboreel.dataset.job_source import (
     reading_s,
 )
 from roboreel.dataset.statistics import known_numbers
-from roboreel.format.statistics import stats_from_json, stats_to_json
+from roboreel.format.stats_json import stats_from_json, stats_to_json
 from roboreel.jobs import Operation, Plan, cut
 from roboreel.stats import Accumulator, ImageAccumulator, gather
 from roboreel.stats.gather import add_part, packed, unpacked

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from roboreel.commit import Change, Workshop, change_in_place, write_folder
 from roboreel.edit.side_files import find_side_files
 from roboreel.files import copy_file
-from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
-from roboreel.format.episode_table import episode_files
-from roboreel.format.paths import METADATA_FOLDER
+from roboreel.format.edited_info import renamed_keys
+from roboreel.format.paths import KNOWN_METADATA, METADATA_FOLDER
+from roboreel.format.tables_v3 import episode_files
 from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:

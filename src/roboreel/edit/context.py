@@ -10,10 +10,10 @@ from roboreel.edit.layout import new_names
 from roboreel.edit.recipe import frames_at_rate
 from roboreel.errors import StaleDatasetError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
-from roboreel.format.edited_features import with_coding
 from roboreel.format.episode_table import episode_list
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.format.statistics import read_stats_of
+from roboreel.format.video_info import with_coding
 from roboreel.io.states import digest_of, folder_state
 
 if TYPE_CHECKING:

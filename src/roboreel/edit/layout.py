@@ -398,7 +398,6 @@ class _Planner:
             self._version,
             None if self._converts else old,
             camera=self._camera,
-            count=len(units),
             files_per_chunk=self._first.files_per_chunk,
             places=places if stays else None,
             numbers=[unit.pieces[0] for unit in units],

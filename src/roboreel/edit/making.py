@@ -13,12 +13,15 @@ from roboreel.edit.layout import is_per_episode
 from roboreel.edit.rows import RowsResult
 from roboreel.edit.statistics import camera_statistics, stores_total, total_statistics
 from roboreel.files import copy_file
-from roboreel.format import write_v2, write_v3
 from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
-from roboreel.format.edited_info import edited_info, edited_stats, moved_splits, stored_stats
+from roboreel.format.edited_info import edited_info
+from roboreel.format.episode_table import episode_list
 from roboreel.format.json_files import write_json
 from roboreel.format.paths import INFO_PATH, STATS_PATH, SUBTASKS_PATH, tasks_path
+from roboreel.format.splits import moved_splits
+from roboreel.format.statistics import edited_stats, stored_stats
 from roboreel.format.tables import rows_within_files
+from roboreel.format.tables_v3 import write_texts
 from roboreel.parquet.ragged import TextLists
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
 
@@ -153,7 +156,7 @@ def _write_subtasks(context: EditContext, manifest: Manifest, stage: Stage) -> N
     if len(context.sources) == 1 and old.exists():
         copy_file(old, stage(SUBTASKS_PATH))
     elif manifest.subtasks and manifest.version.startswith("v3"):
-        write_v3.write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
+        write_texts(stage(SUBTASKS_PATH), manifest.subtasks, "subtask")
 
 
 def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None:
@@ -164,8 +167,7 @@ def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None
         if not context.in_place:
             copy_file(old, stage(place))
         return
-    write = write_v3.write_tasks if manifest.version.startswith("v3") else write_v2.write_tasks
-    write(stage(place), manifest.tasks, sync=False)
+    episode_list(manifest).write_tasks(stage(place), manifest.tasks)
 
 
 def _info(context: EditContext, manifest: Manifest, origins: list[Origin]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from roboreel.edit.recipe import CameraCoding, Piece, Recipe
 from roboreel.edit.rows import RowsResult
 from roboreel.edit.sources import Source
 from roboreel.edit.tasks import plan_subtasks, plan_tasks
-from roboreel.format.statistics import stats_from_json, stats_to_json
+from roboreel.format.stats_json import stats_from_json, stats_to_json
 from roboreel.jobs.folder import read_note
 from roboreel.schema import Depth, FileSet
 from roboreel.stats import Accumulator

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from roboreel.files import walk
-from roboreel.format.edited_info import KNOWN_METADATA
-from roboreel.format.paths import METADATA_FOLDER
+from roboreel.format.paths import KNOWN_METADATA, METADATA_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -14,7 +14,8 @@ from roboreel.edit.layout import Stored
 from roboreel.errors import CorruptFileError, EditError, MissingFileError
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
-from roboreel.format.info_edits import read_raw_info
+from roboreel.format.json_files import read_object
+from roboreel.format.paths import info_path
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.io.budget import process_budget
 from roboreel.io.sources import refuse_source, stat_below
@@ -83,7 +84,7 @@ class Source:
     @cached_property
     def info(self) -> dict[str, Any]:
         """What info.json says."""
-        return read_raw_info(self.root)
+        return read_object(info_path(self.root))
 
     @cached_property
     def frames(self) -> FrameReader:

@@ -9,9 +9,8 @@ from roboreel.dataset.opened import Opened
 from roboreel.edit.rows import StatsWanted
 from roboreel.errors import DatasetError
 from roboreel.format.counters import TASK_NUMBER
-from roboreel.format.edited_info import stored_stats
 from roboreel.format.paths import STATS_PATH
-from roboreel.format.statistics import read_episode_stats, read_stats
+from roboreel.format.statistics import read_episode_stats, read_stats, stored_stats
 from roboreel.stats import ImageSampler, merge_stats, sample_stride, shape_of_stats
 
 if TYPE_CHECKING:

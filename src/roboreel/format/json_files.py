@@ -51,6 +51,19 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
         raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Raises:
+        MissingFileError: There is no such file.
+        MetadataError: It is not a JSON object.
+    """
+    raw = read_json(path)
+    if not isinstance(raw, dict):
+        raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
+    return raw
+
+
 def write_json(path: Path, value: Mapping[str, Any], *, sync: bool = True) -> None:
     """Write an object by atomic rename, indented as LeRobot does."""
     write_atomically(path, json.dumps(value, indent=4, ensure_ascii=False), sync=sync)

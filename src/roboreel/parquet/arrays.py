@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from roboreel.parquet.arrow_types import plain_numbers
 from roboreel.parquet.to_arrow import from_list, from_numpy
@@ -73,6 +72,9 @@ def _is_list(kind: Any) -> bool:  # noqa: ANN401
 
 def same_values(one: Any, other: Any) -> bool:  # noqa: ANN401  # chunked arrays
     """Return whether two columns of one type hold the same values; NaN is the same as NaN."""
+    # Imported here: it takes 50 ms, and who opens a dataset compares no columns.
+    import pyarrow.compute as pc
+
     if one.equals(other):
         return True
     if len(one) != len(other) or not one.is_null().equals(other.is_null()):

@@ -14,12 +14,11 @@ from roboreel.commit import ChangeSet, Commit, Workshop, finish_commit, locked
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
 from roboreel.format.edits import FileEdit
-from roboreel.format.episode_table import episode_files
 from roboreel.format.hub import writable_folder
 from roboreel.format.info import read_info
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
-from roboreel.format.write_v3 import place_columns
+from roboreel.format.tables_v3 import episode_columns, episode_files
 from roboreel.parquet.parquet import column_key, join_parquet, join_tables
 from roboreel.parquet.parquet_table import open_parquet
 from roboreel.schema import ClipTable
@@ -294,9 +293,11 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
             join_parquet([root / path for path in group], commit.add(group[0]))
     if plan.episodes:
         parts = [root / path for path in plan.episodes]
-        listed = slice(len(manifest.episodes) - sum(map(_num_rows, parts)), None)
+        count = len(manifest.episodes)
+        listed = np.arange(count - sum(map(_num_rows, parts)), count)
         place = place_of(PurePosixPath(plan.episodes[0]))
-        replaced = place_columns(_moved(manifest, plan, starts), place, listed)
+        columns = episode_columns(_moved(manifest, plan, starts), place, listed)
+        replaced = {name: column for name, column in columns.items() if "/" in name}
         join_tables(parts, commit.add(plan.episodes[0]), replaced)
     # The old table first: as long as it is there, its episodes are looked for in the old files.
     for path in plan.episodes[1:]:

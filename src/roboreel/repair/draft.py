@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.check.data_file import DataFile
 from roboreel.errors import DatasetError
-from roboreel.format.info_edits import read_raw_info
+from roboreel.format.json_files import read_object
+from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,7 @@ class Draft:
         self.findings = tuple(findings)
         self.manifest = context.manifest
         """The dataset as it will be described."""
-        self.old_info = read_raw_info(context.root)
+        self.old_info = read_object(info_path(context.root))
         self.info: dict[str, Any] = self.old_info
         """What info.json will say."""
         self.episode_kinds: set[str] = set()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from roboreel.format.edits import edit_json
-from roboreel.format.info_edits import with_counts, with_splits, with_version
+from roboreel.format.info_edits import with_counts, with_version
 from roboreel.format.paths import INFO_PATH
+from roboreel.format.splits import with_splits
 
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft

@@ -10,7 +10,7 @@ from roboreel.check.context import Context
 from roboreel.check.ledger import select_codes
 from roboreel.errors import DatasetError
 from roboreel.format import read_manifest
-from roboreel.format.episode_edits import edit_episodes
+from roboreel.format.episode_table import episode_list
 from roboreel.format.hub import dataset_folder
 from roboreel.io.sources import refuse_source
 from roboreel.repair.clips import cure_clips, cure_video_format
@@ -117,7 +117,7 @@ def _fill(draft: Draft, *, deep: bool, trust_values: bool, set_aside: bool) -> N
     if draft.episode_kinds or draft.episode_stats:
         codes = draft.codes(*_EPISODE_CODES)
         own = {} if draft.manifest.version == "v2.1" else draft.episode_stats
-        for edit in edit_episodes(draft.manifest, draft.episode_kinds, own):
+        for edit in episode_list(draft.manifest).corrections(draft.episode_kinds, own):
             draft.write(edit, codes)
     write_statistics(draft)
     cure_strays(draft, set_aside=set_aside)

@@ -12,12 +12,11 @@ from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.errors import DatasetError
 from roboreel.format.counters import INDICES
-from roboreel.format.episode_edits import edit_episode_stats
 from roboreel.format.episode_table import episode_list
 from roboreel.format.json_files import read_json
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
-from roboreel.format.statistics import by_feature, legible_stats
-from roboreel.format.stats_edits import edit_stats, stores_whole_stats
+from roboreel.format.statistics import edit_stats, stores_whole_stats
+from roboreel.format.stats_json import by_feature, legible_stats
 from roboreel.stats import gather, new_accumulator
 from roboreel.stats.compare import compare_stats
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.findings import Finding
-    from roboreel.format.episode_table import EpisodeList
+    from roboreel.format.episode_list import EpisodeList
     from roboreel.repair.draft import Draft
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
@@ -84,7 +83,8 @@ def write_statistics(draft: Draft) -> None:
     if draft.stats:
         draft.write(edit_stats(draft.manifest, draft.stats), codes)
     if draft.manifest.version == "v2.1" and draft.episode_stats:
-        draft.write(edit_episode_stats(draft.manifest, draft.episode_stats), codes)
+        for edit in episode_list(draft.manifest).corrections((), draft.episode_stats):
+            draft.write(edit, codes)
 
 
 def _places(draft: Draft, found: Finding, *, deep: bool) -> set[_Place]:

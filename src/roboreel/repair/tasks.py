@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.format.counters import TASK_NUMBER
+from roboreel.format.episode_table import add_tasks
 from roboreel.format.paths import tasks_path
-from roboreel.format.task_edits import add_tasks
 
 if TYPE_CHECKING:
     from roboreel.repair.draft import Draft

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.limits import FILES_PER_CHUNK
 from roboreel.format.places import new_files
 from roboreel.format.tables import arrange_episodes
+from roboreel.format.templates import numbers_in
 from roboreel.parquet.parquet_table import open_parquet
 from roboreel.parquet.ragged import TextLists
 from roboreel.parquet.rewrite import rewrite_rows
@@ -113,7 +112,7 @@ def _read(path: Path, file: str) -> Unlisted | None:
 def _videos(draft: Draft, held: Unlisted, strays: Collection[str]) -> Iterable[tuple[str, str]]:
     """Yield cameras and the videos that are named as a data file is, and have an image per row."""
     manifest, rows = draft.manifest, sum(held.lengths)
-    numbers = _numbers(manifest.data_files.template, held.file)
+    numbers = numbers_in(manifest.data_files.template, held.file, {}) or {}
     for camera, files in manifest.video_files.items():
         try:
             video = files.template.format(**numbers, **files.constants)
@@ -127,18 +126,6 @@ def _videos(draft: Draft, held: Unlisted, strays: Collection[str]) -> Iterable[t
             continue
         if table is not None and len(table.ticks) == rows:
             yield camera, video
-
-
-def _numbers(template: str, path: str) -> dict[str, int]:
-    """Return the numbers in the path of a file; none if it is not named by the template."""
-    pattern, seen = "", set()
-    for literal, name, _, _ in Formatter().parse(template):
-        pattern += re.escape(literal)
-        if name is not None:
-            pattern += f"(?P={name})" if name in seen else rf"(?P<{name}>\d+)"
-            seen.add(name)
-    match = re.fullmatch(pattern, path)
-    return {} if match is None else {name: int(text) for name, text in match.groupdict().items()}
 
 
 def left_out(manifest: Manifest, unlisted: Sequence[Unlisted]) -> tuple[str, ...]:
