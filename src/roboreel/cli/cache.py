@@ -17,7 +17,7 @@ from roboreel.cli.arguments import (
     expanded,
 )
 from roboreel.cli.carrying_out import Where
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
     literal,
     output,
@@ -47,11 +47,7 @@ from roboreel.jobs.execute import SMALL_S
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
 
-cache = typer.Typer(
-    no_args_is_help=True,
-    help="Decode datasets once, then read them from mapped files.",
-    **SETTINGS,
-)
+cache = group_of("cache")
 
 CacheArgument = Annotated[
     Path,

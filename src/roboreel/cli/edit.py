@@ -10,7 +10,7 @@ import typer
 
 from roboreel.cli.arguments import EpisodesOption, FolderArgument, parse_episodes_option
 from roboreel.cli.changing import edits
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.dataset.episode_numbers import parse_episodes
 from roboreel.edit import Edit, edit_dataset
 from roboreel.edit.recipe_file import replay_operations
@@ -18,11 +18,7 @@ from roboreel.errors import EditError
 from roboreel.parquet.json_text import parse_json
 from roboreel.video.encoding import Encoding
 
-edit = typer.Typer(
-    no_args_is_help=True,
-    help="Delete, trim, cut, relabel and rename without loss.",
-    **SETTINGS,
-)
+edit = group_of("edit")
 
 ListArgument = Annotated[
     str, typer.Argument(metavar="LIST", help="Episodes such as 0,4,7-9.", show_default=False)

@@ -19,7 +19,7 @@ from roboreel.cli.carrying_out import (
     showing_tasks,
 )
 from roboreel.cli.check import print_findings
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
     errors,
     literal,
@@ -50,9 +50,7 @@ if TYPE_CHECKING:
     from roboreel.jobs import Executor, Job, Report
 
 
-job = typer.Typer(
-    no_args_is_help=True, help="Long work: run a share of it, resume it, commit it.", **SETTINGS
-)
+job = group_of("job")
 
 JobArgument = Annotated[
     Path, typer.Argument(metavar="JOB", help="The job's folder.", show_default=False)

@@ -17,7 +17,7 @@ from roboreel.cli.arguments import (
     parse_size_option,
     select_episodes,
 )
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
     literal,
     output,
@@ -29,9 +29,7 @@ from roboreel.cli.console import (
 )
 from roboreel.dataset import open_dataset
 
-mirror = typer.Typer(
-    no_args_is_help=True, help="List and remove what is kept of remote datasets.", **SETTINGS
-)
+mirror = group_of("mirror")
 
 HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of mirrors.")]
 
