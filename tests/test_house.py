@@ -28,9 +28,9 @@ MIRRORS = {
 
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
-    ".": 1030,
+    ".": 1044,
     "check": 2780,
-    "cli": 1130,
+    "cli": 1055,
     "commit": 560,
     "dataset": 2170,
     "demo_arm": 430,

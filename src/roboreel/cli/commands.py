@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import typer
 from typer.core import TyperGroup
@@ -65,7 +65,7 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # typer's
         super().__init__(**settings)
-        self.commands = dict.fromkeys(COMMANDS)
+        self.commands = dict.fromkeys(COMMANDS, cast("Any", None))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # click's, or typer's own
         """Import a command and return it; None if there is no such command."""

@@ -19,12 +19,12 @@ from roboreel.cli.arguments import (
 )
 from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
+    ProgressReport,
     literal,
     output,
     print_json,
     print_line,
     print_problem,
-    progress_bar,
     text_table,
 )
 from roboreel.dataset import open_dataset
@@ -60,11 +60,9 @@ def prefetch(
         else:
             print_line("The dataset is on this machine: there is nothing to fetch.")
         return
-    with progress_bar() as progress:
-        bar = progress.add_task("Frames", total=None)
+    with ProgressReport() as progress:
         dataset.prefetch(
-            features or None,
-            on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
+            features or None, on_rows=lambda done, total: progress.show("Frames", done, total)
         )
     fetched = dataset.fetched
     assert fetched is not None
