@@ -10,6 +10,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -189,8 +190,8 @@ def test_every_command_is_run_here():
 
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.summary])
 def test_the_list_says_of_a_command_what_its_help_says(name):
-    said = typer.main.get_command(app).get_command(None, name).help
-    assert said.startswith(ENTRIES[name].summary)
+    group: Any = typer.main.get_command(app)
+    assert group.get_command(None, name).help.startswith(ENTRIES[name].summary)
 
 
 @pytest.mark.parametrize("name", RUNS)
