@@ -22,15 +22,15 @@ MIRRORS = {
     "lerobot/dataset.py: __init__",
     "lerobot/dataset.py: create",
     "lerobot/dataset.py: resume",
-    "lerobot/metadata_changes.py: create",
+    "lerobot/metadata.py: create",
     "lerobot/streaming.py: __init__",
 }
 
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
-    ".": 1040,
+    ".": 1050,
     "check": 2730,
-    "cli": 1120,
+    "cli": 1050,
     "commit": 650,
     "dataset": 2150,
     "demo_arm": 340,
@@ -41,7 +41,7 @@ MOST_STATEMENTS = {
     "importing": 4450,
     "io": 760,
     "jobs": 680,
-    "lerobot": 910,
+    "lerobot": 900,
     "loading": 1010,
     "mirror": 1190,
     "order": 290,
@@ -59,7 +59,7 @@ MOST_STATEMENTS = {
     "torch": 100,
     "video": 2330,
 }
-MOST_STATEMENTS_OF_ALL = 34_540
+MOST_STATEMENTS_OF_ALL = 34_450
 RAISED = "only a capability may raise this, and the commit says for what"
 
 
