@@ -352,6 +352,8 @@ class Dataset(Fetchable):
     def __reduce__(self) -> tuple[Any, ...]:
         from roboreel.dataset.opening import reopen
 
+        # Said here, at once: of a worker that fails while it starts, frameworks tell little.
+        self._opened.unchanged.confirm()
         # A path and a bit per episode: each worker reads the metadata itself.
         bits = None
         if self._positions is not None:
