@@ -11,13 +11,13 @@ from zlib import crc32
 
 import numpy as np
 
+from roboreel.dataset.members import ReadsBatches
 from roboreel.io.batch_buffers import BatchBuffers
 from roboreel.io.budget import process_budget
 from roboreel.loading.batches import BatchReader, Loaded, Step
 from roboreel.loading.fetch_ahead import FetchAhead
 from roboreel.loading.prefetch import Prefetcher
 from roboreel.loading.skipping import Skipped
-from roboreel.loading.source import ReadsBatches
 from roboreel.numbers import one_number
 from roboreel.order.order import LocalOrder, Sequential, Weighted
 

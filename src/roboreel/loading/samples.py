@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.members import source_of
+from roboreel.dataset.members import ReadsBatches, source_of
 from roboreel.errors import DatasetError, SampleError
 from roboreel.loading.skipping import OF_NO_SAMPLE
-from roboreel.loading.source import ReadsBatches
 from roboreel.loading.transforming import Transform, takes_generator
 from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.order.anchors import Anchors
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.dataset.members import HasSource, Source
     from roboreel.image import Layout
-    from roboreel.loading.source import HasSource, Source
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature
 
