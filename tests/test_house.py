@@ -32,23 +32,23 @@ MOST_STATEMENTS = {
     "check": 2780,
     "cli": 1130,
     "commit": 560,
-    "dataset": 2180,
+    "dataset": 2119,
     "demo_arm": 430,
     "edit": 2120,
     "format": 1820,
-    "frames": 1110,
+    "frames": 1106,
     "huggingface": 230,
     "importing": 4650,
     "io": 760,
-    "jobs": 680,
+    "jobs": 667,
     "lerobot": 910,
-    "loading": 1020,
-    "mirror": 1190,
+    "loading": 1003,
+    "mirror": 1176,
     "order": 290,
     "parquet": 2550,
-    "ray": 170,
+    "ray": 163,
     "record": 1310,
-    "remote": 550,
+    "remote": 540,
     "repair": 1420,
     "replay": 780,
     "report": 280,
@@ -59,7 +59,7 @@ MOST_STATEMENTS = {
     "torch": 100,
     "video": 2400,
 }
-MOST_STATEMENTS_OF_ALL = 35_270
+MOST_STATEMENTS_OF_ALL = 35_243
 RAISED = "only a capability may raise this, and the commit says for what"
 
 

@@ -101,7 +101,9 @@ class Reader:
         plan = self._plan(rows, spec)
         if self.frames.fetching is not None:
             self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        return self._carry_out(plan, spec, sizes, goes_on=_ascend(rows))
+        # Rows that are read in order: the next ones are expected to go on behind them.
+        ascends = bool((rows[1:] > rows[:-1]).all())
+        return self._carry_out(plan, spec, sizes, goes_on=ascends)
 
     def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
         """Have all that a batch needs of a remote dataset at hand, without reading it.
@@ -286,11 +288,6 @@ def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an ar
         return [values]
     stops = accumulate(sizes)
     return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
-
-
-def _ascend(rows: NDArray[np.int64]) -> bool:
-    """Whether rows are read in order, so that the next ones are expected to go on behind them."""
-    return bool((rows[1:] > rows[:-1]).all())
 
 
 @lru_cache(maxsize=256)
