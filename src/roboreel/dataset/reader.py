@@ -64,6 +64,8 @@ class Reader:
         self._columns = self.frames.columns
         self._images = Images(self.frames, budget, cache)
         self._cache = cache
+        self._cached = () if cache is None else cache.manifest.numbers
+        """Features of numbers that the cache holds."""
         self._cameras = frozenset(manifest.cameras)
         self._in_order = InOrder(budget, self._cameras)
         self._has_video = any(f.is_video for f in manifest.features.values())
@@ -99,7 +101,9 @@ class Reader:
         plan = self._plan(rows, spec)
         if self.frames.fetching is not None:
             self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        return self._carry_out(plan, spec, sizes, goes_on=_ascend(rows))
+        # Rows that are read in order: the next ones are expected to go on behind them.
+        ascends = bool((rows[1:] > rows[:-1]).all())
+        return self._carry_out(plan, spec, sizes, goes_on=ascends)
 
     def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
         """Have all that a batch needs of a remote dataset at hand, without reading it.
@@ -125,7 +129,6 @@ class Reader:
 
     def _stored_rows(self, plan: Plan, spec: SampleSpec) -> dict[str, NDArray[np.int64]]:
         """Return the rows to read of each feature that no cache holds."""
-        cached = () if self._cache is None else self._cache.manifest.numbers
         rows: dict[str, NDArray[np.int64]] = {}
         for name in plan.features:
             stored = self._texts.get(name, name)
@@ -133,7 +136,7 @@ class Reader:
             parts = [plan.rows(name).reshape(-1)]
             if window is not None and window.later is not None:
                 parts.append(window.later.reshape(-1))
-            known = stored in self._manifest.features and stored not in cached
+            known = stored in self._manifest.features and stored not in self._cached
             if known and not self._images.is_cached(stored, spec):
                 rows[stored] = np.concatenate([*parts, rows.get(stored, parts[0][:0])])
         return rows
@@ -167,7 +170,7 @@ class Reader:
         }
 
     def _path(self, name: str) -> str:
-        if self._cache is not None and name in self._cache.manifest.numbers:
+        if name in self._cached:
             return "training cache, mapped"
         return self._columns.rung(name)
 
@@ -214,7 +217,7 @@ class Reader:
         """Return numbers as an array, or texts as a list."""
         if name in self._texts:
             return self._text(name, plan)
-        if self._cache is not None and name in self._cache.manifest.numbers:
+        if name in self._cached:
             values = self._gather(name, plan.rows(name))
         else:
             values = self._columns.gather(
@@ -229,8 +232,8 @@ class Reader:
 
     def _stored(self, names: Sequence[str]) -> list[str]:
         """Return the features that have the values of some names, without those in the cache."""
-        cached = () if self._cache is None else self._cache.manifest.numbers
-        return [stored for name in names if (stored := self._texts.get(name, name)) not in cached]
+        stored = [self._texts.get(name, name) for name in names]
+        return [name for name in stored if name not in self._cached]
 
     def _between(
         self, name: str, values: NDArray[Any], plan: WindowPlan, spec: SampleSpec
@@ -245,7 +248,7 @@ class Reader:
         return interpolate(values, self._gather(name, plan.later), plan.fractions, nearest)
 
     def _gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        if self._cache is None or name not in self._cache.manifest.numbers:
+        if self._cache is None or name not in self._cached:
             return self._columns.gather(name, rows)
         values = self._cache.numbers(name, rows.reshape(-1))
         return values.reshape(*rows.shape, *values.shape[1:])
@@ -277,9 +280,7 @@ class Reader:
         return texts.tasks(plan.anchors, plan.episodes, numbers)
 
     def _cached_numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        if self._cache is None or name not in self._cache.manifest.numbers:
-            return None
-        return np.asarray(self._gather(name, rows), np.int64)
+        return np.asarray(self._gather(name, rows), np.int64) if name in self._cached else None
 
 
 def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an array or a list
@@ -287,11 +288,6 @@ def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an ar
         return [values]
     stops = accumulate(sizes)
     return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
-
-
-def _ascend(rows: NDArray[np.int64]) -> bool:
-    """Whether rows are read in order, so that the next ones are expected to go on behind them."""
-    return bool((rows[1:] > rows[:-1]).all())
 
 
 @lru_cache(maxsize=256)

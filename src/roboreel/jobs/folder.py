@@ -210,15 +210,10 @@ class JobFolder:
 
     def remove_empty(self) -> None:
         """Remove the folders that a task has made in the place of a job that was gone by then."""
-        for folder in (
-            *(self.root / "parts").glob("*"),
-            self.root / "parts",
-            self.root / "staging",
-        ):
+        parts, staging = self.root / "parts", self.root / "staging"
+        for folder in (*parts.glob("*"), parts, staging, self.root):
             with suppress(OSError):
                 folder.rmdir()
-        with suppress(OSError):
-            self.root.rmdir()
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

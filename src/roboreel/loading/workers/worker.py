@@ -58,10 +58,10 @@ def serve(connection: Connection, share: Share) -> None:
     try:
         reader: BatchReader = pickle.loads(pickled)  # of our own parent
         reader.samples.enter_worker()
-    except Exception:  # noqa: BLE001  # raised in the training process
-        connection.send(traceback.format_exc())
+    except Exception as error:  # noqa: BLE001  # raised in the training process
+        connection.send(_portable(Loaded(error=error)))
         return
-    connection.send(None)
+    connection.send(Loaded())
     # After unpickling: a dataset takes the whole budget along.
     process_budget().limit_bytes = share.memory_bytes
     blocks = SharedBlocks()
