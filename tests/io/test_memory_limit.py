@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.datasets import Shape, write_v30
-from roboreel.parquet.bounded import BoundedFile
+from roboreel.parquet.reader import ParquetReader
 from tests.bombs import BOMBS
 from tests.memory_of import peak_of
 
@@ -86,8 +84,7 @@ def test_a_check_keeps_to_the_budget_and_says_what_it_could_not_read(tmp_path):
 def test_the_packed_values_lie_in_one_page_that_is_larger_than_the_budget(tmp_path):
     BOMBS["packed"](tmp_path)
     (path,) = tmp_path.glob("data/*/*.parquet")
-    with pa.OSFile(str(path)) as source, pq.ParquetFile(source) as file:
-        bound = BoundedFile(path, file, source).bound(0, "observation.state")
+    bound = ParquetReader(path).bound([0], ["observation.state"])
     assert bound.pages > 2 * _BUDGET_BYTES
     assert bound.one < 4096
     assert path.stat().st_size < 1_000_000

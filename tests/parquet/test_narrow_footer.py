@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from roboreel.errors import DatasetError
-from roboreel.parquet import bounded, narrow
+from roboreel.parquet import narrow
+from roboreel.parquet.extents import chunks
 from roboreel.parquet.extents.chunks import spelled_path
 from roboreel.parquet.parquet_table import open_parquet
 
@@ -16,7 +17,7 @@ WANTED = {"number", "maybe", "time", "tasks", "a.b"}
 @pytest.fixture(autouse=True)
 def _narrow_all(monkeypatch):
     monkeypatch.setattr(narrow, "LARGE_FOOTER_BYTES", 0)
-    monkeypatch.setattr(bounded, "_MANY_GROUPS", 1)
+    monkeypatch.setattr(chunks, "_MANY", 1)
 
 
 def table(rows: int = 95) -> pa.Table:

@@ -19,8 +19,8 @@ def test_a_footer_goes_with_its_last_reference(tmp_path):
     try:
         files = OpenFiles(Budget())
         opened = files.get("key", path)
-        assert opened.bounded.leaves == ["action.list.element"]
-        opened.bounded.read([0], ["action"], 10**6)
+        assert opened.leaves == ["action.list.element"]
+        opened.read([0], ["action"], 10**6)
         del opened
         files.drop("key")
         gc.collect()  # Finds what nothing but the collector would have freed.

@@ -221,10 +221,7 @@ class Reader:
             values = self._gather(name, plan.rows(name))
         else:
             values = self._columns.gather(
-                name,
-                plan.rows(name),
-                episodes=plan.episodes,
-                together=lambda: self._stored(plan.features),
+                name, plan.rows(name), together=lambda: self._stored(plan.features)
             )
         if name in plan.windows:
             return self._between(name, values, plan.windows[name], spec)

@@ -12,7 +12,7 @@ from roboreel.edit.context import RENUMBERED
 from roboreel.errors import CorruptFileError, DatasetError, EditError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.parquet.arrow_types import is_numeric, plain_numbers
-from roboreel.parquet.dense import dense_numbers
+from roboreel.parquet.dense import numbers_of
 from roboreel.parquet.row_stream import RowReader, TablePart, read_layout, write_parts
 from roboreel.parquet.to_arrow import from_numpy
 from roboreel.stats import Accumulator, stats_of
@@ -313,9 +313,10 @@ def _values(
     if old is None:
         return None
     try:
-        return dense_numbers(name, part.table.column(old), feature, place="a data file")
+        values, nulls = numbers_of(name, part.table.column(old), feature, place="a data file")
     except DatasetError:
         return None
+    return values if nulls is None else None
 
 
 # Language columns of an episode that is cut: their times count from the new start.

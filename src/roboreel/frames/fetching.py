@@ -126,7 +126,7 @@ class Fetching:
             for place in self._groups(rows):
                 names_of.setdefault(place, []).append(name)
         for (file, group), names in names_of.items():
-            spans = self._files.open(file).spans(group, names)
+            spans = self._files.open(file).reader.byte_spans(group, names)
             wanted.setdefault(self._files.path(file), []).extend(spans)
         for camera, rows in pictures.items():
             for file, file_rows in self._by_file(rows):

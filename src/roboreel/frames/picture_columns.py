@@ -121,7 +121,7 @@ class PictureColumns:
     def _beside(self, camera: str, file: int, file_row: int) -> bytes | None:
         """Return the picture of a row that stores a path in place of bytes; None if it has neither."""
         opened = self._files.open(file)
-        if not opened.has_leaf(f"{camera}.path"):
+        if f"{camera}.path" not in opened.leaves:
             return None
         group = int(np.searchsorted(opened.bounds, file_row, side="right")) - 1
         stored = self._budget.load(
@@ -161,10 +161,10 @@ class PictureColumns:
 
     def _open_column(self, camera: str, file: int) -> ByteColumn:
         # Some writers store the bytes alone, without a path beside them.
-        is_plain = self._files.open(file).has_leaf(camera)
+        is_plain = camera in self._files.open(file).leaves
         return ByteColumn(
             self._files.path(file),
             (camera,) if is_plain else (camera, "bytes"),
             budget=self._budget,
-            metadata=lambda: self._files.open(file).metadata,
+            metadata=lambda: self._files.open(file).reader.metadata,
         )

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
-from roboreel.parquet.extents.chunks import spelled_path
-from roboreel.parquet.extents.side_by_side import read_spans
+from roboreel.parquet.extents.chunks import read_spans, spelled_path
 from roboreel.parquet.extents.thrift import BINARY, LIST, STRUCT
 from roboreel.parquet.footer_head import leaves_of, read_head, trees_of
 from roboreel.parquet.thrift_writer import i32, i64, list_of, struct
@@ -24,7 +23,8 @@ from roboreel.varint import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from roboreel.parquet.extents.side_by_side import ChunkSpans
+    from roboreel.parquet.extents.chunks import ChunkSpans
+    from roboreel.parquet.footer_head import Leaf
 
 __all__ = ["LARGE_FOOTER_BYTES", "NarrowFooter", "narrow_footer", "parse_footer"]
 
@@ -83,13 +83,14 @@ def _narrow(footer: bytes, wanted: Callable[[str], bool], file_bytes: int) -> Na
     rows, places = None, [0] * count
     for leaf in (leaf for tree in kept for leaf in leaves_of(tree)):
         places = _places(footer, spelled_path(leaf.path), places)
-        spans = read_spans(footer, places, file_bytes)
-        if spans is None:
+        read = read_spans(footer, places, file_bytes)
+        if read is None:
             return None
+        spans, ends = read
         if leaf.is_flat:
             rows = spans.num_values.tolist()
         all_spans[".".join(leaf.path)] = spans
-        columns.append(_chunks(footer, leaf.path, leaf.physical_type, places, spans))
+        columns.append(_chunks(footer, leaf, places, ends.tolist()))
     if rows is None or sum(rows) != num_rows:
         return None
     root = struct({_NAME: (BINARY, b"\x06schema"), _NUM_CHILDREN: i32(len(kept))})
@@ -115,18 +116,11 @@ def _places(footer: bytes, needle: bytes, after: Sequence[int]) -> list[int]:
     return places
 
 
-def _chunks(
-    footer: bytes,
-    path: Sequence[str],
-    physical_type: int,
-    places: Sequence[int],
-    spans: ChunkSpans,
-) -> list[bytes]:
+def _chunks(footer: bytes, leaf: Leaf, places: Sequence[int], ends: Sequence[int]) -> list[bytes]:
     """Return the descriptions of a leaf in all row groups, without statistics."""
     _, encodings = list_of([i32(_PLAIN)])
-    before = b"\x26\x00\x1c\x15" + i32(physical_type)[1] + b"\x19" + encodings
-    before += spelled_path(path)
-    ends = spans.end.tolist()
+    before = b"\x26\x00\x1c\x15" + i32(leaf.physical_type)[1] + b"\x19" + encodings
+    before += spelled_path(leaf.path)
     return [before + footer[a:b] + b"\0\0" for a, b in zip(places, ends, strict=True)]
 
 

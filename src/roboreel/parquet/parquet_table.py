@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.io.budget import process_budget
-from roboreel.io.whole import arrow_file
 from roboreel.parquet.arrow_types import is_numeric, plain_numbers
-from roboreel.parquet.bounded import BoundedFile
-from roboreel.parquet.narrow import narrow_footer, parse_footer
 from roboreel.parquet.parquet_errors import parquet_errors
 from roboreel.parquet.ragged import TextLists
+from roboreel.parquet.reader import ParquetReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,8 +41,7 @@ def open_parquet(path: Path, only: Callable[[str], bool] | None = None) -> Itera
         MissingFileError: There is no such file.
         CorruptFileError: It is not a readable Parquet file.
     """
-    with parquet_errors(path):
-        table = ParquetTable(path, only)
+    table = ParquetTable(path, only)
     try:
         yield table
     finally:
@@ -58,18 +54,13 @@ class ParquetTable:
     def __init__(self, path: Path, only: Callable[[str], bool] | None = None) -> None:
         self._path = path
         self._held: dict[str, Any] = {}
-        source = arrow_file(path)
-        # Of a large footer, pyarrow parses only what describes the wanted columns.
-        narrow = None if only is None else narrow_footer(_footer(source), only, source.size())
-        metadata = None if narrow is None else parse_footer(narrow.data)
-        self._file = pq.ParquetFile(source, metadata=metadata)
-        self._bounded = BoundedFile(path, self._file, source, narrow)
-        self.column_names: list[str] = self._bounded.names
-        self.num_rows: int = self._file.metadata.num_rows
+        self._reader = ParquetReader(path, only)
+        self.column_names: list[str] = self._reader.names
+        self.num_rows: int = self._reader.metadata.num_rows
 
     def close(self) -> None:
         """Let go of the file."""
-        self._file.close(force=True)
+        self._reader.close()
 
     def numbers(self, names: Iterable[str], *, null: int = -1) -> dict[str, NDArray[Any]]:
         """Return columns of numbers; nulls become ``null`` among integers and NaN among floats."""
@@ -101,12 +92,14 @@ class ParquetTable:
 
     def row(self, place: int, names: Iterable[str]) -> dict[str, Any]:
         """Return columns of one row as plain Python values; only its row group is read."""
-        metadata, group = self._file.metadata, 0
-        while place >= (rows := metadata.row_group(group).num_rows):
-            place, group = place - rows, group + 1
+        bounds = self._reader.bounds
+        group = int(np.searchsorted(bounds, place, side="right")) - 1
         table = self._read(list(names), _PYTHON_SHARE, groups=[group])
         with parquet_errors(self._path):
-            return {name: table.column(name)[place].as_py() for name in table.column_names}
+            return {
+                name: table.column(name)[place - bounds[group]].as_py()
+                for name in table.column_names
+            }
 
     def prefetch(self, names: Iterable[str]) -> None:
         """Read columns together, before they are asked for one by one: one visit per row group."""
@@ -120,32 +113,13 @@ class ParquetTable:
         if all(name in self._held for name in names):
             columns = [self._held[name].column(0) for name in names]
             return pa.table(columns, names=names)
-        missing = sorted(set(names) - set(self.column_names))
-        if missing:
-            raise CorruptFileError(
-                f"Column {missing[0]!r} does not exist: there are {len(self.column_names)} "
-                f"columns, {', '.join(self.column_names[:8])}, …, in {str(self._path)!r}."
-            )
-        twice = [name for name in names if self.column_names.count(name) > 1]
-        if twice:
-            raise CorruptFileError(f"There are two columns {twice[0]!r}: {str(self._path)!r}.")
-        every = range(self._file.metadata.num_row_groups)
-        return self._bounded.read(every if groups is None else groups, names, _limit_bytes(share))
+        self._reader.check_names(names)
+        every = range(len(self._reader.bounds) - 1)
+        return self._reader.read(every if groups is None else groups, names, _limit_bytes(share))
 
 
 def _limit_bytes(share: int) -> int:
     return max(process_budget().limit_bytes // share, _LEAST_LIMIT_BYTES)
-
-
-def _footer(source: Any) -> bytes:  # noqa: ANN401  # pyarrow is untyped
-    """Return the footer as it is in the file; nothing if there is none."""
-    size = source.size()
-    tail = source.read_at(8, max(0, size - 8))
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] != b"PAR1" or length > size - 12:
-        return b""
-    footer: bytes = source.read_at(length, size - 8 - length)
-    return footer
 
 
 def _numbers(column: Any, null: int) -> NDArray[Any]:  # noqa: ANN401  # pyarrow is untyped

@@ -74,12 +74,6 @@ class Cursor:
         """Return the byte at each position."""
         return self._data[np.minimum(self.at, self._last)]
 
-    def expect(self, header: int, where: NDArray[np.bool_] | None = None) -> None:
-        """Step over a header."""
-        found = self.headers() == header
-        self.sound &= found if where is None else found | ~where
-        self.at += 1 if where is None else where
-
     def number(self, header: int, where: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Read a field of whole numbers that has this header; 0 where there is none."""
         last = len(self._words) - 1

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError, DatasetError, TooLargeError
-from roboreel.io.whole import arrow_file
-from roboreel.parquet.bounded import BoundedFile
+from roboreel.parquet.reader import ParquetReader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,12 +61,11 @@ def read_whole_column(
     limit_bytes = max(budget.limit_bytes, _LEAST_BYTES)
     most_bytes, part_bytes = limit_bytes // 2, limit_bytes // _PARTS
     try:
-        source = arrow_file(path)
-        bounded = BoundedFile(path, pq.ParquetFile(source), source)
-        rows = min(_BATCH_ROWS, bounded.piece_rows(row_group, name, part_bytes))
-        whole_bytes = min(bounded.bound(row_group, name).whole, most_bytes)
+        reader = ParquetReader(path)
+        rows = min(_BATCH_ROWS, reader.rows_at_once([row_group], [name], part_bytes))
+        whole_bytes = min(reader.bound([row_group], [name]).whole, most_bytes)
         with budget.lent(whole_bytes + _COPIES * part_bytes, owner="row groups"):
-            for batch in bounded.batches([row_group], [name], rows):
+            for batch in reader.batches([row_group], [name], rows):
                 part = _leaf(batch, column).to_pylist()
                 values += part
                 held_bytes += _size(part)
