@@ -51,9 +51,8 @@ class StoredEpisode:
 
     def finding(self, code: str, message: str, first: int, stop: int, **more: Any) -> Finding:  # noqa: ANN401
         """Return a finding about the frames ``[first, stop)`` of the episode."""
-        file, frames = self.file, (int(first), int(stop))
-        return file.context.episode_finding(
-            code, message, self.position, frames, file=file.path, **more
+        return self.file.context.episode_finding(
+            code, message, self.position, (first, stop), file=self.file.path, **more
         )
 
 
@@ -177,8 +176,11 @@ class DataFile:
         """The counters that the file has, over all of its rows."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of its values."""
         self.scanned.close()
+        # Blocks and spans refer to the file: all would stay until the collector comes by.
+        self._values = None
+        vars(self).pop("spans", None)
 
     def counter(self, name: str) -> Counter | None:
         """Return a counter; None if it does not hold one number for each row."""
