@@ -49,7 +49,6 @@ TESTED = {"Source", "Order", "PacketReader", "ImageFile", "Executor"}
 SINGLE = {
     "ByteSource": "roboreel.parquet.extents: a file by offset; MappedFile is tested in test_spans",
     "Client": "the clients of roboreel.remote, through which test_remote reads every dataset",
-    "Facts": "what an edit asks of a source: roboreel.edit.sources.Source",
     "Gathered": "what the tasks of a check have read: roboreel.check.check_job",
     "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
     "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
