@@ -49,7 +49,7 @@ MOST_STATEMENTS = {
     "ray": 170,
     "record": 1320,
     "remote": 550,
-    "repair": 1315,
+    "repair": 1312,
     "replay": 780,
     "report": 280,
     "rerun": 360,
