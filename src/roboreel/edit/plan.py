@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from roboreel.commit import ChangeSet, Workshop, check_free, check_space, locked, size_text
-from roboreel.edit.apply import carry_out, side_files
+from roboreel.edit.apply import SideFiles, carry_out, side_files
 from roboreel.edit.context import EditContext
 from roboreel.edit.edit_job import plan_edit_job
 from roboreel.edit.encoding import check_encodings
 from roboreel.edit.layout import lay_out
-from roboreel.edit.side_files import SideFiles
 from roboreel.edit.tasks import plan_subtasks, plan_tasks
 from roboreel.edit.work import Work, list_work
 from roboreel.errors import EditError

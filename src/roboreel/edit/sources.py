@@ -18,6 +18,7 @@ from roboreel.format.json_files import read_object
 from roboreel.format.paths import info_path
 from roboreel.frames.frame_reader import FrameReader
 from roboreel.io.budget import process_budget
+from roboreel.io.kept_open import KeptOpen
 from roboreel.io.sources import refuse_source, stat_below
 from roboreel.parquet.arrow_types import is_numeric, plain_numbers
 from roboreel.parquet.small_files import read_small_file
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import PacketTable
 
 _tokens = count()
+# A merge takes thousands of sources, one after the other.
+_READERS: KeptOpen[str, FrameReader] = KeptOpen(limit=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,13 @@ class Source:
         """What info.json says."""
         return read_object(info_path(self.root))
 
-    @cached_property
+    @property
     def frames(self) -> FrameReader:
-        """Reads the data and the videos."""
+        """Reads the data and the videos. Only the sources used last keep one, and files open."""
+        return _READERS.get(self._token, self._begin_reading)
+
+    def _begin_reading(self) -> FrameReader:
+        self._ordered.clear()
         return FrameReader(self.manifest)
 
     def size_bytes(self, file: str) -> int:

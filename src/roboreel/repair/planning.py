@@ -13,17 +13,22 @@ from roboreel.format import read_manifest
 from roboreel.format.episode_table import episode_list
 from roboreel.format.hub import dataset_folder
 from roboreel.io.sources import refuse_source
-from roboreel.repair.clips import cure_clips, cure_video_format
 from roboreel.repair.draft import Draft
-from roboreel.repair.episodes import cure_entries, cure_lengths
 from roboreel.repair.files import cure_footers, cure_places, cure_strays
-from roboreel.repair.info import cure_counts, cure_version, write_info
+from roboreel.repair.metadata import (
+    cure_counts,
+    cure_entries,
+    cure_lengths,
+    cure_missing_tasks,
+    cure_version,
+    write_info,
+    write_new_tasks,
+)
 from roboreel.repair.plan import RepairPlan
 from roboreel.repair.rows import cure_rows
 from roboreel.repair.statistics import cure_statistics, write_statistics
-from roboreel.repair.tasks import cure_missing_tasks, write_new_tasks
 from roboreel.repair.unlisted import left_out
-from roboreel.repair.videos import cure_indexes
+from roboreel.repair.videos import cure_clips, cure_indexes, cure_video_format
 
 if TYPE_CHECKING:
     import os

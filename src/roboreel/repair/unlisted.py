@@ -22,7 +22,7 @@ from roboreel.format.templates import numbers_in
 from roboreel.parquet.parquet_table import open_parquet
 from roboreel.parquet.ragged import TextLists
 from roboreel.parquet.rewrite import rewrite_rows
-from roboreel.repair.clips import image_times
+from roboreel.repair.videos import image_times
 from roboreel.schema import ClipTable
 from roboreel.words import counted, name_episodes
 
