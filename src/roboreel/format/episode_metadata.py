@@ -11,7 +11,7 @@ import numpy as np
 from roboreel.errors import FrameError
 from roboreel.format.episode_table import episode_files, is_metadata
 from roboreel.format.places import NOWHERE, episodes_path
-from roboreel.parquet.parquet import add_null_columns, plain_types
+from roboreel.parquet.writing import add_null_columns, plain_types
 from roboreel.text import is_writable
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from roboreel.format.json_files import write_json
 from roboreel.format.paths import STATS_PATH, SUBTASKS_PATH, TASKS_PATH, info_path
 from roboreel.format.places import episodes_path
 from roboreel.format.statistics import dataset_stats_to_json, stats_to_columns
-from roboreel.parquet.parquet import write_columns
 from roboreel.parquet.ragged import TextLists
+from roboreel.parquet.writing import write_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

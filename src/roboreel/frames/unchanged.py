@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import FileSet, Manifest, ManifestState
 
-__all__ = ["Unchanged", "begins_with", "extends", "fingerprint"]
-
 
 class Unchanged:
     """Refuses files that an edit has put in the place of those that a manifest lists.
