@@ -8,7 +8,7 @@ from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.edit import plan_conversion, verify_copy
 from roboreel.errors import CorruptFileError, EditError
 from roboreel.format.stats_json import stats_to_columns, stats_to_json
-from roboreel.frames.frame_order import FrameOrder
+from roboreel.frames.clips import FrameOrder
 from roboreel.parquet.parquet_table import open_parquet
 from roboreel.stats import stats_of
 from roboreel.video import boxes

@@ -113,6 +113,32 @@ def test_small_row_groups_in_a_row_are_read_several_at_a_time(
     assert reads[-1] == range(1)  # Not in a row: alone.
 
 
+def test_small_row_groups_are_filled_several_at_a_time(tmp_path, monkeypatch):
+    write_dataset(tmp_path, [4] * 200, episodes_per_file=200)
+    rewrite(tmp_path, rows=4)
+    reads = []
+    read = RowGroups.parts
+
+    def count(self, groups, names, num_rows):
+        if "action" in names:
+            reads.append(groups)
+        return read(self, groups, names, num_rows)
+
+    monkeypatch.setattr(RowGroups, "parts", count)
+    expected, _ = open_columns(tmp_path)
+    rows = np.random.default_rng(0).permutation(800)
+    whole = expected.gather("action", np.arange(800))
+    assert [len(groups) for groups in reads] == [200]
+    reads.clear()
+    monkeypatch.setattr(module, "_LITTLE_BYTES", 1)
+    columns, _ = open_columns(tmp_path)
+    for some in np.split(rows, 100):
+        np.testing.assert_array_equal(columns.gather("action", some), whole[some])
+    assert len(reads[0]) == 1
+    assert len(reads) < 100
+    assert sorted(group for groups in reads for group in groups) == list(range(200))
+
+
 def test_a_damaged_row_group_is_told_of_when_it_is_asked_for(tmp_path):
     write_dataset(tmp_path, [4] * 6, episodes_per_file=6)
     path = rewrite(tmp_path, rows=4)

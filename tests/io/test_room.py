@@ -4,9 +4,8 @@ import threading
 
 import pytest
 
-from roboreel.io import room as room_module
-from roboreel.io.budget import Budget
-from roboreel.io.room import Room
+from roboreel.io import budget as room_module
+from roboreel.io.budget import Budget, Room
 
 
 def side_by_side(room, sizes, limit_bytes):

@@ -7,8 +7,7 @@ import pytest
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.io.mapped import MappedFile
-from roboreel.io.reading import SpanReader, read_file
-from roboreel.io.whole import arrow_file, whole_file
+from roboreel.io.reading import SpanReader, arrow_file, read_file, whole_file
 
 OPENERS: list[Callable[[Path], object]] = [
     MappedFile,

@@ -97,14 +97,13 @@ def test_a_footer_longer_than_the_file_is_refused(tmp_path):
 
 def page(file: MappedFile, codec: int, unpacked_bytes: int) -> Page:
     return Page(
+        start=0,
+        body=4,
+        stop=24,
+        body_bytes=unpacked_bytes,
         is_dictionary=False,
         num_values=1,
-        has_positions=False,
-        level_offset=None,
-        level_bytes=0,
-        offset=4,
-        packed_bytes=20,
-        unpacked_bytes=unpacked_bytes,
+        encoding=0,
         codec=codec,
     )
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.io.budget import Budget
-from roboreel.parquet import open_files
-from roboreel.parquet.open_files import OpenFiles
+from roboreel.parquet import row_groups
+from roboreel.parquet.row_groups import OpenFiles
 
 
 def test_a_footer_goes_with_its_last_reference(tmp_path):
@@ -33,7 +33,7 @@ def test_a_footer_goes_with_its_last_reference(tmp_path):
 
 def test_freed_memory_is_returned_by_shares_of_the_budget(monkeypatch):
     returned = []
-    monkeypatch.setattr(open_files, "return_freed_memory", lambda: returned.append("all"))
+    monkeypatch.setattr(row_groups, "return_freed_memory", lambda: returned.append("all"))
     for limit_bytes, times in ((64 * 2**20, 5), (256 * 2**20, 1)):
         files = OpenFiles(Budget(limit_bytes))
         for _ in range(16):

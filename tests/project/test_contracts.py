@@ -47,7 +47,6 @@ from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_vide
 TESTED = {"Source", "Order", "PacketReader", "ImageFile", "Executor"}
 # Protocols with one implementation, or none of ours.
 SINGLE = {
-    "ByteSource": "roboreel.parquet.extents: a file by offset; MappedFile is tested in test_spans",
     "Client": "the clients of roboreel.remote, through which test_remote reads every dataset",
     "Gathered": "what the tasks of a check have read: roboreel.check.check_job",
     "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",

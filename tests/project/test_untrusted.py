@@ -24,10 +24,9 @@ from roboreel.errors import (
 from roboreel.files import copy_file, link_file, make_folder, remove_tree, sha256_of
 from roboreel.importing import open_recording
 from roboreel.io import kept_open
-from roboreel.io.handles import open_to_read
 from roboreel.io.kept_open import KeptOpen
 from roboreel.io.mapped import MappedFile
-from roboreel.io.reading import read_file
+from roboreel.io.reading import open_to_read, read_file
 from roboreel.jobs import InProcess, create_job, remove_job, run_job
 from roboreel.record.compact import compact_dataset
 from roboreel.record.recover import recover_dataset

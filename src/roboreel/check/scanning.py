@@ -11,7 +11,7 @@ from roboreel.check.structure import pointer_finding
 from roboreel.errors import DatasetError, MissingFileError
 from roboreel.findings import finding
 from roboreel.io.lfs import is_lfs_pointer
-from roboreel.parquet.parquet import starts_as_parquet
+from roboreel.parquet.writing import starts_as_parquet
 from roboreel.words import enumerated, name_episodes
 
 if TYPE_CHECKING:

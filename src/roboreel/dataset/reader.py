@@ -16,7 +16,7 @@ from roboreel.errors import FeatureNotFoundError
 from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -62,17 +62,23 @@ class Reader:
         self._manifest = manifest
         self._files = self.frames.files
         self._columns = self.frames.columns
-        self._images = Images(self.frames, budget, cache)
         self._cache = cache
         self._cached = () if cache is None else cache.manifest.numbers
         """Features of numbers that the cache holds."""
         self._cameras = frozenset(manifest.cameras)
-        self._in_order = InOrder(budget, self._cameras)
         self._has_video = any(f.is_video for f in manifest.features.values())
         self._texts = {"task": "task_index"}
         """Names that are read as texts, by the feature that has their numbers."""
         if "subtask_index" in manifest.features and "subtask" not in manifest.features:
             self._texts["subtask"] = "subtask_index"
+
+    @cached_property
+    def _images(self) -> Images:
+        return Images(self.frames, self.frames.budget, self._cache)
+
+    @cached_property
+    def _in_order(self) -> InOrder:
+        return InOrder(self.frames.budget, self._cameras)
 
     def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:
         """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
@@ -217,12 +223,7 @@ class Reader:
         """Return numbers as an array, or texts as a list."""
         if name in self._texts:
             return self._text(name, plan)
-        if name in self._cached:
-            values = self._gather(name, plan.rows(name))
-        else:
-            values = self._columns.gather(
-                name, plan.rows(name), together=lambda: self._stored(plan.features)
-            )
+        values = self._gather(name, plan.rows(name), lambda: self._stored(plan.features))
         if name in plan.windows:
             return self._between(name, values, plan.windows[name], spec)
         return values
@@ -244,9 +245,14 @@ class Reader:
             nearest = np.zeros_like(nearest)
         return interpolate(values, self._gather(name, plan.later), plan.fractions, nearest)
 
-    def _gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+    def _gather(
+        self,
+        name: str,
+        rows: NDArray[np.int64],
+        together: Callable[[], Sequence[str]] | None = None,
+    ) -> NDArray[Any]:
         if self._cache is None or name not in self._cached:
-            return self._columns.gather(name, rows)
+            return self._columns.gather(name, rows, together=together)
         values = self._cache.numbers(name, rows.reshape(-1))
         return values.reshape(*rows.shape, *values.shape[1:])
 

@@ -308,8 +308,7 @@ def _values(
     """Return the numbers of a feature, which a column may hold; None if one is missing."""
     feature = context.features[name]
     if name in part.columns:
-        dtype = feature.numpy_dtype
-        return np.asarray(part.columns[name]).astype(dtype)
+        return np.asarray(part.columns[name]).astype(feature.numpy_dtype)
     if old is None:
         return None
     try:

@@ -12,8 +12,8 @@ from roboreel.edit.sources import Source
 from roboreel.errors import EditError
 from roboreel.format.counters import COUNTERS
 from roboreel.io.reading import SpanReader
-from roboreel.parquet.arrays import same_values
 from roboreel.parquet.row_stream import RowReader
+from roboreel.parquet.to_arrow import same_values
 from roboreel.video.mp4 import read_packet_table
 
 if TYPE_CHECKING:

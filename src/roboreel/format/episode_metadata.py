@@ -11,7 +11,7 @@ import numpy as np
 from roboreel.errors import FrameError
 from roboreel.format.episode_list import is_metadata
 from roboreel.format.places import NOWHERE, episodes_path
-from roboreel.parquet.parquet import plain_types
+from roboreel.parquet.writing import plain_types
 from roboreel.text import is_writable
 
 if TYPE_CHECKING:

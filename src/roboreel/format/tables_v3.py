@@ -27,13 +27,13 @@ from roboreel.format.episode_list import (
 from roboreel.format.paths import EPISODES_FOLDER
 from roboreel.format.places import episodes_path, following, place_of
 from roboreel.format.stats_json import stats_to_columns, stats_to_json
-from roboreel.parquet.parquet import add_null_columns, write_columns
 from roboreel.parquet.parquet_table import open_parquet
 from roboreel.parquet.ragged import TextLists
 from roboreel.parquet.rewrite import append_rows, rewrite_rows
 from roboreel.parquet.row_stream import TablePart, open_rows, read_layout, write_parts
 from roboreel.parquet.scan import ScannedFile
 from roboreel.parquet.to_arrow import from_numpy
+from roboreel.parquet.writing import add_null_columns, write_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

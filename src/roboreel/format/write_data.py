@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from roboreel.parquet.frame_tables import frame_schema, frame_table, picture_columns
-from roboreel.parquet.parquet import write_parquet
+from roboreel.parquet.writing import write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,19 +16,18 @@ from roboreel.distinct import distinct
 from roboreel.errors import CorruptFileError, DatasetError, MissingValueError
 from roboreel.frames.pieces import Pieces
 from roboreel.parquet.dense import Numbers
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.reader import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
+    from roboreel.frames.pieces import DerivedCounters
     from roboreel.io.budget import Budget
     from roboreel.schema import Feature
 
-__all__ = ["Columns"]
 
 _DENSE = "dense columns"
 # Adjacent row groups are read together up to this size: a call costs more than its data. For a
@@ -300,9 +299,9 @@ class Columns:
                     break
                 stop += 1
             lacking = {name: columns[name] for name in names}
-            _or_the_first(partial(self._put, lacking, file), range(group, stop))
+            read = _or_the_first(partial(self._put, lacking, file), range(group, stop))
             for name in names:
-                needed[name].difference_update((file, one) for one in range(group, stop))
+                needed[name] -= read
         for name, dense in columns.items():
             dense.is_full = bool(dense.written.all())
             if not dense.written[rows].all():
@@ -311,15 +310,17 @@ class Columns:
                     f"{str(self._files.root)!r}."
                 )
 
-    def _put(self, columns: Mapping[str, _Dense], file: int, groups: range) -> None:
+    def _put(self, columns: Mapping[str, _Dense], file: int, groups: range) -> set[tuple[int, int]]:
         for first, values in self._pieces.numbers(file, groups, list(columns)):
             stop = first + len(next(iter(values.values())).values)
             there = self._files.rows_of_span(file, first, stop)
             is_whole = len(there.rows) == stop - first
             for name, part in values.items():
                 columns[name].put(there.rows, part if is_whole else part.at(there.places))
+        read = {(file, group) for group in groups}
         for dense in columns.values():
-            dense.groups.update((file, group) for group in groups)
+            dense.groups |= read
+        return read
 
     def _bytes(self, names: Iterable[str], count: int) -> int:
         """Return the size of ``count`` rows of several features."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.video.reader import VideoReader
 
-__all__ = ["Fetching"]
 
 _ORDER = "frame_index"
 _AT_ONCE = 32

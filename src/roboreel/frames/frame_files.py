@@ -16,9 +16,8 @@ from roboreel.frames.unchanged import telling_changes
 from roboreel.io.budget import process_budget
 from roboreel.io.kept_open import KeptOpen
 from roboreel.io.mapped import changed_file
-from roboreel.parquet.open_files import OpenFiles
-from roboreel.parquet.parquet_errors import parquet_errors
-from roboreel.parquet.row_groups import RowGroups
+from roboreel.parquet.reader import parquet_errors
+from roboreel.parquet.row_groups import OpenFiles, RowGroups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from roboreel.io.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
-__all__ = ["FrameFiles", "RowsThere"]
 
 _MAX_OPEN_FILES = 64
 # Episode numbers are compared this much at a time.

@@ -13,7 +13,7 @@ from roboreel.io.kept_open import KeptOpen
 from roboreel.io.reading import read_file
 from roboreel.io.sources import exists
 from roboreel.parquet.extents.byte_column import ByteColumn
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.reader import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from roboreel.frames.frame_files import FrameFiles
     from roboreel.io.budget import Budget
 
-__all__ = ["PictureColumns"]
 
 _MAX_OPEN_COLUMNS = 64
 # A pass locates this many pictures at a time.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from roboreel.forking import after_fork
-from roboreel.io.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT_BYTES = 512 * 1024**2
 # The most that threads have in hand for brief work, as a share of the limit.
 _IN_HAND_SHARE = 4
+
+# Nobody holds memory for so long. Rather than wait for ever, a thread goes on without room.
+_PATIENCE_S = 10.0
 
 T = TypeVar("T")
 
@@ -46,6 +48,44 @@ class _Entry:
     size_bytes: int
     owner: str
     survives_fork: bool
+
+
+class Room:
+    """Lets threads do brief work side by side as far as its memory fits in a limit.
+
+    A thread that is alone never waits, however much it needs; neither does one that already holds
+    room.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._in_hand = 0
+        self._own = threading.local()
+
+    @contextmanager
+    def take(self, size_bytes: int, limit_bytes: int) -> Iterator[None]:
+        """Have memory in hand while the block runs, after waiting for room.
+
+        Args:
+            size_bytes: The memory that the block takes.
+            limit_bytes: The most that all threads have in hand, unless there is only one.
+        """
+        depth = getattr(self._own, "depth", 0)
+
+        def fits() -> bool:
+            return bool(depth) or not self._in_hand or self._in_hand + size_bytes <= limit_bytes
+
+        with self._changed:
+            self._changed.wait_for(fits, timeout=_PATIENCE_S)
+            self._in_hand += size_bytes
+        self._own.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._own.depth = depth
+            with self._changed:
+                self._in_hand -= size_bytes
+                self._changed.notify_all()
 
 
 class Budget:

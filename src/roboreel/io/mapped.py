@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
-from roboreel.io.handles import open_to_read, too_many_files
+from roboreel.io.reading import open_to_read, too_many_files
 from roboreel.io.sources import source_of
 
 if TYPE_CHECKING:
@@ -102,19 +102,6 @@ class MappedFile:
             raise self._outside(offset, length)
         return self._view[offset : offset + length]
 
-    def find(self, needle: bytes, start: int, stop: int) -> int:
-        """Return where bytes occur first in ``[start, stop)``; -1 if they do not."""
-        return self._map.find(needle, start, stop)
-
-    def bytes_at(self, start: int, stop: int) -> bytes:
-        """Return the bytes ``[start, stop)``, which the caller has found to lie inside the file."""
-        return self._map[start:stop]
-
-    def pieces(self, starts: Sequence[int], stops: Sequence[int]) -> list[bytes]:
-        """Return the bytes of many spans, which the caller has found to lie inside the file."""
-        whole = self._map
-        return [whole[start:stop] for start, stop in zip(starts, stops, strict=True)]
-
     def join(self, pieces: Sequence[tuple[int, int]]) -> bytes:
         """Return the bytes of ``(offset, length)`` pieces, one after another."""
         return b"".join([self._view[offset : offset + length] for offset, length in pieces])
@@ -170,25 +157,10 @@ class _SourceFile(MappedFile):
         """Return bytes of the file."""
         return memoryview(self.read(offset, length))
 
-    def find(self, needle: bytes, start: int, stop: int) -> int:
-        """Return where bytes occur first in ``[start, stop)``; -1 if they do not."""
-        found = self.bytes_at(start, stop).find(needle)
-        return found if found < 0 else start + found
-
-    def bytes_at(self, start: int, stop: int) -> bytes:
-        """Return the bytes ``[start, stop)``; less where the file ends."""
-        start, stop = max(start, 0), min(stop, self.size_bytes)
-        return self._bytes.read(start, stop) if start < stop else b""
-
-    def pieces(self, starts: Sequence[int], stops: Sequence[int]) -> list[bytes]:
-        """Return the bytes of many spans."""
-        self._bytes.fetch(zip(starts, stops, strict=True))
-        return [self.bytes_at(start, stop) for start, stop in zip(starts, stops, strict=True)]
-
     def join(self, pieces: Sequence[tuple[int, int]]) -> bytes:
         """Return the bytes of ``(offset, length)`` pieces, one after another."""
         self.prefetch(pieces)
-        return b"".join([self.bytes_at(offset, offset + length) for offset, length in pieces])
+        return b"".join([self.read(offset, length) for offset, length in pieces])
 
     def check_size(self) -> None:
         """Do nothing: the version of the file is checked when its bytes are fetched."""

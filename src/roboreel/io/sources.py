@@ -142,6 +142,22 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if size is None else size
 
 
+def version_of(path: Path) -> tuple[int, int] | None:
+    """Return size and time of a file, which change when the file is replaced.
+
+    Returns:
+        None for a file of a source, which knows when one has changed: there, the time is that of
+        the last bytes that came.
+
+    Raises:
+        OSError: There is no such file.
+    """
+    if source_of(path) is not None:
+        return None
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
 def stat_below(root: Path, file: str) -> os.stat_result:
     """Return what the file system says of a file, by its path below a folder.
 

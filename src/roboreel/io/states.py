@@ -33,19 +33,6 @@ def state_of(path: Path) -> tuple[int, int]:
     return status.st_size if size is None else size, status.st_mtime_ns
 
 
-def version_of(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file is replaced, as `state_of` does.
-
-    Returns:
-        None for a file of a source, which knows when one has changed: there, the time is that of
-        the last bytes that came.
-
-    Raises:
-        OSError: There is no such file.
-    """
-    return state_of(path) if source_of(path) is None else None
-
-
 @dataclass(frozen=True, slots=True)
 class FileState:
     """By what a file is recognised."""

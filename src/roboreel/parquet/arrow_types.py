@@ -14,7 +14,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["is_list", "is_numeric", "numpy_type", "plain_numbers"]
 
 _OTHER_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 

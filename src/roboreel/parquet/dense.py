@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = [
-    "Numbers",
-    "ScannedColumn",
-    "keeps_values",
-    "numbers_of",
-    "plain_array",
-    "scan_column",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScannedColumn:

@@ -13,7 +13,6 @@ from roboreel.varint import decode_varint
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Element", "FooterHead", "Leaf", "leaves_of", "read_head", "trees_of"]
 
 # Fields of Parquet's SchemaElement.
 _TYPE, _REPETITION, _NAME, _NUM_CHILDREN = 1, 3, 4, 5

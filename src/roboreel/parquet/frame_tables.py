@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Feature
 
-__all__ = ["frame_schema", "frame_table", "join_tables", "picture_columns"]
 
 _IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _MOST_IN_A_GROUP = 2**31 - 1

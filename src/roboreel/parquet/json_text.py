@@ -6,8 +6,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["parse_json"]
-
 _ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["index_lines", "open_lines", "read_line_columns", "read_lines"]
 
 _BLOCK_BYTES = 2**20
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from roboreel.parquet.extents.chunks import ChunkSpans
     from roboreel.parquet.footer_head import Leaf
 
-__all__ = ["LARGE_FOOTER_BYTES", "NarrowFooter", "narrow_footer", "parse_footer"]
 
 LARGE_FOOTER_BYTES = 2**17
 """Smaller footers are parsed as they are."""

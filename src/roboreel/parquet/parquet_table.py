@@ -11,9 +11,8 @@ import pyarrow as pa
 from roboreel.errors import CorruptFileError
 from roboreel.io.budget import process_budget
 from roboreel.parquet.arrow_types import is_numeric, plain_numbers
-from roboreel.parquet.parquet_errors import parquet_errors
 from roboreel.parquet.ragged import TextLists
-from roboreel.parquet.reader import ParquetReader
+from roboreel.parquet.reader import ParquetReader, parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ParquetTable", "open_parquet"]
 
 # Metadata may take this part of the budget as Arrow values, and as Python's, which are larger.
 _ARROW_SHARE, _PYTHON_SHARE = 4, 32

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["TextLists"]
-
 
 @dataclass(frozen=True, slots=True)
 class TextLists:

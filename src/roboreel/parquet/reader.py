@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from roboreel.errors import CorruptFileError, TooLargeError
+from roboreel.errors import CorruptFileError, DatasetError, MissingFileError, TooLargeError
 from roboreel.io.mapped import MappedFile
-from roboreel.io.states import version_of
-from roboreel.io.whole import arrow_file
+from roboreel.io.reading import arrow_file, too_many_files
+from roboreel.io.sources import version_of
 from roboreel.parquet.extents.chunks import ChunkSpans, find_spans
-from roboreel.parquet.extents.pages import HIGHEST_RATIO, PAGE_HEADER, read_header
+from roboreel.parquet.extents.pages import HIGHEST_RATIO, page_sizes
 from roboreel.parquet.narrow import narrow_footer, parse_footer
-from roboreel.parquet.parquet_errors import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Bound", "ParquetReader"]
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 # Beside each value of a list, and each text.
@@ -52,8 +52,9 @@ class Bound(NamedTuple):
 class ParquetReader:
     """A Parquet file as pyarrow opened it. For one thread at a time, except for `batches`.
 
-    What a read takes is known from the footer. Of pages that may be large, their headers are read
-    first: one page can unpack to gigabytes, and is unpacked whole for a single row.
+    What a read takes is known from the footer. Of parts of columns that may unpack to much, and of
+    all that does not fit, the headers of the pages are compared with it: one page can unpack to
+    gigabytes, and is unpacked whole for a single row.
 
     Args:
         path: The file.
@@ -152,9 +153,9 @@ class ParquetReader:
         # By leaf and row group, in floating point: a damaged footer may say any number.
         stacked = np.array([self._spans_of(place) for place in places])[:, :, chosen]
         spans = ChunkSpans(*stacked.transpose(1, 0, 2))
-        largest = self._largest_pages(spans, usual_bytes).astype(np.float64)
         width = np.array([_width(leaf) for leaf in leaves])
         lists = np.array([leaf.max_repetition_level > 0 for leaf in leaves])
+        largest = self._largest_pages(spans, usual_bytes, width).astype(np.float64)
         # Lists have levels and an offset beside each value. With a dictionary or prefixes, each text
         # may be as long as all that is stored.
         each = np.where(width > 0, width + _LEVEL_BYTES * lists, largest + _LEVEL_BYTES)
@@ -169,24 +170,30 @@ class ParquetReader:
             int(2 * largest.sum()),
         )
 
-    def _largest_pages(self, spans: ChunkSpans, usual_bytes: int) -> NDArray[np.int64]:
+    def _largest_pages(
+        self, spans: ChunkSpans, usual_bytes: int, width: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Return the most that a page takes, for each leaf; ``spans`` are by leaf and row group."""
         ratios = np.full(spans.codec.shape, usual_bytes + 1)
         for codec, ratio in HIGHEST_RATIO.items():
             ratios[spans.codec == codec] = ratio
         most = np.maximum(spans.unpacked, (spans.stop - spans.start) * ratios)
         usual = most <= usual_bytes
-        largest: NDArray[np.int64] = np.where(usual, spans.unpacked, 0).max(axis=1)
+        # A text is repeated for each row: what the footer says of its size is not enough.
+        sizes = np.where(width[:, None] > 0, spans.unpacked, most)
+        largest: NDArray[np.int64] = np.where(usual, sizes, 0).max(axis=1)
         if usual.all():
             return largest
         file = MappedFile(self.path)
         for leaf, group in zip(*np.nonzero(~usual), strict=True):
             start, stop, left = (part.item(leaf, group) for part in spans[:3])
-            while left > 0 and start < stop:
-                header, body = read_header(file, start, stop, PAGE_HEADER)
-                left -= max((header.get(5) or header.get(8) or {}).get(1, 0), 0)
-                largest[leaf] = max(largest[leaf], header.get(2, 0))
-                start = body + max(header.get(3, 0), 0)
+            for num_values, page_bytes in page_sizes(file, start, stop):
+                largest[leaf] = max(largest[leaf], page_bytes)
+                left -= num_values
+                if left <= 0:
+                    break
+            if left < 0:
+                raise CorruptFileError("A page holds more values than the footer says")
         return largest
 
     def rows_at_once(self, groups: Sequence[int], names: Sequence[str], limit_bytes: int) -> int:
@@ -196,9 +203,12 @@ class ParquetReader:
             TooLargeError: Not even one does.
         """
         rows = max(1, self._num_rows(groups))
-        if self.bound(groups, names, _USUAL_BYTES).whole <= limit_bytes:
-            return rows
-        bound = self.bound(groups, names)
+        try:
+            if self.bound(groups, names, _USUAL_BYTES).whole <= limit_bytes:
+                return rows
+            bound = self.bound(groups, names)
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{str(error).rstrip('.')}: {str(self.path)!r}.") from error
         # A page or a value larger than a part's share may still fit in what the parts leave free.
         most = 4 * limit_bytes
         if bound.one + bound.pages > most:
@@ -332,3 +342,34 @@ def _width(leaf: Any) -> int:  # noqa: ANN401  # pyarrow is untyped
     if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
         return int(leaf.length)
     return _WIDTHS.get(leaf.physical_type, 0)
+
+
+@contextmanager
+def parquet_errors(path: Path, *, episodes: str = "") -> Iterator[None]:
+    """Turn the errors of pyarrow while it reads a file into ours.
+
+    Args:
+        path: The file.
+        episodes: The episodes in it, such as ``"episode 3"``, to name if the file is missing.
+
+    Raises:
+        MissingFileError: The file does not exist.
+        CorruptFileError: It is not a readable Parquet file.
+        TooManyFilesError: The limit of open files is reached.
+    """
+    try:
+        yield
+    except DatasetError as error:
+        if isinstance(error, MissingFileError) and episodes:
+            raise MissingFileError(
+                f"The data file of {episodes} is missing: {str(path)!r}."
+            ) from error
+        raise  # Ours already, though it may be an OSError too.
+    except (FileNotFoundError, NotADirectoryError) as error:
+        missing = f"The data file of {episodes} is missing:" if episodes else "There is no file"
+        raise MissingFileError(f"{missing} {str(path)!r}.") from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise too_many_files(path) from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise CorruptFileError(f"Not a readable Parquet file ({reason}): {str(path)!r}.") from error

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from roboreel.parquet.arrays import arrow_array
-from roboreel.parquet.parquet import opened_parquet, plain_leaves, write_parquet
+from roboreel.parquet.to_arrow import arrow_array
+from roboreel.parquet.writing import opened_parquet, plain_leaves, write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Values = NDArray[Any] | Sequence[Any]
-
-__all__ = ["append_rows", "rewrite_rows"]
 
 
 def rewrite_rows(

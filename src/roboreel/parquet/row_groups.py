@@ -1,4 +1,4 @@
-"""Parquet files of frames, read by row group."""
+"""Parquet files read by row group, held open under the budget: their footers can be large."""
 
 from __future__ import annotations
 
@@ -9,23 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from roboreel.forking import after_fork
 from roboreel.io.budget import process_budget
+from roboreel.io.heap import return_freed_memory
 from roboreel.io.mapped import changed_file
 from roboreel.parquet.arrow_types import plain_numbers
 from roboreel.parquet.dense import plain_array
-from roboreel.parquet.open_files import OpenFiles
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.reader import ParquetReader, parquet_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from roboreel.parquet.reader import ParquetReader
+    from roboreel.io.budget import Budget
 
-__all__ = ["RowGroups"]
+
+_OWNER = "open files"
+# Footers of a few hundred column parts take about this much while they are parsed.
+_OPENING_BYTES = 2**20
+# Descriptions of columns are many small allocations, which the C library keeps when they are freed,
+# as it keeps row groups and batches. To return them takes about 1 ms.
+_FREED_SHARE, _LEAST_FREED_BYTES = 32, 2**21
+# Reads free memory too, in each thread's part of the heap.
+_CALLS = 16
 
 _tokens = count()
 
@@ -131,3 +140,66 @@ class RowGroups:
     def describe(self, group: int) -> str:
         """Return the words for a row group in an error."""
         return f"row group {group} of {str(self.path)!r}"
+
+
+class OpenFiles:
+    """Opens files, and holds them under a budget; the one used last is held in any case."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._last: tuple[Hashable, ParquetReader] | None = None
+        self._freed_bytes = self._num_calls = 0
+        after_fork(self, OpenFiles._after_fork)
+
+    def get(self, key: Hashable, path: Path) -> ParquetReader:
+        """Return a file, open.
+
+        Args:
+            key: Under which the budget holds it.
+            path: Where it lies.
+        """
+        last = self._last
+        if last is not None and last[0] == key:
+            return last[1]
+        opened: ParquetReader | None = self._budget.get(key)
+        if opened is None:
+            with self._budget.in_hand(_OPENING_BYTES, owner=_OWNER):
+                opened = ParquetReader(path)
+            self._budget.put(key, opened, opened.size_bytes, owner=_OWNER, survives_fork=False)
+            weakref.finalize(opened, self._note_closed, opened.size_bytes).atexit = False
+            self.tidy()
+        self._last = (key, opened)
+        return opened
+
+    def tidy(self) -> None:
+        """Return memory of closed files and of past reads to the system, if it may be much."""
+        self._num_calls += 1
+        if self._num_calls % _CALLS == 0 or self._is_much():
+            self._return_freed()
+
+    def note_freed(self, size_bytes: int) -> None:
+        """Count memory that was freed, and return it to the system if it is much."""
+        self._freed_bytes += size_bytes
+        if self._is_much():
+            self._return_freed()
+
+    def _is_much(self) -> bool:
+        share = self._budget.limit_bytes // _FREED_SHARE
+        return self._freed_bytes > max(share, _LEAST_FREED_BYTES)
+
+    def _return_freed(self) -> None:
+        self._freed_bytes = 0
+        return_freed_memory()
+        pa.default_memory_pool().release_unused()
+
+    def _note_closed(self, size_bytes: int) -> None:
+        self._freed_bytes += size_bytes
+
+    def drop(self, key: Hashable) -> None:
+        """Let go of a file."""
+        self._budget.drop(key)
+        if self._last is not None and self._last[0] == key:
+            self._last = None
+
+    def _after_fork(self) -> None:
+        self._last = None

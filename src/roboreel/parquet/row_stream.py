@@ -12,23 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError
-from roboreel.parquet.arrays import arrow_array
-from roboreel.parquet.parquet import opened_parquet, plain_leaves, write_parquet
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.reader import parquet_errors
+from roboreel.parquet.to_arrow import arrow_array
+from roboreel.parquet.writing import opened_parquet, plain_leaves, write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = [
-    "Layout",
-    "RowReader",
-    "RowStream",
-    "TablePart",
-    "open_rows",
-    "read_layout",
-    "write_parts",
-]
 
 _BATCH_BYTES = 32 * 1024**2
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from roboreel.io.budget import process_budget
 from roboreel.parquet.dense import ScannedColumn, scan_column
-from roboreel.parquet.parquet_errors import parquet_errors
-from roboreel.parquet.reader import ParquetReader
+from roboreel.parquet.reader import ParquetReader, parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from roboreel.io.reading import SpanReader
-from roboreel.parquet.parquet import plain_leaves
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.reader import parquet_errors
 from roboreel.parquet.row_stream import Layout
+from roboreel.parquet.writing import plain_leaves
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["SmallFile", "read_small_file"]
 
 _MOST_STORED_BYTES, _MOST_BYTES = 2**18, 2**20
 # Measured: what pyarrow allocates for an empty table of twenty columns.

@@ -10,7 +10,6 @@ from roboreel.varint import encode_varint
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Value", "i16", "i32", "i64", "list_of", "struct"]
 
 Value = tuple[int, bytes]
 """A Thrift type, and the bytes of a value of that type."""

@@ -19,8 +19,8 @@ from roboreel.format.info import read_info
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
 from roboreel.format.tables_v3 import episode_columns, episode_files
-from roboreel.parquet.parquet import column_key, join_parquet, join_tables
 from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.writing import column_key, join_parquet, join_tables
 from roboreel.schema import ClipTable
 from roboreel.video.splice import join_videos, joining_key
 

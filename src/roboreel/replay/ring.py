@@ -11,7 +11,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError
 from roboreel.files import make_folder, sync_directory, write_atomically
-from roboreel.io.handles import open_to_read
+from roboreel.io.reading import open_to_read
 from roboreel.replay.header import (
     COPY_BYTES,
     HEADER_BYTES,

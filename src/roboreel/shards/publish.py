@@ -26,8 +26,7 @@ from filelock import FileLock
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.files import make_folder, remove_tree, sync_directory, write_atomically
-from roboreel.io.handles import open_to_read
-from roboreel.io.reading import read_file
+from roboreel.io.reading import open_to_read, read_file
 
 if sys.platform != "win32":
     import fcntl

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from roboreel.errors import CorruptFileError
 from roboreel.importing.ros.container import Channel, Container, Message, log_time
-from roboreel.io.handles import open_to_read
+from roboreel.io.reading import open_to_read
 from roboreel.text import readable
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.importing.ros.container import Container, Message, unpack_message
 from roboreel.importing.ros.db3 import SqliteFile
 from roboreel.importing.ros.mcap_file import McapFile
-from roboreel.io.handles import open_to_read
-from roboreel.io.reading import read_file
+from roboreel.io.reading import open_to_read, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

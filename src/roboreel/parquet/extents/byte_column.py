@@ -24,7 +24,7 @@ from roboreel.parquet.extents.index import ChunkIndex, Rung, index_chunk
 from roboreel.parquet.extents.page_reader import read_blocks
 from roboreel.parquet.extents.pages import UnfamiliarError, unpack
 from roboreel.parquet.extents.row_group import WholeColumn, read_whole_column
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.parquet.reader import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from roboreel.parquet.extents.chunks import ColumnChunks
     from roboreel.parquet.extents.pages import Page
 
-__all__ = ["ByteColumn"]
 
 _EXTENT, _JOINED, _NULL, _BLOCK = map(int, (Rung.EXTENT, Rung.JOINED, Rung.NULL, Rung.BLOCK))
 _CHECK_EVERY_NS = 10_000_000

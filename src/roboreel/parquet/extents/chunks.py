@@ -27,16 +27,6 @@ if TYPE_CHECKING:
 
     from roboreel.io.mapped import MappedFile
 
-__all__ = [
-    "Chunk",
-    "ChunkSpans",
-    "ColumnChunks",
-    "find_chunks",
-    "find_spans",
-    "read_metadata",
-    "read_spans",
-    "spelled_path",
-]
 
 _MOST_NAMED = 20
 # What we read of Parquet's ColumnMetaData, by the field numbers of its specification.

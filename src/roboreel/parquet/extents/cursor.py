@@ -9,7 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NEXT_I32", "NEXT_I64", "SECOND_NEXT_I64", "Cursor", "one_of"]
 
 # Headers of fields in Thrift: the distance from the field before, and the type.
 NEXT_I32, NEXT_I64, SECOND_NEXT_I64 = 0x15, 0x16, 0x26

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from roboreel.parquet.extents.literals import LiteralMap
     from roboreel.parquet.extents.pages import Page
 
-__all__ = ["ChunkIndex", "Rung", "index_chunk"]
 
 _MOST_PIECES = 64
 """A value in more pieces than this is unpacked block by block."""
@@ -184,8 +183,9 @@ class _Indexer:
         page = reader.page
         if self._max_level == 0:
             return None, 0
-        if page.level_offset is not None:
-            levels, start = self._file.read(page.level_offset, page.level_bytes), 0
+        if page.is_version_2:
+            begin = page.body + page.repetition_bytes
+            levels, start = self._file.read(begin, page.definition_bytes), 0
         else:
             length = int.from_bytes(reader.read(0, 4), "little")
             levels, start = reader.read(4, length), 4 + length

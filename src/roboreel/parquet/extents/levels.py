@@ -12,7 +12,6 @@ from roboreel.varint import decode_varint
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["decode_hybrid"]
 
 _WIDEST = 32
 _TRUNCATED = "Bit-packed levels or dictionary positions are truncated."

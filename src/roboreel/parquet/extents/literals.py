@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BLOCK_BYTES", "LiteralMap"]
 
 BLOCK_BYTES = 1 << 16
 """Snappy's block size: a copy never refers to an earlier block."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from roboreel.io.mapped import MappedFile
     from roboreel.parquet.extents.pages import Page
 
-__all__ = ["PageReader", "read_blocks"]
 
 _CHEAP_PAGE_BYTES = 4 * 1024**2
 """Smaller pages with dense tags are unpacked whole. Scanning takes 16 s per GB, once; unpacking is

@@ -1,9 +1,9 @@
-"""The pages of a column chunk: their headers and their unpacked bytes."""
+"""The pages of a Parquet file: their headers and their unpacked bytes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,25 +11,11 @@ from roboreel.errors import CorruptFileError, TooLargeError
 from roboreel.parquet.extents.thrift import BOOL, INT, TruncatedError, read_struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from roboreel.io.mapped import MappedFile
     from roboreel.parquet.extents.chunks import Chunk
 
-__all__ = [
-    "CODECS",
-    "HIGHEST_RATIO",
-    "PAGE_HEADER",
-    "SNAPPY",
-    "UNCOMPRESSED",
-    "ByteSource",
-    "Page",
-    "UnfamiliarError",
-    "read_header",
-    "read_pages",
-    "unpack",
-    "unpack_bytes",
-]
 
 UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW = 0, 1, 2, 4, 6, 7
 CODECS = (UNCOMPRESSED, SNAPPY, GZIP, BROTLI, ZSTD, LZ4_RAW)
@@ -38,28 +24,22 @@ _CODEC_NAMES = {SNAPPY: "snappy", GZIP: "gzip", BROTLI: "brotli", ZSTD: "zstd", 
 HIGHEST_RATIO = {UNCOMPRESSED: 1, SNAPPY: 22, GZIP: 1040, LZ4_RAW: 256}
 """The most unpacked bytes per packed byte; Brotli and Zstandard have no such limit."""
 
+PLAIN, PLAIN_DICTIONARY, RLE, RLE_DICTIONARY = 0, 2, 3, 8
+_ENCODINGS = (PLAIN, PLAIN_DICTIONARY, RLE_DICTIONARY)
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
-_PLAIN, _PLAIN_DICTIONARY, _RLE, _RLE_DICTIONARY = 0, 2, 3, 8
 
 _FIRST_HEADER_BYTES = 256
 _LAST_HEADER_BYTES = 16 * 1024**2
 
 # What we read of Parquet's PageHeader, by the field numbers of its specification.
-PAGE_HEADER = {
-    1: INT,
-    2: INT,
-    3: INT,
-    5: {1: INT, 2: INT, 3: INT},
-    7: {1: INT, 2: INT},
-    8: {1: INT, 4: INT, 5: INT, 6: INT, 7: BOOL},
+_TYPE, _UNPACKED, _PACKED, _CRC = 1, 2, 3, 4
+_DETAILS = {_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}
+_PAGE_HEADER = {
+    **dict.fromkeys((_TYPE, _UNPACKED, _PACKED, _CRC), INT),
+    _DETAILS[_DATA]: dict.fromkeys((1, 2, 3, 4), INT),
+    _DETAILS[_DICTIONARY]: {1: INT, 2: INT},
+    _DETAILS[_DATA_V2]: {**dict.fromkeys((1, 2, 3, 4, 5, 6), INT), 7: BOOL},
 }
-
-
-class ByteSource(Protocol):
-    """A file that is read by offset."""
-
-    def read(self, offset: int, length: int, /) -> bytes:
-        """Return bytes of the file."""
 
 
 class UnfamiliarError(Exception):
@@ -68,26 +48,72 @@ class UnfamiliarError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a column chunk."""
+    """One page, as its header describes it."""
 
+    start: int
+    """Offset of the header in the file."""
+    body: int
+    """Offset of the bytes after the header."""
+    stop: int
+    """Offset right after the page."""
+    body_bytes: int
+    """Size of the body when it is unpacked, levels included."""
     is_dictionary: bool
     num_values: int
     """Nulls included."""
-    has_positions: bool
-    """Whether the values are positions in the dictionary, not byte strings."""
-    level_offset: int | None
-    """Offset of the definition levels in the file; None if they are inside the page."""
-    level_bytes: int
-    offset: int
-    """Offset of the packed bytes in the file."""
-    packed_bytes: int
-    unpacked_bytes: int
-    codec: int
+    encoding: int
+    """Parquet's number of how the values are encoded."""
+    codec: int = UNCOMPRESSED
+    """Parquet's number of the compression."""
+    crc: int | None = None
+    """Checksum of the body."""
+    level_encodings: tuple[int, int] = (RLE, RLE)
+    """Of the definition levels, and of the repetition levels."""
+    is_packed: bool = True
+    """Whether the values of a version 2 page are compressed at all."""
+    num_rows: int | None = None
+    """Rows that the header declares; None in version 1, where headers do not."""
+    repetition_bytes: int = 0
+    definition_bytes: int = 0
+    """Before the packed bytes, in version 2; in version 1 the levels are among them."""
 
     @property
-    def stop(self) -> int:
-        """Offset right after the packed bytes."""
-        return self.offset + self.packed_bytes
+    def has_positions(self) -> bool:
+        """Whether the values are positions in the chunk's dictionary."""
+        return not self.is_dictionary and self.encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY)
+
+    @property
+    def is_version_2(self) -> bool:
+        """Whether the levels lie before the packed bytes, rather than among them."""
+        return self.num_rows is not None
+
+    @property
+    def offset(self) -> int:
+        """Offset of the packed bytes in the file."""
+        return self.body + self.repetition_bytes + self.definition_bytes
+
+    @property
+    def packed_bytes(self) -> int:
+        """Size of the packed bytes."""
+        return self.stop - self.offset
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """What they unpack to."""
+        return self.body_bytes - self.repetition_bytes - self.definition_bytes
+
+
+def page_sizes(file: MappedFile, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the values and the unpacked bytes of the pages of a chunk, whatever they hold.
+
+    Raises:
+        CorruptFileError: A header is damaged.
+    """
+    while start < stop:
+        header, body = _read_header(file, start, stop)
+        details = header.get(_DETAILS[_DATA]) or header.get(_DETAILS[_DATA_V2]) or {}
+        yield max(details.get(1, 0), 0), header.get(_UNPACKED, 0)
+        start = body + max(header.get(_PACKED, 0), 0)
 
 
 def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
@@ -106,26 +132,57 @@ def read_pages(file: MappedFile, chunk: Chunk) -> Iterator[Page]:
         pages_left -= 1
         if offset >= chunk.stop or pages_left < 0:
             raise CorruptFileError(f"The pages of a chunk lack {values_left} values.")
-        header, body = read_header(file, offset, chunk.stop, PAGE_HEADER)
-        packed_bytes, unpacked_bytes = header.get(3, -1), header.get(2, -1)
-        offset = body + packed_bytes
-        if packed_bytes < 0 or not 0 <= unpacked_bytes < 2**31 or offset > chunk.stop:
-            raise CorruptFileError(
-                f"A page at offset {body} does not fit in its chunk: {packed_bytes} bytes, "
-                f"{unpacked_bytes} unpacked."
-            )
-        page = _page_of(header, body, chunk.codec)
-        if page is None:
-            continue
+        page = read_page(file, offset, chunk.stop, chunk.codec)
+        offset = page.stop
+        if page.encoding not in _ENCODINGS or page.level_encodings[0] != RLE:
+            raise UnfamiliarError
         if page.codec == UNCOMPRESSED and page.unpacked_bytes > page.packed_bytes:
             raise CorruptFileError("An uncompressed page is truncated.")
         if not page.is_dictionary:
             values_left -= page.num_values
-        if page.num_values < 0 or values_left < 0:
+        if values_left < 0:
             raise CorruptFileError(
                 f"A page holds {page.num_values} values, more than rows are left."
             )
         yield page
+
+
+def read_page(file: MappedFile, offset: int, stop: int, codec: int = UNCOMPRESSED) -> Page:
+    """Return the page at an offset.
+
+    Raises:
+        TruncatedError: The page goes past ``stop``.
+        CorruptFileError: There is no page here, or its header is damaged.
+    """
+    header, body = _read_header(file, offset, stop)
+    packed_bytes, body_bytes = header.get(_PACKED, -1), header.get(_UNPACKED, -1)
+    details = header.get(_DETAILS.get(header.get(_TYPE, -1), -1))
+    if details is None or packed_bytes < 0 or not 0 <= body_bytes < 2**31:
+        raise CorruptFileError(f"byte {offset:,} does not start a page header")
+    if body + packed_bytes > stop:
+        raise TruncatedError(f"the page at byte {offset:,} goes past the end")
+    is_version_2 = header[_TYPE] == _DATA_V2
+    is_packed = details.get(7, True) if is_version_2 else True
+    page = Page(
+        offset,
+        body,
+        body + packed_bytes,
+        body_bytes,
+        is_dictionary=header[_TYPE] == _DICTIONARY,
+        num_values=details.get(1, -1),
+        encoding=details.get(4 if is_version_2 else 2, -1),
+        codec=codec if is_packed else UNCOMPRESSED,
+        crc=header.get(_CRC),
+        level_encodings=(RLE, RLE) if is_version_2 else (details.get(3, RLE), details.get(4, RLE)),
+        is_packed=is_packed,
+        num_rows=details.get(3, -1) if is_version_2 else None,
+        repetition_bytes=details.get(6, 0) if is_version_2 else 0,
+        definition_bytes=details.get(5, 0) if is_version_2 else 0,
+    )
+    counts = (page.num_values, page.num_rows or 0, page.repetition_bytes, page.definition_bytes)
+    if min(counts) < 0 or page.offset > page.stop or page.unpacked_bytes < 0:
+        raise CorruptFileError(f"the header of the page at byte {offset:,} contradicts itself")
+    return page
 
 
 def unpack(file: MappedFile, page: Page, limit_bytes: int) -> bytes:
@@ -186,16 +243,8 @@ def _lz4_fits(packed: memoryview | bytes, size: int) -> bool:
     return True
 
 
-def read_header(
-    file: ByteSource, offset: int, stop: int, wanted: Mapping[int, Any]
-) -> tuple[dict[int, Any], int]:
-    """Return the wanted fields of a page header, and where the page's bytes start.
-
-    Args:
-        file: The file.
-        offset: Where the header starts.
-        stop: Where it ends at the latest.
-        wanted: Fields as `read_struct` takes them.
+def _read_header(file: MappedFile, offset: int, stop: int) -> tuple[dict[int, Any], int]:
+    """Return the fields of a page header, and where the page's bytes start.
 
     Raises:
         CorruptFileError: There is no header here, or it goes past ``stop``.
@@ -205,49 +254,10 @@ def read_header(
     while True:
         size = min(size, stop - offset)
         try:
-            header, length = read_struct(file.read(offset, size), 0, wanted)
+            header, length = read_struct(file.read(offset, size), 0, _PAGE_HEADER)
         except TruncatedError:
             if size in (stop - offset, _LAST_HEADER_BYTES):
                 raise
             size *= 16
         else:
             return header, offset + length
-
-
-def _page_of(header: dict[int, Any], body: int, codec: int) -> Page | None:
-    page_type, unpacked_bytes, packed_bytes = header.get(1), header[2], header[3]
-    level_offset, level_bytes = None, 0
-    if page_type == _DICTIONARY and 7 in header:
-        details = header[7]
-        if details.get(2) not in (_PLAIN, _PLAIN_DICTIONARY):
-            raise UnfamiliarError
-        encoding = _PLAIN
-    elif page_type == _DATA and 5 in header:
-        details = header[5]
-        encoding = details.get(2)
-        if details.get(3) != _RLE:
-            raise UnfamiliarError
-    elif page_type == _DATA_V2 and 8 in header:
-        details = header[8]
-        encoding = details.get(4)
-        level_offset, level_bytes = body, details.get(5, 0)
-        if level_bytes < 0 or details.get(6, 0) != 0 or level_bytes > packed_bytes:
-            raise CorruptFileError("The levels of a page do not fit in it.")
-        body, packed_bytes = body + level_bytes, packed_bytes - level_bytes
-        unpacked_bytes = max(unpacked_bytes - level_bytes, 0)
-        codec = codec if details.get(7, True) else UNCOMPRESSED
-    else:
-        return None
-    if encoding not in (_PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY):
-        raise UnfamiliarError
-    return Page(
-        is_dictionary=page_type == _DICTIONARY,
-        num_values=details.get(1, -1),
-        has_positions=encoding != _PLAIN,
-        level_offset=level_offset,
-        level_bytes=level_bytes,
-        offset=body,
-        packed_bytes=packed_bytes,
-        unpacked_bytes=unpacked_bytes,
-        codec=codec,
-    )

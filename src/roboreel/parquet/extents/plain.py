@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["walk_lengths"]
 
 _FIRST_WINDOW_BYTES = 64
 _LAST_WINDOW_BYTES = 1 << 20

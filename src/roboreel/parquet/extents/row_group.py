@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from roboreel.io.budget import Budget
 
-__all__ = ["WholeColumn", "read_whole_column"]
 
 _BATCH_ROWS = 64
 """Rows that are read before their size is compared with the limit, unless they may be large."""

@@ -14,7 +14,6 @@ from roboreel.varint import encode_varint
 if TYPE_CHECKING:
     from roboreel.io.mapped import MappedFile
 
-__all__ = ["scan_snappy"]
 
 _FIRST_WINDOW_BYTES = 512
 _LAST_WINDOW_BYTES = 1 << 20

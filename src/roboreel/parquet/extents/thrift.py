@@ -14,21 +14,6 @@ from roboreel.varint import decode_varint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BINARY",
-    "BOOL",
-    "I16",
-    "I32",
-    "I64",
-    "INT",
-    "LIST",
-    "STRUCT",
-    "Field",
-    "TruncatedError",
-    "list_items",
-    "read_struct",
-    "struct_fields",
-]
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _DEEPEST = 24

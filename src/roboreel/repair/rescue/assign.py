@@ -18,10 +18,9 @@ from roboreel.repair.rescue.template import Habits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from roboreel.parquet.extents.pages import Page
     from roboreel.repair.rescue.template import LeafColumn
-    from roboreel.repair.rescue.walk import StoredPage
 
-__all__ = ["Assignment", "PageGroup", "assign_pages"]
 
 _MOST_STEPS = 2**22
 """Pages looked at in all readings together. A file of LeRobot's takes about two per page."""
@@ -48,7 +47,7 @@ class Assignment:
 
 
 def assign_pages(
-    pages: Sequence[StoredPage],
+    pages: Sequence[Page],
     columns: Sequence[LeafColumn],
     habits: Habits,
     count_rows: Callable[[int, int], int | None],
@@ -78,7 +77,7 @@ def assign_pages(
 
 
 def _read(
-    pages: Sequence[StoredPage],
+    pages: Sequence[Page],
     columns: Sequence[LeafColumn],
     habits: Habits,
     count_rows: Callable[[int, int], int | None],
@@ -148,7 +147,7 @@ class _Readings:
 
     def __init__(
         self,
-        pages: Sequence[StoredPage],
+        pages: Sequence[Page],
         columns: Sequence[LeafColumn],
         habits: Habits,
         count_rows: Callable[[int, int], int | None],

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.parquet.extents.levels import decode_hybrid
-from roboreel.parquet.extents.pages import UNCOMPRESSED, Page, unpack
-from roboreel.repair.rescue.walk import PLAIN
+from roboreel.parquet.extents.pages import PLAIN, UNCOMPRESSED, Page, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.io.mapped import MappedFile
     from roboreel.repair.rescue.template import LeafColumn
-    from roboreel.repair.rescue.walk import StoredPage
 
-__all__ = ["count_rows", "is_dictionary_of"]
 
 _MOST_VALUES = 2**26
 """A page that declares more values is not believed. Common writers put 20,000 into one."""
 _TEXT_LENGTH_BYTES = 4
 
 
-def count_rows(
-    file: MappedFile, page: StoredPage, column: LeafColumn, limit_bytes: int
-) -> int | None:
+def count_rows(file: MappedFile, page: Page, column: LeafColumn, limit_bytes: int) -> int | None:
     """Return how many rows a data page holds; None if it cannot be a page of the column.
 
     Raises:
@@ -47,9 +43,7 @@ def count_rows(
     return rows if fits else None
 
 
-def is_dictionary_of(
-    file: MappedFile, page: StoredPage, column: LeafColumn, limit_bytes: int
-) -> bool:
+def is_dictionary_of(file: MappedFile, page: Page, column: LeafColumn, limit_bytes: int) -> bool:
     """Return whether a dictionary page can be one of the column.
 
     Raises:
@@ -58,7 +52,7 @@ def is_dictionary_of(
     if not _is_plain_size(column, page.num_values, page.unpacked_bytes):
         return False
     try:
-        _unpack(file, page, column, limit_bytes, skipped=0)
+        _unpack(file, page, column, limit_bytes)
     except CorruptFileError:
         return False
     return True
@@ -71,13 +65,12 @@ def _is_plain_size(column: LeafColumn, values: int, body_bytes: int) -> bool:
 
 
 def _read_levels(
-    file: MappedFile, page: StoredPage, column: LeafColumn, limit_bytes: int
+    file: MappedFile, page: Page, column: LeafColumn, limit_bytes: int
 ) -> tuple[int, int, int]:
     """Return the rows of a page, the values that are not null, and the bytes of the values."""
-    level_bytes = page.repetition_bytes + page.definition_bytes
-    unpacked = _unpack(file, page, column, limit_bytes, skipped=level_bytes)
+    unpacked = _unpack(file, page, column, limit_bytes)
     if page.is_version_2:
-        levels = file.read(page.body, level_bytes)
+        levels = file.read(page.body, page.offset - page.body)
         repetitions, definitions = (
             levels[: page.repetition_bytes],
             levels[page.repetition_bytes :],
@@ -113,20 +106,8 @@ def _levels(data: bytes, highest: int, count: int) -> NDArray[np.int64]:
     return levels
 
 
-def _unpack(
-    file: MappedFile, page: StoredPage, column: LeafColumn, limit_bytes: int, *, skipped: int
-) -> bytes:
-    packed = Page(
-        is_dictionary=page.is_dictionary,
-        num_values=page.num_values,
-        has_positions=page.has_positions,
-        level_offset=None,
-        level_bytes=0,
-        offset=page.body + skipped,
-        packed_bytes=page.stop - page.body - skipped,
-        unpacked_bytes=page.unpacked_bytes - skipped,
-        codec=column.codec if page.is_packed else UNCOMPRESSED,
-    )
+def _unpack(file: MappedFile, page: Page, column: LeafColumn, limit_bytes: int) -> bytes:
+    packed = replace(page, codec=column.codec if page.is_packed else UNCOMPRESSED)
     if packed.codec == UNCOMPRESSED and packed.unpacked_bytes != packed.packed_bytes:
         raise CorruptFileError("An uncompressed page has two sizes.")
     return unpack(file, packed, limit_bytes)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from roboreel.parquet.extents.pages import RLE
 from roboreel.parquet.extents.thrift import LIST
 from roboreel.parquet.thrift_writer import i16, i32, i64, list_of, struct
-from roboreel.repair.rescue.walk import RLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from roboreel.parquet.extents.pages import Page
     from roboreel.parquet.thrift_writer import Value
     from roboreel.repair.rescue.template import LeafColumn, Template
-    from roboreel.repair.rescue.walk import StoredPage
 
-__all__ = ["FoundChunk", "FoundRowGroup", "encode_footer"]
 
 _NUM_ROWS, _ROW_GROUPS = 3, 4
 _COPIED = (1, 2, 5, 6, 7)
@@ -39,10 +38,10 @@ class FoundChunk:
     dictionary_offset: int | None
 
     @classmethod
-    def of_pages(cls, pages: Sequence[StoredPage], start: int) -> FoundChunk:
+    def of_pages(cls, pages: Sequence[Page], start: int) -> FoundChunk:
         """Return the chunk that consists of some pages, and starts at an offset."""
         data = [page for page in pages if not page.is_dictionary]
-        unpacked = sum(page.body - page.start + page.unpacked_bytes for page in pages)
+        unpacked = sum(page.body - page.start + page.body_bytes for page in pages)
         return cls(
             start,
             pages[-1].stop if pages else start,

@@ -12,9 +12,8 @@ from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
 from roboreel.io.budget import process_budget
 from roboreel.io.mapped import MappedFile
-from roboreel.io.reading import SpanReader
-from roboreel.io.whole import arrow_file
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.io.reading import SpanReader, arrow_file
+from roboreel.parquet.reader import parquet_errors
 from roboreel.repair.rescue.assign import assign_pages
 from roboreel.repair.rescue.count import count_rows, is_dictionary_of
 from roboreel.repair.rescue.footer import FoundChunk, FoundRowGroup, encode_footer
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from roboreel.parquet.extents.pages import Page
     from roboreel.repair.rescue.assign import PageGroup
-    from roboreel.repair.rescue.walk import StoredPage, Walk
+    from roboreel.repair.rescue.walk import Walk
 
-__all__ = ["Found", "find_row_groups", "write_with_footer"]
 
 _MAGIC = b"PAR1"
 _BLOCK_BYTES = 1024**2
@@ -121,7 +120,7 @@ def write_with_footer(path: Path, found: Found, target: Path) -> int:
 
 
 def _assign(
-    file: MappedFile, pages: Sequence[StoredPage], template: Template
+    file: MappedFile, pages: Sequence[Page], template: Template
 ) -> tuple[tuple[FoundRowGroup, ...], str]:
     limit_bytes = process_budget().limit_bytes
 
@@ -141,7 +140,7 @@ def _assign(
     return tuple(groups), assignment.reason
 
 
-def _row_group(pages: Sequence[StoredPage], first: int, group: PageGroup) -> FoundRowGroup:
+def _row_group(pages: Sequence[Page], first: int, group: PageGroup) -> FoundRowGroup:
     chunks = []
     for stop in group.stops:
         start = pages[first].start if first < len(pages) else pages[-1].stop

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from roboreel.errors import CorruptFileError
 from roboreel.io.mapped import MappedFile
 from roboreel.parquet.extents.chunks import read_metadata
-from roboreel.parquet.extents.pages import CODECS
+from roboreel.parquet.extents.pages import CODECS, Page
 from roboreel.parquet.extents.thrift import INT, list_items, read_struct, struct_fields
-from roboreel.parquet.parquet_errors import parquet_errors
-from roboreel.repair.rescue.walk import MAX_PAGES, StoredPage, read_page
+from roboreel.parquet.reader import parquet_errors
+from roboreel.repair.rescue.walk import MAX_PAGES, sound_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from roboreel.parquet.extents.thrift import Field
 
-__all__ = ["Habits", "LeafColumn", "Template", "read_template"]
 
 _MAGIC = b"PAR1"
 _USUAL_FALLBACK_BYTES = 1024**2
@@ -61,9 +60,9 @@ class Habits:
     fallback_bytes: int
     """With a dictionary smaller than this, all values of the chunk are in the dictionary."""
 
-    def is_full(self, page: StoredPage) -> bool:
+    def is_full(self, page: Page) -> bool:
         """Return whether the chunk may go on after a page."""
-        return page.unpacked_bytes >= self.full_bytes or page.num_values >= self.full_values
+        return page.body_bytes >= self.full_bytes or page.num_values >= self.full_values
 
 
 class _Seen:
@@ -75,11 +74,11 @@ class _Seen:
         self._before: list[tuple[int, int]] = []
         self._fallback_bytes = [_USUAL_FALLBACK_BYTES]
 
-    def add(self, pages: Sequence[StoredPage]) -> None:
+    def add(self, pages: Sequence[Page]) -> None:
         """Note the pages of a chunk."""
         self.count += len(pages)
         sizes = [
-            (page.unpacked_bytes, page.num_values)
+            (page.body_bytes, page.num_values)
             for page in pages
             if not page.is_dictionary and not page.has_positions
         ]
@@ -232,13 +231,13 @@ def _learn(
     return learned, seen.habits()
 
 
-def _pages_of(file: MappedFile, chunk: _ChunkMetadata, limit: int) -> Iterator[StoredPage]:
+def _pages_of(file: MappedFile, chunk: _ChunkMetadata, limit: int) -> Iterator[Page]:
     offset, stop = chunk.start, chunk.start + chunk.numbers[_PACKED]
     if not 0 <= offset <= stop <= file.size_bytes:
         raise CorruptFileError("a column lies outside of it")
     while offset < stop:
         if limit == 0:
             raise CorruptFileError(f"it has more than {MAX_PAGES:,} pages")
-        page = read_page(file, offset, stop)
+        page = sound_page(file, offset, stop)
         yield page
         offset, limit = page.stop, limit - 1

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 
 from roboreel.errors import CorruptFileError
 from roboreel.files import atomic_file
-from roboreel.io.reading import SpanReader
-from roboreel.io.whole import arrow_file
-from roboreel.parquet.parquet_errors import parquet_errors
+from roboreel.io.reading import SpanReader, arrow_file
 from roboreel.parquet.ragged import TextLists
+from roboreel.parquet.reader import parquet_errors
 from roboreel.parquet.to_arrow import from_list, from_numpy
 
 if TYPE_CHECKING:
@@ -24,18 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = [
-    "add_null_columns",
-    "column_key",
-    "join_parquet",
-    "join_tables",
-    "opened_parquet",
-    "plain_leaves",
-    "plain_types",
-    "starts_as_parquet",
-    "write_columns",
-    "write_parquet",
-]
 
 _ARROW_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 _GROUP_ROWS = 1000
