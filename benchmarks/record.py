@@ -9,7 +9,7 @@ from benchmarks.datasets import TASKS, Shape, write_v30
 from benchmarks.harness import OURS, Benchmark, Case, Settings
 from benchmarks.peers import lerobot_record
 from benchmarks.results import CPU_MS, PEAK_MB, note
-from roboreel.format.write_v3 import write_tasks
+from roboreel.format.tables_v3 import write_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def _prepare(root: Path, episodes: int) -> None:
     if episodes > 1:
         write_v30(root, Shape(episodes, mean_length=9, episodes_per_row_group=10))
         # With the text as pandas' index, without which LeRobot adds no episodes.
-        write_tasks(root / "meta" / "tasks.parquet", dict(enumerate(TASKS)))
+        write_texts(root / "meta" / "tasks.parquet", dict(enumerate(TASKS)), "task")
 
 
 BENCHMARK = Benchmark(

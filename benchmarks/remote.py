@@ -198,8 +198,7 @@ def _stream(near: Path, round_trip_ms: float, scratch: Path) -> list[Row]:
 
 def _datasets(scratch: Path, *, quick: bool) -> dict[str, Path]:
     from benchmarks.datasets import Shape, write_v30_metadata
-    from roboreel.demo_arm.make import make_demo_dataset
-    from roboreel.demo_arm.spec import DemoSpec
+    from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
     arm = scratch / "arm"
     make_demo_dataset(arm, DemoSpec(episodes=2 if quick else 20, frames=40 if quick else 100))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.io.batch_buffers import BatchBuffers
 
 # A busy machine is no reason to fail: speed is measured in benchmarks/, never asserted here.
 # In CI the same examples every time: a change fails for what it changed. New ones are looked for

@@ -2,7 +2,7 @@
 
 import re
 
-from roboreel.check.registry import CHECKS
+from roboreel.check.run import CHECKS
 from roboreel.findings import RULES, SEVERITIES, TIERS, finding
 
 

@@ -90,8 +90,8 @@ def _conversions(root: str, threads: int, image_size: list[int] | None) -> list[
 
     from benchmarks.cases.sleeping import picture
     from roboreel import open_dataset
-    from roboreel.memory.batch_buffers import BatchBuffers
-    from roboreel.memory.budget import Budget
+    from roboreel.io.batch_buffers import BatchBuffers
+    from roboreel.io.budget import Budget
     from roboreel.video.convert import Converter
 
     dataset = open_dataset(root)

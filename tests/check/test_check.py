@@ -11,7 +11,7 @@ import pytest
 import roboreel as reel
 from roboreel.check import check_dataset
 from roboreel.check.checks import Check
-from roboreel.check.registry import CHECKS, SCANS
+from roboreel.check.run import CHECKS, SCANS
 from roboreel.check.scanning import PASS_CODES
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.errors import CorruptFileError, EpisodeNotFoundError, NotADatasetError

@@ -9,8 +9,8 @@ import pytest
 import roboreel as reel
 from roboreel.check import check_dataset
 from roboreel.check.image_watch import ImageWatch
-from roboreel.check.movement import runs_of
 from roboreel.check.pixel_summary import differences, join_summaries, summarize_pixels
+from roboreel.check.still_packets import runs_of
 from roboreel.schema import Feature
 from roboreel.stats import ImageAccumulator
 from roboreel.video.encode import Encoding

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from roboreel.check import Findings, check_dataset
 from roboreel.check.baseline import fingerprint, read_baseline, without_known, write_baseline
-from roboreel.check.github import format_github
-from roboreel.check.sarif import to_sarif
+from roboreel.check.formats import format_github, to_sarif
 from roboreel.check.text import format_text
 from roboreel.cli import app
 from roboreel.errors import MetadataError, MissingFileError

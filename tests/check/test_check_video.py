@@ -7,7 +7,7 @@ import av
 import numpy as np
 import pytest
 
-from roboreel.check import check_dataset, video_survey
+from roboreel.check import check_dataset, video
 from roboreel.errors import CorruptFileError
 from roboreel.schema import Depth, Feature
 from roboreel.video.encode import Encoding, encode_video
@@ -284,7 +284,7 @@ def test_a_damaged_index_through_which_all_images_are_found_is_a_warning(tmp_pat
     def refuse(path):
         raise CorruptFileError(f"Nonsense. Video file: {str(path)!r}.")
 
-    monkeypatch.setattr(video_survey, "read_packet_table", refuse)
+    monkeypatch.setattr(video, "read_packet_table", refuse)
     findings = found(clean_dataset(tmp_path / "clean", "v2.1"), episodes=[2])
     assert {(one.code, one.severity, one.episode) for one in findings.at_least("warning")} == {
         ("RR401", "warning", 2)

@@ -10,12 +10,14 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 
 import roboreel
 from roboreel.cli import app, main
+from roboreel.cli.commands import COMMANDS as ENTRIES
 from roboreel.cli.console import errors, output
 from roboreel.commit import Change, Commit, Workshop
 from roboreel.dataset.episode_numbers import parse_episodes
@@ -105,7 +107,8 @@ def roboreel_(*words):
 def commands(group=None, path=()):
     """Yield every command's words and the command itself."""
     group = group or typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         if command.hidden:
             continue
         if hasattr(command, "commands"):
@@ -183,6 +186,12 @@ def prepare(name, monkeypatch):
 
 def test_every_command_is_run_here():
     assert set(RUNS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.summary])
+def test_the_list_says_of_a_command_what_its_help_says(name):
+    group: Any = typer.main.get_command(app)
+    assert group.get_command(None, name).help.startswith(ENTRIES[name].summary)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -397,7 +406,12 @@ def test_the_shell_completes_commands_and_options(typed, offered, folder, monkey
 
 @pytest.mark.parametrize(
     ("words", "absent"),
-    [("--version", "numpy"), ("info --help", "roboreel.edit"), ("undo --help", "av")],
+    [
+        ("--version", "numpy"),
+        ("--help", "numpy"),
+        ("info --help", "roboreel.edit"),
+        ("undo --help", "av"),
+    ],
 )
 def test_a_command_imports_only_what_it_needs(words, absent):
     code = (

@@ -41,7 +41,7 @@ def test_without_a_terminal_and_without_yes_a_command_refuses(root):
 def test_dry_run_prints_the_plan_and_changes_nothing(root):
     done = run("undo", root, "--dry-run")
     assert done.exit_code == 0
-    assert "meta/info.json is what it was before" in done.output
+    assert "restored  1 file, 0.0 kB\n            meta/info.json" in done.output
     assert "\x1b" not in done.output
     assert info(root) == "new"
 

@@ -28,7 +28,7 @@ from roboreel.errors import (
     RowNotFoundError,
     WindowError,
 )
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.schema import Feature
 from roboreel.window import Window
 from tests.factory import (

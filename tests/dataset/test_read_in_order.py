@@ -10,8 +10,8 @@ import pytest
 import roboreel as reel
 from roboreel.dataset import in_order
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
+from roboreel.io.budget import process_budget
 from roboreel.loading import Loader, Samples
-from roboreel.memory.budget import process_budget
 from roboreel.video.reader import VideoReader
 from roboreel.video.standing import Decoders
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import roboreel as reel
 from roboreel.check import check_dataset
 from roboreel.edit.sources import Source
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -110,7 +110,7 @@ def test_deleted_episodes_leave_and_the_rest_moves_up(version, tmp_path):
     root = clean_dataset(tmp_path / "d", version)
     clean = clean_dataset(tmp_path / "clean", version)
     plan = edit_dataset(root).delete([1, 4]).plan()
-    assert {one.rung for one in plan.files} <= {"kept", "linked", "rewritten"}
+    assert {one.how for one in plan.files} <= {"kept", "linked", "rewritten"}
     assert "nothing is encoded again" in str(plan)
     plan.apply()
     check_edited(clean, root, [WHOLE[e] for e in (0, 2, 3, 5)])
@@ -210,7 +210,7 @@ def test_removing_a_camera_leaves_the_rows_alone(tmp_path):
     root = clean_dataset(tmp_path / "d")
     clean = clean_dataset(tmp_path / "clean")
     plan = edit_dataset(root).remove(WRIST).plan()
-    assert {one.rung for one in plan.files} == {"kept"}
+    assert {one.how for one in plan.files} == {"kept"}
     plan.apply()
     assert not (root / "videos" / WRIST).exists()
     check_edited(clean, root, WHOLE, names={WRIST: None})

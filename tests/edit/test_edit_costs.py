@@ -7,10 +7,10 @@ from roboreel import open_dataset
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 from roboreel.edit import plan_conversion, verify_copy
 from roboreel.errors import CorruptFileError, EditError
-from roboreel.format.statistics import stats_to_columns, stats_to_json
-from roboreel.frames.frame_order import FrameOrder
+from roboreel.format.stats_json import stats_to_columns, stats_to_json
+from roboreel.frames.clips import FrameOrder
+from roboreel.parquet.parquet_table import open_parquet
 from roboreel.stats import stats_of
-from roboreel.storage.parquet_table import open_parquet
 from roboreel.video import boxes
 from roboreel.video.mp4 import read_packet_table
 

@@ -113,7 +113,7 @@ def test_a_video_that_is_encoded_in_parts_is_the_same_with_and_without_a_job(tmp
     root, out = clean_dataset(tmp_path / "arm", episodes_per_file=6), tmp_path / "out"
     plan = edit_dataset(root).reencode(FRONT, H264).plan(out)
     planned = plan_edit_job(plan, task_s=1e-4)
-    assert sum(target.rung == "re-encoded" for target in plan.files) == 1
+    assert sum(target.how == "re-encoded" for target in plan.files) == 1
     assert len(planned) > 4
     plan._apply_at_once(lambda *_: None)
     at_once = tree(out)
@@ -152,10 +152,11 @@ def test_an_edit_as_plain_values_is_the_same_edit(tmp_path):
         assert again.recipe == context.recipe
         assert again.layout.data == context.layout.data
         assert again.layout.videos == context.layout.videos
-        assert again.layout.data_files == context.layout.data_files
-        assert again.layout.video_files == context.layout.video_files
+        assert again.layout.cameras == context.layout.cameras
+        for kind, files in context.layout.kinds.items():
+            assert again.layout.kinds[kind].files == files.files
+            assert again.layout.kinds[kind].file.tolist() == files.file.tolist()
         assert again.layout.start.tolist() == context.layout.start.tolist()
-        assert again.layout.data_file.tolist() == context.layout.data_file.tolist()
         assert again.features == context.features
 
 

@@ -32,7 +32,7 @@ def test_a_merge_has_the_episodes_of_all(version, store, tmp_path):
     second = clean_dataset(tmp_path / "b", version, store=store)
     edit_dataset(second).delete([0, 3]).set_task([1], "fold the cloth").apply()
     plan = plan_merge([first, second], tmp_path / "out")
-    assert {one.rung for one in plan.files} <= {"copied", "rewritten"}
+    assert {one.how for one in plan.files} <= {"copied", "rewritten"}
     plan.apply()
     verify_copy(plan)
     out = tmp_path / "out"
@@ -135,7 +135,7 @@ def test_a_conversion_copies_every_row_and_packet(old, new, store, tmp_path):
     root = clean_dataset(tmp_path / "d", old, store=store)
     (root / "meta/modality.json").write_text("{}")
     plan = plan_conversion(root, new, tmp_path / "out")
-    assert "re-encoded" not in {one.rung for one in plan.files}
+    assert "re-encoded" not in {one.how for one in plan.files}
     plan.apply()
     verify_copy(plan)
     out = tmp_path / "out"
@@ -188,7 +188,7 @@ def test_hidden_images_are_not_scrubbed_images(tmp_path):
     with pytest.raises(EditError, match="a lossless cut can start at the frames 0, 2, 4"):
         edit.plan()
     plan = edit.allow_reencoding().plan()
-    assert [one.pieces for one in plan.files if one.rung == "re-encoded"] == [(1,), (1,)]
+    assert [one.pieces for one in plan.files if one.how == "re-encoded"] == [(1,), (1,)]
     plan.apply()
     table = reel.open_dataset(root).frame_reader.videos.table(
         root / f"videos/chunk-000/{FRONT}/episode_000001.mp4"

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,25 @@ def test_statistics_survive_being_written_and_read(tmp_path):
     write_manifest(manifest, stats={"action": stats}, episode_stats=[{"action": stats}] * 2)
     assert read_stats(manifest) == {"action": stats}
     assert list(read_episode_stats(manifest)) == [(0, {"action": stats}), (1, {"action": stats})]
+
+
+def test_episodes_of_v21_have_no_quantiles_as_lerobot_writes_them(tmp_path):
+    manifest = replace(make_manifest(tmp_path, [3, 4]), version="v2.1")
+    ends = (np.zeros(2), np.ones(2), np.full(2, 0.5), np.full(2, 0.1))
+    stats = FeatureStats(*ends, np.asarray(7), quantiles={"q50": np.full(2, 0.4)})
+    write_manifest(manifest, episode_stats=[{"action": stats}] * 2)
+    lines = (tmp_path / "meta" / "episodes_stats.jsonl").read_text().splitlines()
+    keys = [list(json.loads(line)["stats"]["action"]) for line in lines]
+    assert keys == [["min", "max", "mean", "std", "count"]] * 2
+
+
+def test_statistics_that_an_episode_lacks_are_no_column_of_the_episode_table(tmp_path):
+    manifest = make_manifest(tmp_path, [3, 4])
+    ends = (np.zeros(2), np.ones(2), np.full(2, 0.5), np.full(2, 0.1))
+    plain = FeatureStats(*ends, np.asarray(7), quantiles={})
+    full = replace(plain, quantiles={"q50": np.full(2, 0.4)})
+    write_manifest(manifest, episode_stats=[{"action": full, "state": full}, {"action": plain}])
+    assert list(read_episode_stats(manifest)) == [(0, {"action": plain}), (1, {"action": plain})]
 
 
 @pytest.mark.parametrize("column", ["task", "__index_level_0__"])

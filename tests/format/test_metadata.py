@@ -9,8 +9,9 @@ import pytest
 
 import roboreel as reel
 from roboreel.errors import FeatureNotFoundError
-from roboreel.format import episode_table
+from roboreel.format.lines_v2 import EpisodeLines
 from roboreel.format.statistics import read_episode_stats
+from roboreel.format.tables_v3 import EpisodeTables
 from tests import wild_metadata, wild_tables
 from tests.clean import LENGTHS, VERSIONS, clean_dataset
 from tests.surgery import Folder
@@ -67,7 +68,7 @@ def test_opening_does_not_read_the_metadata_of_episodes(described, monkeypatch):
     def fail(*_):
         raise AssertionError("read")
 
-    for source in (episode_table._Tables, episode_table._Lines):
+    for source in (EpisodeTables, EpisodeLines):
         monkeypatch.setattr(source, "entries", fail)
     dataset = reel.open_dataset(described)
     dataset.read([0], ["action", "task"])

@@ -11,7 +11,7 @@ import roboreel as reel
 from roboreel.errors import CorruptFileError
 from roboreel.frames.columns import Columns
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from tests.factory import write_dataset
 
 LENGTHS = [150, 1, 90, 300, 7]
@@ -95,7 +95,8 @@ def test_what_is_held_stays_within_the_budget_and_is_counted(tmp_path, never_den
     assert set(budget.held_by_owner()) <= {"row groups", "open files"}
 
 
-def test_a_damaged_page_is_an_error_of_its_own_rows_alone(tmp_path):
+@pytest.mark.parametrize("limit_bytes", [600, 2**29])
+def test_a_damaged_page_is_an_error_of_its_own_rows_alone(limit_bytes, tmp_path):
     write_dataset(tmp_path, [40] * 4, episodes_per_file=4)
     rewrite(tmp_path, 40)
     (path,) = (tmp_path / "data").rglob("*.parquet")
@@ -107,7 +108,7 @@ def test_a_damaged_page_is_an_error_of_its_own_rows_alone(tmp_path):
         chunk.total_compressed_size - 15
     )
     path.write_bytes(content)
-    columns = columns_of(tmp_path, 600)
+    columns = columns_of(tmp_path, limit_bytes)
     columns.gather("action", np.arange(80))
     with pytest.raises(CorruptFileError):
         columns.gather("action", np.arange(80, 120))

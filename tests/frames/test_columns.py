@@ -10,8 +10,8 @@ from roboreel.errors import CorruptFileError, MissingValueError
 from roboreel.frames import columns as module
 from roboreel.frames import pieces
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget, process_budget
-from roboreel.storage.row_groups import RowGroups
+from roboreel.io.budget import Budget, process_budget
+from roboreel.parquet.row_groups import RowGroups
 from tests.factory import write_dataset
 
 LENGTHS = [5, 1, 9, 3, 2]
@@ -50,14 +50,14 @@ def test_a_pass_gives_what_any_read_gives(root, together_bytes, monkeypatch):
 
 def test_a_pass_holds_no_numbers_and_reads_each_row_group_once(root, monkeypatch):
     reads: list[tuple[object, int]] = []
-    read = RowGroups.read
+    read = RowGroups.parts
 
-    def count(self, groups, names, limit_bytes):
+    def count(self, groups, names, num_rows):
         if "action" in names:
             reads.extend((self.path, group) for group in groups)
-        return read(self, groups, names, limit_bytes)
+        return read(self, groups, names, num_rows)
 
-    monkeypatch.setattr(RowGroups, "read", count)
+    monkeypatch.setattr(RowGroups, "parts", count)
     columns, manifest = open_columns(root)
     for start, stop in spans(manifest):
         columns.read_span(["action", "mode"], start, stop)
@@ -97,20 +97,46 @@ def test_small_row_groups_in_a_row_are_read_several_at_a_time(
     rewrite(tmp_path, rows=4)
     monkeypatch.setattr(module, "_AHEAD_BYTES", ahead_bytes)
     reads = []
-    read = RowGroups.read
+    read = RowGroups.parts
 
-    def count(self, groups, names, limit_bytes):
+    def count(self, groups, names, num_rows):
         if "action" in names:
             reads.append(groups)
-        return read(self, groups, names, limit_bytes)
+        return read(self, groups, names, num_rows)
 
-    monkeypatch.setattr(RowGroups, "read", count)
+    monkeypatch.setattr(RowGroups, "parts", count)
     columns, manifest = open_columns(tmp_path)
     for start, stop in spans(manifest):
         columns.read_span(["action"], start, stop)
     assert len(reads) == calls
     columns.read_span(["action"], 0, 4)
     assert reads[-1] == range(1)  # Not in a row: alone.
+
+
+def test_small_row_groups_are_filled_several_at_a_time(tmp_path, monkeypatch):
+    write_dataset(tmp_path, [4] * 200, episodes_per_file=200)
+    rewrite(tmp_path, rows=4)
+    reads = []
+    read = RowGroups.parts
+
+    def count(self, groups, names, num_rows):
+        if "action" in names:
+            reads.append(groups)
+        return read(self, groups, names, num_rows)
+
+    monkeypatch.setattr(RowGroups, "parts", count)
+    expected, _ = open_columns(tmp_path)
+    rows = np.random.default_rng(0).permutation(800)
+    whole = expected.gather("action", np.arange(800))
+    assert [len(groups) for groups in reads] == [200]
+    reads.clear()
+    monkeypatch.setattr(module, "_LITTLE_BYTES", 1)
+    columns, _ = open_columns(tmp_path)
+    for some in np.split(rows, 100):
+        np.testing.assert_array_equal(columns.gather("action", some), whole[some])
+    assert len(reads[0]) == 1
+    assert len(reads) < 100
+    assert sorted(group for groups in reads for group in groups) == list(range(200))
 
 
 def test_a_damaged_row_group_is_told_of_when_it_is_asked_for(tmp_path):
@@ -177,9 +203,9 @@ def test_a_read_that_is_stopped_gives_back_what_was_lent(
     monkeypatch.setattr(pieces, "_LEAST_BYTES", least_bytes)
     budget = Budget(2**12)
     columns = FrameReader(reel.open_dataset(tmp_path).manifest, budget).columns
-    parts = columns._pieces.numbers(0, 0, ["observation.state"])
+    parts = columns._pieces.numbers(0, range(1), ["observation.state"])
     _, values = next(parts)
-    assert (len(values["observation.state"]) < 40) == in_parts
+    assert (len(values["observation.state"].values) < 40) == in_parts
     assert budget.held_by("row groups") > 0
     del parts  # Which closes the generator.
     assert budget.held_by("row groups") == 0
@@ -189,7 +215,7 @@ def test_an_error_that_is_kept_does_not_stop_the_next_read(tmp_path, monkeypatch
     write_dataset(tmp_path, [40])
     monkeypatch.setattr(pieces, "_LEAST_BYTES", 2**9)
     columns = FrameReader(reel.open_dataset(tmp_path).manifest, Budget(2**9)).columns
-    unfinished = columns._files.open(0).pieces(0, "action", 1)
+    unfinished = columns._files.open(0).parts([0], ["action"], 1)
     next(unfinished)
     assert len(columns.gather("action", np.arange(40))) == 40
     assert next(unfinished) is not None

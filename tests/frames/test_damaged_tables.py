@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import roboreel as reel
 from roboreel.errors import DatasetError
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.schema import Feature
 from tests.factory import write_dataset, write_dataset_v2
 

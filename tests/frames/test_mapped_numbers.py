@@ -12,7 +12,7 @@ from roboreel.dataset.cache import build
 from roboreel.errors import CacheError
 from roboreel.frames import pieces
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from tests.factory import write_dataset
 
 LENGTHS = [30, 1, 55, 12]

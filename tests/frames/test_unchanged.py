@@ -1,6 +1,7 @@
 """A dataset that is held open across a change is read as it was, or refused; never mixed."""
 
 import json
+import multiprocessing
 import pickle
 import shutil
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import roboreel as reel
-from roboreel.commit import carry_out, undo_change
+from roboreel.commit import Change, Commit, Workshop, carry_out, locked, undo_change
 from roboreel.commit.steps import Step
 from roboreel.edit import edit_dataset
 from roboreel.errors import StaleDatasetError, UnfinishedChangeError
@@ -23,7 +24,9 @@ from roboreel.format import manifest_state, read_manifest
 from roboreel.format.paths import STEPS_PATH
 from roboreel.frames.unchanged import Unchanged, extends
 from roboreel.lerobot import LeRobotDataset
-from roboreel.loading import Loader
+from roboreel.loading import Loader, Samples
+from roboreel.loading.batches import BatchReader
+from roboreel.loading.workers.worker import Share, serve
 from roboreel.record.recover import recover_dataset
 from tests.clean import FRONT, VERSIONS, clean_dataset
 from tests.factory import make_manifest, write_dataset, write_dataset_v2
@@ -255,3 +258,93 @@ def test_before_v30_the_files_of_added_episodes_have_names_of_their_own(tmp_path
     assert extends(old, new)
     moved = replace(new.data_files, template="data/elsewhere-{episode_index:06d}.parquet")
     assert not extends(old, replace(new, data_files=moved))
+
+
+# --- processes that read for another one
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_pickle_refuses_a_dataset_whose_tasks_were_changed_in_their_places(tmp_path, version):
+    root = clean_dataset(tmp_path / "arm", version)
+    pickled = pickle.dumps(reel.open_dataset(root))
+    edit_dataset(root).set_task([2], "something else").apply()
+    shutil.copytree(root, tmp_path / "changed")
+    with pytest.raises(StaleDatasetError, match="Open it again"):
+        pickle.loads(pickled)
+    shutil.rmtree(root / ".roboreel")  # It is told by the metadata alone, too.
+    with pytest.raises(StaleDatasetError, match="Open it again"):
+        pickle.loads(pickled)
+
+
+def test_a_pickle_refuses_files_of_the_same_names_with_other_values(tmp_path):
+    root = clean_dataset(tmp_path / "arm", "v2.1")
+    pickled = pickle.dumps(reel.open_dataset(root))
+    with locked(Workshop(root)):
+        commit = Commit(Workshop(root), change=Change("repair", "values in their places"))
+        for path in ("data/chunk-000/episode_000000.parquet", "meta/info.json"):
+            commit.add(path).write_bytes((root / path).read_bytes() + b"\n")
+        commit.run()
+    with pytest.raises(StaleDatasetError, match="Open it again"):
+        pickle.loads(pickled)
+
+
+def test_a_copy_without_the_undo_store_is_what_was_pickled(tmp_path):
+    root = clean_dataset(tmp_path / "arm", "v2.1")
+    edit_dataset(root).delete([0]).apply()
+    pickled = pickle.dumps(reel.open_dataset(root))
+    shutil.move(root, tmp_path / "original")
+    shutil.copytree(tmp_path / "original", root, ignore=shutil.ignore_patterns(".roboreel*"))
+    assert len(pickle.loads(pickled).episodes) == 5
+
+
+@pytest.fixture
+def unfinished(tmp_path, dead):
+    """A dataset that is open, with a change that was decided since and whose process died."""
+    root = clean_dataset(tmp_path / "arm", "v2.1")
+    dataset = reel.open_dataset(root)
+    assert stop_after(1, edit_dataset(root).delete([1]).apply)
+    return dataset
+
+
+@pytest.mark.parametrize("options", [{}, {"workers": 1}, {"on_error": "skip"}])
+def test_a_loader_waits_once_for_an_unfinished_change_and_names_the_way_out(
+    unfinished, options, monkeypatch
+):
+    waits, settle = [], manifest_state.ManifestFiles.settle
+
+    def count_waits(self: Any) -> None:
+        waits.append(self)
+        settle(self)
+
+    monkeypatch.setattr(manifest_state.ManifestFiles, "settle", count_waits)
+    for names in ([FRONT, "observation.state"], ["observation.state"]):
+        with pytest.raises(UnfinishedChangeError, match=r"`roboreel recover"):
+            list(Loader(Samples(unfinished, features=names), 9, **options))
+    assert len(waits) == 1
+
+
+def test_a_worker_that_meets_an_unfinished_change_while_it_starts_names_the_way_out(
+    tmp_path, dead, monkeypatch
+):
+    monkeypatch.setattr("roboreel.loading.workers.worker.limit_cores", lambda count: None)
+    root = clean_dataset(tmp_path / "arm", "v2.1")
+    reader = BatchReader(Samples(reel.open_dataset(root)), 0, None, leaves_out=False)
+    pickled = pickle.dumps(reader)
+    assert stop_after(1, edit_dataset(root).delete([1]).apply)
+    ours, theirs = multiprocessing.Pipe()
+    ours.send_bytes(pickled)
+    serve(theirs, Share(cores=1, memory_bytes=2**26))
+    with pytest.raises(UnfinishedChangeError, match=r"`roboreel recover"):
+        raise ours.recv().error
+
+
+@pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
+def test_pytorchs_own_workers_name_the_way_out_of_an_unfinished_change(unfinished, start):
+    data = pytest.importorskip("torch.utils.data")
+    from roboreel.torch import SampleDataset
+
+    loader = data.DataLoader(
+        SampleDataset(unfinished), batch_size=9, num_workers=1, multiprocessing_context=start
+    )
+    with pytest.raises(UnfinishedChangeError, match=r"`roboreel recover"):
+        next(iter(loader))

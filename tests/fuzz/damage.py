@@ -11,7 +11,7 @@ import time
 import warnings
 from pathlib import Path
 
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from tests.fuzz.child import Counter, keep_finding
 from tests.fuzz.peak import Peak
 from tests.mutation import exercise, make, mutate

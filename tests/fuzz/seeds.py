@@ -20,10 +20,10 @@ from roboreel.image import encode_jpeg, encode_png
 from roboreel.record.journal import RecordFile, RowFormat
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, write_dataset, write_dataset_v2
+from tests.parquet.test_extents import write as write_bytes
+from tests.parquet.test_levels import packed, run
+from tests.parquet.test_thrift import struct_of
 from tests.recordings import FPS, features, record
-from tests.storage.test_extents import write as write_bytes
-from tests.storage.test_levels import packed, run
-from tests.storage.test_thrift import struct_of
 from tests.video_factory import numbered_image, write_video
 
 if TYPE_CHECKING:

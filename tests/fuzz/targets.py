@@ -23,22 +23,22 @@ from roboreel.errors import DatasetError
 from roboreel.format.hub import parse_hub_url
 from roboreel.format.info import read_info
 from roboreel.format.json_files import read_json
-from roboreel.format.statistics import stats_from_json
+from roboreel.format.stats_json import stats_from_json
 from roboreel.format.templates import check_template
 from roboreel.image import decode_image, image_size
-from roboreel.memory.budget import Budget, parse_size
+from roboreel.io.budget import Budget, parse_size
+from roboreel.io.mapped import MappedFile
+from roboreel.parquet import narrow
+from roboreel.parquet.extents.byte_column import ByteColumn
+from roboreel.parquet.extents.levels import decode_hybrid
+from roboreel.parquet.extents.snappy import scan_snappy
+from roboreel.parquet.extents.thrift import BOOL, INT, read_struct
+from roboreel.parquet.jsonl import index_lines, read_line_columns, read_lines
 from roboreel.record.journal import RowFormat, read_records
+from roboreel.repair.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.replay.header import HEADER_BYTES, HeaderReader
 from roboreel.replay.spec import read_spec
 from roboreel.shards.manifest import parse_manifest
-from roboreel.spans.mapped import MappedFile
-from roboreel.storage import narrow
-from roboreel.storage.extents.byte_column import ByteColumn
-from roboreel.storage.extents.levels import decode_hybrid
-from roboreel.storage.extents.snappy import scan_snappy
-from roboreel.storage.extents.thrift import BOOL, INT, read_struct
-from roboreel.storage.jsonl import index_lines, read_line_columns, read_lines
-from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.video.bitstream import obus, stream_packer
 from roboreel.video.exact_start import begins_exactly
 from roboreel.video.mp4 import read_packet_table

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from roboreel.errors import SourceError
 from roboreel.importing.align import Policy, align, clean, pick, row_times, runs, sections
-from roboreel.importing.boundaries import (
+from roboreel.importing.mapping_file import format_ns, parse_ns
+from roboreel.importing.timing import (
     spans_by_gap,
     spans_by_marks,
     spans_by_times,
     spans_while,
 )
-from roboreel.importing.mapping_file import format_ns, parse_ns
 
 TIMES = st.lists(st.integers(0, 200), max_size=30)
 ROWS = st.lists(st.integers(-20, 220), min_size=1, max_size=20).map(sorted)

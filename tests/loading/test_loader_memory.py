@@ -8,7 +8,7 @@ import pytest
 import roboreel as reel
 from benchmarks.memory import anonymous_bytes
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 
 torch = pytest.importorskip("torch")
 

@@ -19,7 +19,7 @@ from benchmarks.peers.robovet import robovet_python
 from benchmarks.process import CaseError, Measurement, peak_bytes, run_case
 from benchmarks.report import write
 from benchmarks.results import DEFAULT_PLOTS, Row, groups, ratio
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from tests.project.benchmark_cases import MODULE
 
 EXTRAS = {"epoch": "torch", "loader": "torch", "export": "rerun", "import": "mcap"}

@@ -47,9 +47,7 @@ from tests.video_factory import HEIGHT, WIDTH, decode_all, number_of, write_vide
 TESTED = {"Source", "Order", "PacketReader", "ImageFile", "Executor"}
 # Protocols with one implementation, or none of ours.
 SINGLE = {
-    "ByteSource": "roboreel.storage.extents: a file by offset; MappedFile is tested in test_spans",
     "Client": "the clients of roboreel.remote, through which test_remote reads every dataset",
-    "Facts": "what an edit asks of a source: roboreel.edit.sources.Source",
     "Gathered": "what the tasks of a check have read: roboreel.check.check_job",
     "HasSource": "Store and ReplayBuffer, which test_store_loading loads from",
     "Member": "what a Mixture mixes: the sources of test_contracts and test_store_loading",
@@ -58,9 +56,7 @@ SINGLE = {
     "SpanSource": "roboreel.mirror.mirror.Mirror",
     "SampleReader": "Samples and SampleDataset, which test_loader_contract loads from",
     "Readers": "the worker processes of a loader, which test_loader_workers tests",
-    "ReadableDataset": "roboreel.Dataset",
     "ReadsBatches": "roboreel.Dataset; test_loader_contract reads from it",
-    "ReadableEpisode": "roboreel.Episode",
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from roboreel.files import write_atomically
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from tests import PROJECT
 from tests.faults.bringing import SCENARIOS as BRINGING
 from tests.faults.changing import SCENARIOS as CHANGING

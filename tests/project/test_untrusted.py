@@ -23,17 +23,16 @@ from roboreel.errors import (
 )
 from roboreel.files import copy_file, link_file, make_folder, remove_tree, sha256_of
 from roboreel.importing import open_recording
+from roboreel.io import kept_open
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.mapped import MappedFile
+from roboreel.io.reading import open_to_read, read_file
 from roboreel.jobs import InProcess, create_job, remove_job, run_job
-from roboreel.memory import kept_open
-from roboreel.memory.kept_open import KeptOpen
 from roboreel.record.compact import compact_dataset
 from roboreel.record.recover import recover_dataset
 from roboreel.repair import repair_dataset
 from roboreel.replay.buffer import ReplayBuffer
 from roboreel.report import write_report
-from roboreel.spans.handles import open_to_read
-from roboreel.spans.mapped import MappedFile
-from roboreel.spans.reading import read_file
 from roboreel.video.demux import demux_packet_table
 from roboreel.video.probe import probe_video
 from tests.factory import TASKS, edit_info, write_dataset, write_dataset_v2

@@ -9,7 +9,7 @@ import pytest
 import roboreel as reel
 from roboreel.errors import CacheError, UnsupportedVideoError
 from roboreel.image import decode_image, encode_jpeg, encode_png
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.report import write_report
 from roboreel.video.clip_file import make_clip_file
 from roboreel.video.reader import VideoReader

@@ -81,7 +81,7 @@ def test_joining_many_files_holds_one_at_a_time(tmp_path):
 import sys
 from pathlib import Path
 import pyarrow as pa
-from roboreel.storage.parquet import join_parquet
+from roboreel.parquet.writing import join_parquet
 join_parquet(sorted(Path(sys.argv[1]).glob("*.parquet")), Path(sys.argv[1]) / "joined")
 print(pa.default_memory_pool().max_memory())
 """

@@ -23,8 +23,8 @@ from roboreel.errors import (
     RemoteError,
 )
 from roboreel.frames.frame_reader import FrameReader
+from roboreel.io.budget import Budget
 from roboreel.loading import Loader
-from roboreel.memory.budget import Budget
 from roboreel.mirror import holes
 from roboreel.mirror.addresses import parse_address
 from roboreel.mirror.file_table import RemoteFile

@@ -565,7 +565,7 @@ class SmallDataset:
 class TestDatasets:
     def test_a_buffer_holds_the_episodes_of_a_dataset(self, tmp_path):
         episodes = [SmallEpisode(episode_of(range(s, s + 4))) for s in (0, 4, 8)]
-        dataset = SmallDataset(FEATURES, episodes)
+        dataset: Any = SmallDataset(FEATURES, episodes)
         with ReplayBuffer.from_dataset(tmp_path / "buffer", dataset, capacity=10) as buffer:
             assert held_numbers(buffer) == [[4, 5, 6, 7], [8, 9, 10, 11]]
             assert buffer.fps == 30
@@ -583,13 +583,13 @@ class TestDatasets:
                 assert np.abs(held["front"].astype(int) - values["front"]).mean() < 8
 
     def test_a_dataset_that_has_none_of_the_features_is_refused(self, tmp_path):
-        dataset = SmallDataset(FEATURES, [])
+        dataset: Any = SmallDataset(FEATURES, [])
         features = {"reward": Feature("float32", (1,))}
         with pytest.raises(FeatureNotFoundError, match=r"none of \['reward'\]"):
             ReplayBuffer.from_dataset(tmp_path / "b", dataset, capacity=9, features=features)
 
     def test_features_can_be_chosen_and_added(self, tmp_path):
-        dataset = SmallDataset(FEATURES, [SmallEpisode(episode_of(range(4)))])
+        dataset: Any = SmallDataset(FEATURES, [SmallEpisode(episode_of(range(4)))])
         features = {"number": FEATURES["number"], "reward": Feature("float32", (1,))}
         with ReplayBuffer.from_dataset(
             tmp_path / "buffer", dataset, capacity=10, features=features
@@ -601,13 +601,13 @@ class TestDatasets:
     def test_video_becomes_jpeg(self, tmp_path):
         features = {"front": Feature("video", (16, 16, 3))}
         pixels = np.full((2, 16, 16, 3), 99, np.uint8)
-        dataset = SmallDataset(features, [SmallEpisode({"front": pixels})])
+        dataset: Any = SmallDataset(features, [SmallEpisode({"front": pixels})])
         with ReplayBuffer.from_dataset(tmp_path / "buffer", dataset, capacity=10) as buffer:
             assert buffer.features["front"].dtype == "image"
             assert np.abs(next(buffer.episodes())["front"].astype(int) - 99).max() <= 2
 
     def test_a_dataset_that_fails_leaves_the_buffer_free(self, tmp_path):
-        dataset = SmallDataset(FEATURES, [SmallEpisode(episode_of([]))])
+        dataset: Any = SmallDataset(FEATURES, [SmallEpisode(episode_of([]))])
         with pytest.raises(FrameError):
             ReplayBuffer.from_dataset(tmp_path / "buffer", dataset, capacity=10)
         with ReplayBuffer(tmp_path / "buffer") as buffer:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import roboreel as reel
 from roboreel.errors import CorruptFileError, EpisodeNotFoundError, MissingFileError, SampleError
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.schema import Feature
 from tests.factory import NUMBERS, TASKS, write_dataset
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.video.demux import demux_packet_table
 from roboreel.video.keyframes import find_keyframes
 from roboreel.video.mp4 import read_packet_table

@@ -16,6 +16,7 @@ from roboreel.errors import (
     MissingFileError,
     UnsupportedVideoError,
 )
+from roboreel.video.demux import demux_packet_table
 from roboreel.video.mp4 import MAX_PACKETS, read_packet_table
 from roboreel.video.packet_table import PacketTable, reorder_depth
 from tests.video_factory import write_video
@@ -138,22 +139,16 @@ def test_wide_offsets_are_read(path):
     assert table.offset.tolist() == [8, 108, 208, 308, 408, 508]
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        full(b"stsz", u32(100, PACKETS)),
-        full(b"stz2", bytes([0, 0, 0, 8]), u32(PACKETS), bytes([100] * PACKETS)),
-        full(b"stz2", bytes([0, 0, 0, 16]), u32(PACKETS), struct.pack(">6H", *[100] * 6)),
-    ],
-)
-def test_sizes_may_be_stored_in_several_ways(sizes, path):
+def test_sizes_may_be_stored_once_for_all(path):
+    sizes = full(b"stsz", u32(100, PACKETS))
     assert read_packet_table(handmade(path, stsz=sizes)).size.tolist() == [100] * 6
 
 
-def test_sizes_of_four_bits_come_two_to_a_byte(path):
-    sizes = full(b"stz2", bytes([0, 0, 0, 4]), u32(5), bytes([0x12, 0x34, 0x50]))
-    stts = table_box(b"stts", (5, 512))
-    assert read_packet_table(handmade(path, stsz=sizes, stts=stts)).size.tolist() == [1, 2, 3, 4, 5]
+def test_sizes_of_less_than_32_bits_are_left_to_ffmpeg(path):
+    sizes = full(b"stz2", bytes([0, 0, 0, 8]), u32(PACKETS), bytes([100] * PACKETS))
+    with pytest.raises(UnsupportedVideoError, match="less than 32 bits"):
+        read_packet_table(handmade(path, stsz=sizes))
+    assert demux_packet_table(path).size.tolist() == [100] * 6
 
 
 def test_offsets_of_presentation_may_be_negative(path):

@@ -4,7 +4,7 @@ import av
 import numpy as np
 import pytest
 
-from roboreel.memory.batch_buffers import aligned_empty
+from roboreel.io.batch_buffers import aligned_empty
 from roboreel.video import convert, direct
 from roboreel.video.convert import Converter
 from roboreel.video.direct import DirectScaler

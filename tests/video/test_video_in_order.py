@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from roboreel.errors import CorruptFileError, RemoteError
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.video import decode
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.packets import FilePackets

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader
 from tests.factory import SHARED

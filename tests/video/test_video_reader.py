@@ -19,7 +19,7 @@ from roboreel.errors import (
     MissingImageError,
 )
 from roboreel.image import Layout
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.video import boxes
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 import roboreel as reel
 from roboreel.edit import edit_dataset, plan_conversion, verify_copy
 from roboreel.errors import CorruptFileError
-from roboreel.memory.budget import Budget
+from roboreel.io.budget import Budget
 from roboreel.video import decode
+from roboreel.video.bitstream import length_bytes_of
 from roboreel.video.clip_file import is_exact, make_clip_file
 from roboreel.video.demux import demux_packet_table
 from roboreel.video.exact_start import ExactStarts, begins_exactly
 from roboreel.video.mp4 import read_packet_table
-from roboreel.video.nal import length_bytes_of, refreshes_all
+from roboreel.video.nal import refreshes_all
 from roboreel.video.packet_table import Coding
 from roboreel.video.packets import FilePackets
 from roboreel.video.reader import VideoReader

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import MetadataError, MissingFileError
 from roboreel.files import write_atomically
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     import os

@@ -17,25 +17,22 @@ from roboreel.check.content import Extremes
 from roboreel.check.context import Context
 from roboreel.check.episode_images import Damage, EpisodeImages, look_at_episode
 from roboreel.check.image_watch import StillRun
-from roboreel.check.ledger import Ledger
+from roboreel.check.ledger import Ledger, needed_tier, select_codes
 from roboreel.check.pixel_summary import PixelSummary
-from roboreel.check.registry import CHECKS
 from roboreel.check.result import Findings
-from roboreel.check.run import check_context, wanted_scans
+from roboreel.check.run import CHECKS, check_context, wanted_scans
 from roboreel.check.scanning import files_in_order, scan_file
-from roboreel.check.selection import needed_tier, select_codes
 from roboreel.check.still_packets import StillPackets, Stretch, shortest_still
 from roboreel.check.tables import RowCount
-from roboreel.check.video import survey_video
-from roboreel.check.video_survey import VideoFile
+from roboreel.check.video import VideoFile, survey_video
 from roboreel.cores import usable_cores
 from roboreel.dataset.cache.manifest import dataset_state
 from roboreel.errors import DatasetError, StaleDatasetError
 from roboreel.findings import TIERS, Finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
+from roboreel.io.sources import raise_failure
 from roboreel.jobs import Operation, Plan, cut
-from roboreel.spans.sources import raise_failure
 from roboreel.stats.moments import Moments
 from roboreel.threads import ThreadPool
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.check.clip_places import FileClips, find_misfits, mended_places
-from roboreel.check.clip_times import far_images
+from roboreel.check.clip_places import FileClips, far_images, find_misfits, mended_places
 from roboreel.errors import DatasetError, MissingImageError
 from roboreel.findings import finding
 from roboreel.video.clip import images_of
@@ -219,25 +218,21 @@ class _Report:
 
     def number(self, clip: int) -> int:
         """Return the number of a clip's episode."""
-        return int(self._manifest.episodes.number[self._clips.position[clip]])
+        return self._context.number(int(self._clips.position[clip]))
 
     def _finding(
-        self, code: str, message: str, clip: int | None = None, first: int = 0, **how: object
+        self,
+        code: str,
+        message: str,
+        clip: int | None = None,
+        first: int = 0,
+        **how: Any,  # noqa: ANN401
     ) -> Finding:
         """Return a finding about the file, or about a clip from a frame on."""
-        episode, rows = None, None
-        if clip is not None:
-            start = int(self._manifest.episodes.start[self._clips.position[clip]])
-            stop = start + int(self._clips.length[clip])
-            episode, rows = self.number(clip), (start + first, stop)
+        how |= {"file": self._file, "feature": self._camera}
         if code in ("RR404", "RR405"):
             how.setdefault("fixable", self._is_fixable)
-        return finding(
-            code,
-            message,
-            file=self._file,
-            episode=episode,
-            feature=self._camera,
-            rows=rows,
-            **how,  # type: ignore[arg-type]  # severity and fixable
-        )
+        if clip is None:
+            return finding(code, message, **how)
+        frames, position = (first, int(self._clips.length[clip])), int(self._clips.position[clip])
+        return self._context.episode_finding(code, message, position, frames, **how)

@@ -9,7 +9,7 @@ import numpy as np
 from roboreel.check.checks import Scan
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
-from roboreel.storage.dense import keeps_values
+from roboreel.parquet.dense import keeps_values
 from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from roboreel.check.context import Context
     from roboreel.check.data_file import Block, DataFile
     from roboreel.findings import Finding, Severity
+    from roboreel.parquet.scan import ScannedColumn
     from roboreel.schema import Feature
-    from roboreel.storage.scan import ScannedColumn
 
 # Without these an episode's rows are still known, and so is what they would count.
 _DERIVED = ("frame_index", "index", TASK_NUMBER)
@@ -96,22 +96,14 @@ class Nulls(Scan):
             # A row without a task is RR209; one without an episode is of another, RR204.
             if column.nulls is None or name in (TASK_NUMBER, EPISODE_NUMBER):
                 continue
-            spans = block.spans
-            for position, start, stop in zip(
-                spans.position.tolist(), spans.start.tolist(), spans.stop.tolist(), strict=True
-            ):
-                rows = np.flatnonzero(column.nulls[start:stop])
-                if not len(rows):
-                    continue
-                number = int(self.context.manifest.episodes.number[position])
-                yield finding(
+            for episode, frames in block.spans.where(column.nulls[block.spans.rows]):
+                yield episode.finding(
                     "RR212",
-                    f"{name!r} is null in {counted(len(rows), 'row')} of episode {number}, first "
-                    f"at frame {rows[0]}.",
-                    file=block.file.path,
-                    episode=number,
+                    f"{name!r} is null in {counted(len(frames), 'row')} of episode "
+                    f"{episode.number}, first at frame {frames[0]}.",
+                    frames[0],
+                    frames[-1] + 1,
                     feature=name,
-                    rows=block.file.dataset_rows(position, int(rows[0]), int(rows[-1]) + 1),
                 )
 
 

@@ -20,8 +20,8 @@ from roboreel.findings import finding
 from roboreel.format.counters import INDICES
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.format.statistics import read_episode_stat_columns
-from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.stats.compare import compare_stats, over_rows
+from roboreel.io.lfs import is_lfs_pointer
+from roboreel.stats.compare import compare_stats, differences, over_rows
 from roboreel.stats.moments import Moments
 from roboreel.words import enumerated
 
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from roboreel.check.data_file import Block
     from roboreel.findings import Finding, Severity
     from roboreel.format.statistics import EpisodeStatColumns
-    from roboreel.storage.scan import ScannedColumn
+    from roboreel.parquet.scan import ScannedColumn
 
 
-# As in stats/compare.py: some store float32, and everyone sums in another order.
-_TOLERANCE = 1e-3
 _MOST_GATHERED = 4096
 
 
@@ -110,11 +108,10 @@ class Statistics(Scan):
         self._lost_files |= state["lost_files"]
         for name, total in state["totals"].items():
             shape = state["shapes"][name]
-            if self._shapes.setdefault(name, shape) != shape:
+            if self._shapes.setdefault(name, shape) == shape:
+                self._add(name, total)
+            else:
                 self._lost.add(name)
-                continue
-            before = self._totals.get(name)
-            self._totals[name] = total if before is None else before.plus(total)
 
     def finish(self) -> Iterator[Outcome]:
         """Compare the statistics of all rows."""
@@ -170,8 +167,7 @@ class Statistics(Scan):
         for name, parts in self._gathered.items():
             moments = join_moments([part for _, part in parts])
             positions = np.concatenate([numbers for numbers, _ in parts])
-            total, before = total_moments(moments), self._totals.get(name)
-            self._totals[name] = total if before is None else before.plus(total)
+            self._add(name, total_moments(moments))
             if name in self._of_episodes:
                 stored = self._of_episodes[name]
                 for position, says in _differences(moments, positions, stored, self._shapes[name]):
@@ -180,8 +176,11 @@ class Statistics(Scan):
         for position, problems in sorted(wrong.items()):
             yield self._wrong_episode(position, problems)
 
+    def _add(self, name: str, total: Moments) -> None:
+        self._totals[name] = self._totals[name].plus(total) if name in self._totals else total
+
     def _wrong_episode(self, position: int, problems: list[tuple[str, str]]) -> Finding:
-        number = int(self.context.manifest.episodes.number[position])
+        number = self.context.number(position)
         names = list(dict.fromkeys(name for name, _ in problems))
         # Where there are no others, these are what training normalizes by.
         severity: Severity = "warning" if self._is_whole else "error"
@@ -212,11 +211,9 @@ def _segments(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _moments(column: ScannedColumn, starts: NDArray[np.int64]) -> Moments:
     values: NDArray[Any] = np.asarray(column.values).reshape(column.num_rows, -1)
     values = values.astype(np.float64)
-    finite: NDArray[np.bool_] | None = np.isfinite(values)
-    if column.nulls is not None and finite is not None:
+    finite: NDArray[np.bool_] = np.isfinite(values)
+    if column.nulls is not None:
         finite[column.nulls] = False
-    if finite is not None and finite.all():
-        finite = None
     return segment_moments(values, starts, finite)
 
 
@@ -227,7 +224,7 @@ def _differences(
     shape: tuple[int, ...],
 ) -> Iterator[tuple[int, str]]:
     """Yield the episodes whose stored statistics differ, each with what differs first."""
-    inside = positions >= 0
+    inside = (positions >= 0) & np.all(moments.count > 0, axis=1)
     positions = positions[inside]
     computed = {key: getattr(moments, key)[inside] for key in ("min", "max", "mean", "std")}
     size = stored.mean.shape[1]
@@ -236,26 +233,17 @@ def _differences(
             return
         rows = {key: values.reshape(len(values), -1, size) for key, values in computed.items()}
         computed = over_rows(rows)
-    counted: NDArray[np.bool_] = np.all(moments.count[inside] > 0, axis=1)
-    there: NDArray[np.bool_] = ~np.all(np.isnan(stored.mean[positions]), axis=1)
-    scale = np.maximum(np.abs(computed["min"]), np.abs(computed["max"])).max(axis=1) + 1e-6
-    said: set[int] = set()
+    absent = np.isnan(stored.mean[positions]).all(axis=1, keepdims=True)
+    known: dict[str, NDArray[np.float64]] = {}
     for key, right in computed.items():
         found = getattr(stored, key)[positions]
-        tolerance = _TOLERANCE * (scale[:, None] + np.abs(right))
-        with np.errstate(invalid="ignore"):
-            differs = np.abs(found - right) > tolerance
-        differs |= ~np.isfinite(found) & there[:, None]
-        differs &= counted[:, None]
-        for row in np.flatnonzero(differs.any(axis=1)).tolist():
-            if row not in said:
-                said.add(row)
-                element = int(np.flatnonzero(differs[row])[0])
-                says = (
-                    f"{key} is {found[row, element]:.6g} in the metadata and "
-                    f"{right[row, element]:.6g} in the values, at element {element}"
-                )
-                yield int(positions[row]), says
+        # What overflowed, or is not stored of an episode at all, is not compared.
+        known[key] = np.where(np.isnan(right) | (np.isnan(found) & absent), right, found)
+    said: set[int] = set()
+    for row, says, _ in differences(known, computed):
+        if row not in said:
+            said.add(row)
+            yield int(positions[row]), says
 
 
 # Counts, extremes, mean and spread of many episodes at once.
@@ -280,27 +268,26 @@ def join_moments(parts: Sequence[Moments]) -> Moments:
 
 
 def segment_moments(
-    values: NDArray[np.float64], starts: NDArray[np.int64], finite: NDArray[np.bool_] | None
+    values: NDArray[np.float64], starts: NDArray[np.int64], finite: NDArray[np.bool_]
 ) -> Moments:
     """Return the moments of segments of rows.
 
     Args:
         values: ``(N, D)``, at least one row.
         starts: First row of each segment, ascending from 0; a segment ends where the next starts.
-        finite: Which values count, ``(N, D)``; None for all.
+        finite: Which values count, ``(N, D)``.
     """
     lengths = np.diff(starts, append=len(values))
-    if finite is None:
-        count = np.broadcast_to(lengths[:, None], (len(starts), values.shape[1])).astype(np.int64)
-        low = high = known = values
-    else:
-        count = np.add.reduceat(finite, starts, axis=0, dtype=np.int64)
+    count = np.add.reduceat(finite, starts, axis=0, dtype=np.int64)
+    low = high = known = values
+    is_whole = finite.all()
+    if not is_whole:
         known = np.where(finite, values, 0.0)
         low, high = np.where(finite, values, np.inf), np.where(finite, values, -np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.add.reduceat(known, starts, axis=0) / np.maximum(count, 1)
         distance = known - np.repeat(mean, lengths, axis=0)
-        if finite is not None:
+        if not is_whole:
             distance[~finite] = 0.0
         distance *= distance
         spread = np.add.reduceat(distance, starts, axis=0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.check.context import Context
-    from roboreel.check.data_file import Block
+    from roboreel.check.data_file import Block, Spans
     from roboreel.findings import Finding
 
 _FEWEST_ROWS = 50
@@ -51,21 +51,16 @@ class NotNumbers(Scan):
         self, block: Block, name: str, code: str, noun: str, wrong: NDArray[np.bool_]
     ) -> Iterator[Finding]:
         rows: NDArray[np.bool_] = np.any(wrong, axis=1)
-        spans = block.spans
-        for span in np.unique(spans.owner[rows[spans.rows]]).tolist():
-            start, stop = int(spans.start[span]), int(spans.stop[span])
-            position = int(spans.position[span])
-            frames = np.flatnonzero(rows[start:stop])
-            elements = np.flatnonzero(np.any(wrong[start:stop], axis=0))
-            number = int(self.context.manifest.episodes.number[position])
-            yield finding(
+        for episode, frames in block.spans.where(rows[block.spans.rows]):
+            elements = np.flatnonzero(np.any(wrong[episode.start : episode.stop], axis=0))
+            yield episode.finding(
                 code,
                 f"{_name_elements(self.context, name, elements)} is {noun} in "
-                f"{counted(len(frames), 'row')} of episode {number}, first at frame {frames[0]}.",
-                file=block.file.path,
-                episode=number,
+                f"{counted(len(frames), 'row')} of episode {episode.number}, first at frame "
+                f"{frames[0]}.",
+                frames[0],
+                frames[-1] + 1,
                 feature=name,
-                rows=block.file.dataset_rows(position, int(frames[0]), int(frames[-1]) + 1),
             )
 
 
@@ -193,17 +188,15 @@ class Idleness(Scan):
     def block(self, block: Block) -> Iterator[Finding]:
         """Look for the longest stretch of each episode in which nothing moves."""
         columns = [block.columns.get(name) for name in self._names]
-        if not columns or any(column is None or column.values is None for column in columns):
+        spans, moves = block.spans, np.zeros(block.stop - block.start, bool)
+        if not columns or not len(spans):
             return
-        spans = block.spans
-        if not len(spans):
-            return
-        moves = np.zeros(max(column.num_rows for column in columns if column is not None), bool)
         for name, column in zip(self._names, columns, strict=True):
-            if column is not None and column.values is not None:
-                moves[1:] |= self._moves(name, column.values.reshape(column.num_rows, -1))
+            if column is None or column.values is None:
+                return
+            moves[1:] |= self._moves(name, column.values.reshape(column.num_rows, -1))
         moves[spans.start] = True
-        yield from self._stretches(block, moves)
+        yield from self._stretches(spans, moves)
 
     def _moves(self, name: str, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Return whether any element changes from each row to the next, ``(N - 1,)``."""
@@ -219,31 +212,27 @@ class Idleness(Scan):
         moved: NDArray[np.bool_] = np.any(moves, axis=1)
         return moved
 
-    def _stretches(self, block: Block, moves: NDArray[np.bool_]) -> Iterator[Finding]:
-        spans, fps = block.spans, self.context.manifest.fps
+    def _stretches(self, spans: Spans, moves: NDArray[np.bool_]) -> Iterator[Finding]:
+        fps = self.context.manifest.fps
         breaks = np.unique(np.concatenate([np.flatnonzero(moves), spans.stop]))
         lengths = np.diff(breaks, append=breaks[-1])
         for span in range(len(spans)):
-            start, stop = int(spans.start[span]), int(spans.stop[span])
-            inside = slice(*np.searchsorted(breaks, [start, stop]).tolist())
+            episode = spans[span]
+            whole = episode.stop - episode.start
+            inside = slice(*np.searchsorted(breaks, [episode.start, episode.stop]).tolist())
             if not len(lengths[inside]):
                 continue
-            place = int(lengths[inside].argmax())
-            length, first = int(lengths[inside][place]), int(breaks[inside][place]) - start
-            if length < _FEWEST_IDLE_FRAMES or (
-                length < _IDLE_S * fps and 2 * length < stop - start
-            ):
-                continue
-            position = int(spans.position[span])
-            number = int(self.context.manifest.episodes.number[position])
-            yield finding(
-                "RR605",
-                f"Nothing moves for {length / fps:.1f} s of episode {number}, {length} of "
-                f"{counted(stop - start, 'frame')}, from frame {first}.",
-                file=block.file.path,
-                episode=number,
-                rows=block.file.dataset_rows(position, first, first + length),
-            )
+            longest = int(lengths[inside].argmax())
+            length = int(lengths[inside][longest])
+            first = int(breaks[inside][longest]) - episode.start
+            if length >= _FEWEST_IDLE_FRAMES and (length >= _IDLE_S * fps or 2 * length >= whole):
+                yield episode.finding(
+                    "RR605",
+                    f"Nothing moves for {length / fps:.1f} s of episode {episode.number}, {length} "
+                    f"of {counted(whole, 'frame')}, from frame {first}.",
+                    first,
+                    first + length,
+                )
 
 
 def _name_elements(context: Context, name: str, elements: NDArray[np.int64]) -> str:

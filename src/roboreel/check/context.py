@@ -10,6 +10,7 @@ import numpy as np
 
 from roboreel.check.listing import list_files
 from roboreel.errors import DatasetError
+from roboreel.findings import finding
 from roboreel.format.paths import STATS_PATH
 from roboreel.format.statistics import read_stats
 from roboreel.frames.frame_reader import FrameReader
@@ -135,19 +136,36 @@ class Context:
 
         Nothing, if all lie in its own, or the episode cannot be read.
         """
-        start, length = (
-            int(self.manifest.episodes.start[position]),
-            int(self.manifest.episodes.length[position]),
-        )
+        start = int(self.manifest.episodes.start[position])
+        stop = start + int(self.manifest.episodes.length[position])
         files = self.frames.files
         try:
-            parts = files.parts(start, start + length) if length else []
+            parts = files.parts(start, stop) if start < stop else []
         except (DatasetError, OSError):
             return {}  # a finding of its own
         return {
             files.path(part.file).relative_to(self.root).as_posix(): part.num_rows
             for part in parts[1:]
         }
+
+    def number(self, position: int) -> int:
+        """Return the number of an episode."""
+        return int(self.manifest.episodes.number[position])
+
+    def episode_finding(
+        self,
+        code: str,
+        message: str,
+        position: int,
+        frames: tuple[int, int] | None = None,
+        **more: Any,  # noqa: ANN401
+    ) -> Finding:
+        """Return a finding about frames ``[first, stop)`` of an episode, or all of them."""
+        episodes = self.manifest.episodes
+        first, stop = frames or (0, int(episodes.length[position]))
+        start = int(episodes.start[position])
+        rows = (start + first, start + stop)
+        return finding(code, message, episode=self.number(position), rows=rows, **more)
 
     def with_episodes(self, found: Finding) -> Finding:
         """Return a finding that names the episodes of the one file that it is about."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from roboreel.errors import DatasetError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER
-from roboreel.storage.scan import ScannedColumn, ScannedFile, join_columns
+from roboreel.parquet.scan import ScannedColumn, ScannedFile, join_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -19,15 +20,47 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.check.context import Context
+    from roboreel.findings import Finding
 
 _BLOCK_BYTES = 2**25
 """How much of a file is read at a time: little beside the budget, much beside a call."""
+
+
+class Counter(NamedTuple):
+    """A counter of a file's rows, each ``(N,)``."""
+
+    values: NDArray[Any]
+    nulls: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredEpisode:
+    """The rows of an episode in a file or a block."""
+
+    file: DataFile
+    position: int
+    start: int
+    stop: int
+    inside: slice
+    """Its part of `Spans.rows`."""
+
+    @property
+    def number(self) -> int:
+        """The episode's number."""
+        return self.file.context.number(self.position)
+
+    def finding(self, code: str, message: str, first: int, stop: int, **more: Any) -> Finding:  # noqa: ANN401
+        """Return a finding about the frames ``[first, stop)`` of the episode."""
+        return self.file.context.episode_finding(
+            code, message, self.position, (first, stop), file=self.file.path, **more
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
     """Episodes that lie in a file or a block, in the order of their rows, each ``(S,)``."""
 
+    file: DataFile
     position: NDArray[np.int64]
     """Where each stands in the episode table."""
     start: NDArray[np.int64]
@@ -36,12 +69,20 @@ class Spans:
     def __len__(self) -> int:
         return len(self.position)
 
+    def __getitem__(self, span: int) -> StoredEpisode:
+        position, start, stop = self.position[span], self.start[span], self.stop[span]
+        inside = slice(*self.bounds[span : span + 2].tolist())
+        return StoredEpisode(self.file, int(position), int(start), int(stop), inside)
+
     @cached_property
     def rows(self) -> NDArray[np.int64]:
         """The rows of all spans, one after the other, ``(R,)``."""
-        lengths = self.stop - self.start
-        before = np.cumsum(lengths) - lengths
-        return np.repeat(self.start - before, lengths) + np.arange(int(lengths.sum()))
+        return self.start[self.owner] + self.frames
+
+    @cached_property
+    def frames(self) -> NDArray[np.int64]:
+        """Where each of `rows` stands in its span, ``(R,)``."""
+        return np.arange(int(self.bounds[-1])) - self.bounds[self.owner]
 
     @cached_property
     def bounds(self) -> NDArray[np.int64]:
@@ -53,27 +94,55 @@ class Spans:
         """Which span each of `rows` is of, ``(R,)``."""
         return np.repeat(np.arange(len(self)), self.stop - self.start)
 
+    def where(self, wrong: NDArray[np.bool_]) -> Iterator[tuple[StoredEpisode, NDArray[np.int64]]]:
+        """Yield the episodes of which rows are marked, each with the frames that are.
+
+        Args:
+            wrong: Which of the `rows` are marked, ``(R,)``.
+        """
+        for span in np.unique(self.owner[wrong]).tolist():
+            episode = self[span]
+            yield episode, np.flatnonzero(wrong[episode.inside])
+
     def inside(self, start: int, stop: int) -> Spans:
         """Return the spans that lie wholly within some rows, counted from the first of these."""
         whole = (self.start >= start) & (self.stop <= stop)
-        return Spans(self.position[whole], self.start[whole] - start, self.stop[whole] - start)
+        starts, stops = self.start[whole] - start, self.stop[whole] - start
+        return Spans(self.file, self.position[whole], starts, stops)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Block:
     """The values of adjacent rows of a data file."""
 
     file: DataFile
     start: int
-    """Row of the file that is the first row of the block."""
+    """The first row, counted in the file."""
+    stop: int
     columns: Mapping[str, ScannedColumn]
     """By feature of numbers; what has no column or cannot be read is left out."""
-    spans: Spans
-    """The wanted episodes in it, whole, in rows of the block."""
 
-    def describe(self, row: int) -> str:
-        """Return the words for a row of the block."""
-        return f"row {self.start + row} of the file"
+    @cached_property
+    def spans(self) -> Spans:
+        """The wanted episodes that lie in it as a whole, in rows of the block."""
+        return self.file.spans.inside(self.start, self.stop)
+
+    def rows(self, start: int, stop: int) -> Block:
+        """Return some rows of it, counted in the file."""
+        first, last = start - self.start, stop - self.start
+        columns = {name: column.rows(first, last) for name, column in self.columns.items()}
+        return Block(self.file, start, stop, columns)
+
+    def of(self, names: Sequence[str]) -> Block:
+        """Return some columns of it, as far as they are there."""
+        columns = {name: self.columns[name] for name in names if name in self.columns}
+        return replace(self, columns=columns)
+
+    def joined(self, other: Block) -> Block:
+        """Return its rows and those of the block behind it, which has the same columns."""
+        pairs = {name: (column, other.columns[name]) for name, column in self.columns.items()}
+        columns = {name: join_columns(*pair) for name, pair in pairs.items()}
+        return Block(self.file, self.start, other.stop, columns)
 
 
 class DataFile:
@@ -102,22 +171,32 @@ class DataFile:
         self.num_rows = self.scanned.num_rows
         self.losses: dict[tuple[int, str], str] = {}
         """What cannot be read, by row group and feature, and why."""
-        self._values: dict[str, ScannedColumn] | None = None
+        self._values: list[Block] | None = None
         self.counters = self._read_counters(reads_values=reads_values)
         """The counters that the file has, over all of its rows."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of its values."""
         self.scanned.close()
+        # Blocks and spans refer to the file: all would stay until the collector comes by.
+        self._values = None
+        vars(self).pop("spans", None)
+
+    def counter(self, name: str) -> Counter | None:
+        """Return a counter; None if it does not hold one number for each row."""
+        column = self.counters.get(name)
+        if column is None or column.values is None or column.values.ndim != 1:
+            return None
+        nulls = np.zeros(self.num_rows, bool) if column.nulls is None else column.nulls
+        return Counter(column.values, nulls)
 
     @cached_property
     def numbers(self) -> NDArray[np.int64] | None:
         """The number of the episode that each row names, -1 if none; None without such a column."""
-        column = self.counters.get(EPISODE_NUMBER)
-        if column is None or column.values is None or column.values.ndim != 1:
+        counter = self.counter(EPISODE_NUMBER)
+        if counter is None:
             return None
-        values = column.values.astype(np.int64)
-        return values if column.nulls is None else np.where(column.nulls, -1, values)
+        return np.where(counter.nulls, -1, counter.values.astype(np.int64))
 
     @cached_property
     def expected_rows(self) -> int:
@@ -159,46 +238,37 @@ class DataFile:
             span = self._find(int(episodes.number[position]), position)
             if span is not None and span[0] < span[1]:
                 found.append((position, *span))
+        lost = self._lost_rows
+        if lost.any():
+            found = [span for span in found if not lost[span[1] : span[2]].any()]
         found.sort(key=lambda span: span[1])
         columns = np.array(found, np.int64).reshape(-1, 3)
-        lost = self._lost_rows
-        whole = [not lost[start:stop].any() for _, start, stop in found] if lost.any() else None
-        if whole is not None:
-            columns = columns[whole]
-        return Spans(columns[:, 0], columns[:, 1], columns[:, 2])
-
-    def dataset_rows(self, position: int, start: int, stop: int) -> tuple[int, int]:
-        """Return rows of an episode, counted from its first frame, as rows of the dataset."""
-        first = int(self.context.manifest.episodes.start[position])
-        return first + start, first + stop
+        return Spans(self, columns[:, 0], columns[:, 1], columns[:, 2])
 
     def blocks(self) -> Iterator[Block]:
         """Yield the values of all rows that can be read, by blocks of whole episodes."""
-        held: dict[str, ScannedColumn] = {}
-        held_start = held_stop = 0
-        for start, stop, columns in self._pieces():
-            if held_start < held_stop:
-                if held_stop == start and held.keys() == columns.keys():
-                    columns = {name: join_columns(held[name], columns[name]) for name in columns}
-                    start = held_start
+        waiting: Block | None = None
+        for piece in self._pieces():
+            block = piece
+            if waiting is not None:
+                follows = waiting.stop == piece.start
+                if follows and waiting.columns.keys() == piece.columns.keys():
+                    block = waiting.joined(piece)
                 else:
-                    yield self._block(held_start, held_stop, held)
+                    yield self._with_counters(waiting)
             # The last episode goes on in the next piece: it waits for the rest.
-            cut = self.spans.start[(self.spans.start < stop) & (self.spans.stop > stop)]
-            end = max(start, int(cut[0])) if len(cut) else stop
-            held = {
-                name: column.rows(end - start, stop - start) for name, column in columns.items()
-            }
-            held_start, held_stop = end, stop
-            if start < end:
-                ready = {name: column.rows(0, end - start) for name, column in columns.items()}
-                yield self._block(start, end, ready)
-        if held_start < held_stop:
-            yield self._block(held_start, held_stop, held)
+            cut = self.spans.start[(self.spans.start < block.stop) & (self.spans.stop > block.stop)]
+            end = max(block.start, int(cut[0])) if len(cut) else block.stop
+            waiting = block.rows(end, block.stop) if end < block.stop else None
+            if block.start < end:
+                yield self._with_counters(block.rows(block.start, end))
+        if waiting is not None:
+            yield self._with_counters(waiting)
 
-    def _block(self, start: int, stop: int, columns: Mapping[str, ScannedColumn]) -> Block:
+    def _with_counters(self, block: Block) -> Block:
+        start, stop = block.start, block.stop
         counters = {name: column.rows(start, stop) for name, column in self.counters.items()}
-        return Block(self, start, {**columns, **counters}, self.spans.inside(start, stop))
+        return Block(self, start, stop, {**block.columns, **counters})
 
     def _find(self, number: int, position: int) -> tuple[int, int] | None:
         """Return the rows of an episode: those that name it, or those that the metadata names."""
@@ -231,32 +301,27 @@ class DataFile:
                 lost[bounds[group] : bounds[group + 1]] = True
         return lost
 
-    def _read_counters(self, *, reads_values: bool) -> dict[str, ScannedColumn]:
+    def _read_counters(self, *, reads_values: bool) -> Mapping[str, ScannedColumn]:
         names = [name for name in COUNTERS if name in self.scanned.column_names]
         groups = range(len(self.scanned.group_bounds) - 1)
-        values = self._value_names if reads_values and self.num_rows <= self._rows_per_block else []
         if not groups:
             return {}
-        try:
-            columns = self.scanned.read(groups, [*names, *values])
-        except DatasetError:
-            return self._read_counters_one_by_one(groups, names)
-        if values:
-            self._values = {name: columns[name] for name in values}
-        return {name: columns[name] for name in names}
+        is_small = reads_values and self.num_rows <= self._rows_per_block
+        values = self._value_names if is_small else []
+        pieces = list(self._read(groups, [*names, *values]))
+        if is_small:
+            self._values = [piece.of(values) for piece in pieces]
+        return reduce(Block.joined, [self._filled(piece, names) for piece in pieces]).columns
 
-    def _read_counters_one_by_one(
-        self, groups: Sequence[int], names: Sequence[str]
-    ) -> dict[str, ScannedColumn]:
-        counters: dict[str, ScannedColumn] = {}
-        for group in groups:
-            part = self._read_one_by_one(group, names)
-            count = int(np.diff(self.scanned.group_bounds)[group])
-            for name in names:
-                column = part.get(name) or _absent(count, COUNTERS[name].numpy_dtype)
-                joined = join_columns(counters[name], column) if name in counters else column
-                counters[name] = joined
-        return counters
+    def _filled(self, piece: Block, names: Sequence[str]) -> Block:
+        """Return the counters of a piece, with nulls for those that cannot be read."""
+        count = piece.stop - piece.start
+        lost = np.ones(count, bool)
+        columns = {
+            name: ScannedColumn(count, "", np.zeros(count, COUNTERS[name].numpy_dtype), lost)
+            for name in names
+        }
+        return replace(piece, columns={**columns, **piece.of(names).columns})
 
     @property
     def _rows_per_block(self) -> int:
@@ -267,71 +332,54 @@ class DataFile:
         ]
         return max(1, _BLOCK_BYTES // max(8, sum(sizes)))
 
-    def _pieces(self) -> Iterator[tuple[int, int, dict[str, ScannedColumn]]]:
-        """Yield first row, stop and columns of adjacent row groups."""
+    def _pieces(self) -> Iterator[Block]:
+        """Yield the values of adjacent row groups."""
         if self._values is not None:
-            yield 0, self.num_rows, self._values
+            yield from self._values
             return
         bounds, names, limit = self.scanned.group_bounds, self._value_names, self._rows_per_block
         group, last = 0, len(bounds) - 1
         while group < last:
             stop = int(np.searchsorted(bounds, bounds[group] + limit, side="right")) - 1
-            if stop <= group and bounds[group + 1] - bounds[group] > 2 * limit:
-                yield from self._large_piece(group, names, limit)
-                stop = group + 1
+            stop = max(stop, group + 1)
+            if bounds[stop] - bounds[group] > 2 * limit:
+                yield from self._read_large(group, names, limit)
             else:
-                stop = max(stop, group + 1)
-                yield from self._read_groups(range(group, stop), names)
+                yield from self._read(range(group, stop), names)
             group = stop
 
-    def _read_groups(
-        self, groups: Sequence[int], names: Sequence[str]
-    ) -> Iterator[tuple[int, int, dict[str, ScannedColumn]]]:
+    def _read(self, groups: Sequence[int], names: Sequence[str]) -> Iterator[Block]:
+        """Yield columns of some row groups: all together, or one by one if that fails."""
         bounds = self.scanned.group_bounds
         try:
             columns = self.scanned.read(groups, names)
+            yield Block(self, int(bounds[groups[0]]), int(bounds[groups[-1] + 1]), columns)
         except DatasetError:
             for group in groups:
-                part = self._read_one_by_one(group, names)
-                yield int(bounds[group]), int(bounds[group + 1]), part
-        else:
-            yield int(bounds[groups[0]]), int(bounds[groups[-1] + 1]), columns
+                columns = {}
+                for name in names:
+                    with self._noting_losses(group, [name]):
+                        columns |= self.scanned.read([group], [name])
+                yield Block(self, int(bounds[group]), int(bounds[group + 1]), columns)
 
-    def _large_piece(
-        self, group: int, names: Sequence[str], limit: int
-    ) -> Iterator[tuple[int, int, dict[str, ScannedColumn]]]:
-        bounds = self.scanned.group_bounds
-        start = int(bounds[group])
-        names = [name for name in names if self._fits_in_parts(group, name)]
-        if not names:
-            return
-        try:
-            for columns in self.scanned.read_large(group, names, limit):
-                stop = start + next(iter(columns.values())).num_rows
-                yield start, stop, columns
-                start = stop
-        except DatasetError as error:
-            for name in names:
-                self.losses[group, name] = str(error)
-
-    def _fits_in_parts(self, group: int, name: str) -> bool:
-        try:
-            self.scanned.check_size(group, name)
-        except DatasetError as error:
-            self.losses[group, name] = str(error)
-            return False
-        return True
-
-    def _read_one_by_one(self, group: int, names: Sequence[str]) -> dict[str, ScannedColumn]:
-        """Return the columns of a row group that can be read, and take note of the others."""
-        columns: dict[str, ScannedColumn] = {}
+    def _read_large(self, group: int, names: Sequence[str], limit: int) -> Iterator[Block]:
+        """Yield columns of a row group that is larger than a block, part by part."""
+        start = int(self.scanned.group_bounds[group])
+        fitting = []
         for name in names:
-            try:
-                columns |= self.scanned.read([group], [name])
-            except DatasetError as error:  # noqa: PERF203  # a damaged file
-                self.losses[group, name] = str(error)
-        return columns
+            with self._noting_losses(group, [name]):
+                self.scanned.check_size(group, name)
+                fitting.append(name)
+        with self._noting_losses(group, fitting):
+            for columns in self.scanned.read_large(group, fitting, limit) if fitting else ():
+                stop = start + next(iter(columns.values())).num_rows
+                yield Block(self, start, stop, columns)
+                start = stop
 
-
-def _absent(count: int, dtype: np.dtype[np.generic]) -> ScannedColumn:
-    return ScannedColumn(count, "", np.zeros(count, dtype), np.ones(count, bool))
+    @contextmanager
+    def _noting_losses(self, group: int, names: Sequence[str]) -> Iterator[None]:
+        """Take note of columns of a row group that cannot be read."""
+        try:
+            yield
+        except DatasetError as error:
+            self.losses |= {(group, name): str(error) for name in names}

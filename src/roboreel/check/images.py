@@ -10,10 +10,9 @@ import numpy as np
 from roboreel.check.checks import Check, NotChecked
 from roboreel.check.episode_images import NOT_SEEN, look_at_episode
 from roboreel.check.image_watch import SHARPNESS_STEPS
-from roboreel.check.movement import Movement, runs_of
 from roboreel.check.pixel_summary import differences, join_summaries
 from roboreel.check.statistics import is_overflown
-from roboreel.check.still_packets import is_common, is_long, shortest_still
+from roboreel.check.still_packets import Movement, is_common, is_long, runs_of, shortest_still
 from roboreel.cores import usable_cores
 from roboreel.errors import DatasetError
 from roboreel.findings import finding
@@ -276,7 +275,7 @@ class CameraImages:
             return None
 
     def _number(self, seen: EpisodeImages) -> int:
-        return int(self._manifest.episodes.number[seen.position])
+        return self._context.number(seen.position)
 
     def _finding(
         self,
@@ -286,15 +285,14 @@ class CameraImages:
         span: tuple[int, int],
         severity: Severity | None = None,
     ) -> Finding:
-        start = int(self._manifest.episodes.start[seen.position])
-        return finding(
+        return self._context.episode_finding(
             code,
             message,
+            seen.position,
+            span,
             severity=severity,
             file=self._file(seen.position),
-            episode=self._number(seen),
             feature=self._camera,
-            rows=(start + span[0], start + span[1]),
         )
 
     def _file(self, position: int) -> str | None:

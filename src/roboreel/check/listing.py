@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.files import paths_end
 from roboreel.format.paths import METADATA_FOLDER
-from roboreel.spans.sources import size_of
+from roboreel.io.sources import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

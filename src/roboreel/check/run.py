@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roboreel.check import (
+    columns,
+    computed,
+    content,
+    images,
+    statistics,
+    structure,
+    tables,
+    time,
+    video,
+)
 from roboreel.check.context import Context
-from roboreel.check.ledger import Ledger
-from roboreel.check.pointers import pointer_finding
-from roboreel.check.registry import CHECKS, SCANS
+from roboreel.check.ledger import Ledger, needed_tier, select_codes
 from roboreel.check.scanning import PASS_CODES, scan_rows
-from roboreel.check.selection import needed_tier, select_codes
+from roboreel.check.structure import pointer_finding
 from roboreel.errors import (
     DatasetError,
     NotADatasetError,
@@ -22,17 +31,33 @@ from roboreel.findings import TIERS, finding
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
 from roboreel.format.paths import INFO_PATH
-from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.spans.sources import forget_failures, look_for, raise_failure, source_of
+from roboreel.io.lfs import is_lfs_pointer
+from roboreel.io.sources import forget_failures, look_for, raise_failure, source_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from roboreel.check.checks import Outcome, Scan
+    from roboreel.check.checks import Check, Outcome, Scan
     from roboreel.check.result import Findings
     from roboreel.findings import Finding, Tier
+
+# A module of checks has a tuple CHECKS, one of scans a tuple SCANS. To add a module, import it and
+# add a line.
+CHECKS: tuple[Check, ...] = (
+    *structure.CHECKS,
+    *statistics.CHECKS,
+    *video.CHECKS,
+    *images.CHECKS,
+)
+SCANS: tuple[type[Scan], ...] = (
+    *tables.SCANS,
+    *columns.SCANS,
+    *time.SCANS,
+    *computed.SCANS,
+    *content.SCANS,
+)
 
 
 def check_dataset(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.check.data_file import DataFile
-from roboreel.check.pointers import pointer_finding
+from roboreel.check.structure import pointer_finding
 from roboreel.errors import DatasetError, MissingFileError
 from roboreel.findings import finding
-from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.storage.parquet import starts_as_parquet
+from roboreel.io.lfs import is_lfs_pointer
+from roboreel.parquet.writing import starts_as_parquet
 from roboreel.words import enumerated, name_episodes
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _unreadable(context: Context, number: int, error: Exception) -> Iterator[Fin
         return
     numbers = context.manifest.episodes.number[context.positions_by_data_file[number]]
     size_bytes = context.listing.size_bytes(path)
-    reason = "It is empty." if size_bytes == 0 else _reason(error)
+    reason = "It is empty." if size_bytes == 0 else _reason(str(error))
     yield finding(
         "RR201",
         f"The data file of {name_episodes(numbers)} is not a readable Parquet file. {reason}",
@@ -120,18 +120,14 @@ def _lost_groups(context: Context, file: DataFile) -> Iterator[Finding]:
         yield finding(
             "RR213",
             f"Row group {group}{where} cannot be read in {enumerated(map(repr, names))}. "
-            f"{_reason_text(file.losses[group, names[0]])}",
+            f"{_reason(file.losses[group, names[0]])}",
             file=file.path,
             episode=int(numbers[0]) if len(numbers) == 1 else None,
             feature=names[0] if len(names) == 1 else None,
         )
 
 
-def _reason(error: Exception) -> str:
-    return _reason_text(str(error))
-
-
-def _reason_text(text: str) -> str:
+def _reason(text: str) -> str:
     """Return the reason inside of an error about a Parquet file, as a sentence."""
     start, stop = text.find("("), text.rfind(")")
     inner = text[start + 1 : stop] if 0 <= start < stop else text

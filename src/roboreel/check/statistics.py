@@ -12,7 +12,7 @@ from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
 from roboreel.format.statistics import read_stats
-from roboreel.spans.lfs import is_lfs_pointer
+from roboreel.io.lfs import is_lfs_pointer
 from roboreel.stats.compare import quantile_problems
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Stretches of a video whose packets say that nothing changes.
+"""Stretches of a video whose packets say that nothing changes, and whether the robot moves then.
 
 An encoder spends next to nothing on an image that equals the one before, and encodes equal images to
 equal keyframes. Both are also true of a scene in which nothing moves, so this is never more than a
@@ -8,12 +8,15 @@ hint: what counts is whether the camera usually sees movement, and whether the r
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.check.movement import Movement, runs_of
+from roboreel.errors import DatasetError
 from roboreel.findings import finding
+from roboreel.format.counters import COUNTERS
+from roboreel.format.statistics import read_stats
 from roboreel.words import counted
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from roboreel.check.clip_places import PlacedClips
     from roboreel.check.context import Context
     from roboreel.findings import Finding
+    from roboreel.frames.frame_reader import FrameReader
     from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
 
@@ -140,20 +144,15 @@ class StillPackets:
             yield finding("RR409", what, feature=self._camera)
             return
         for one in moving:
-            row = int(starts[one.position])
-            number = int(self._manifest.episodes.number[one.position])
-            what = (
-                f"By its packets, the camera shows the same image for "
-                f"{counted(one.stop - one.start, 'frame')} of episode {number} while numbers change. "
-                "Check with --deep."
-            )
-            yield finding(
+            yield context.episode_finding(
                 "RR409",
-                what,
+                "By its packets, the camera shows the same image for "
+                f"{counted(one.stop - one.start, 'frame')} of episode "
+                f"{context.number(one.position)} while numbers change. Check with --deep.",
+                one.position,
+                (one.start, one.stop),
                 file=one.file,
-                episode=number,
                 feature=self._camera,
-                rows=(row + one.start, row + one.stop),
             )
 
     @property
@@ -197,3 +196,63 @@ def _keyframe_changes(size: NDArray[np.int32], keyframe: NDArray[np.bool_]) -> N
     sizes = size[places].astype(np.int64)
     change[places] = np.abs(np.diff(sizes, prepend=sizes[:1]))
     return change
+
+
+# Whether the robot moves while a camera shows the same image.
+
+# A joint moves if it crosses this part of its whole range.
+_MOVES = 0.05
+
+
+class Movement:
+    """Looks at the numbers of a dataset, stretch by stretch."""
+
+    def __init__(self, frames: FrameReader) -> None:
+        self._frames = frames
+        floats = [
+            name
+            for name, feature in frames.manifest.features.items()
+            if feature.kind == "number" and feature.dtype.startswith("float")
+        ]
+        self._names = [name for name in floats if name not in COUNTERS]
+
+    def moves(self, start: int, stop: int) -> bool | None:
+        """Return whether anything moves in the rows ``[start, stop)`` of one episode.
+
+        None if there are no numbers, or they cannot be read.
+        """
+        if not self._names or stop - start < 2:
+            return None
+        try:
+            values = self._frames.columns.read_span(self._names, start, stop)
+        except (DatasetError, OSError):
+            return None
+        return any(self._crosses(name, values[name]) for name in self._names)
+
+    def _crosses(self, name: str, values: NDArray[np.float64]) -> bool:
+        flat = np.nan_to_num(values.reshape(len(values), -1).astype(np.float64))
+        crossed = flat.max(axis=0) - flat.min(axis=0)
+        whole = self._ranges.get(name)
+        if whole is None or whole.size != crossed.size:
+            return bool((crossed > 0).any())
+        return bool(((crossed > _MOVES * whole) & (crossed > 0)).any())
+
+    @cached_property
+    def _ranges(self) -> dict[str, NDArray[np.float64]]:
+        try:
+            stats = read_stats(self._frames.manifest)
+        except (DatasetError, OSError):
+            return {}
+        return {name: np.nan_to_num(one.max - one.min).reshape(-1) for name, one in stats.items()}
+
+
+def runs_of(flags: NDArray[np.bool_], least: int) -> list[tuple[int, int]]:
+    """Return the spans in which at least this many flags in a row are set.
+
+    Examples:
+        >>> runs_of(np.array([True, True, False, True, True, True]), 3)
+        [(3, 6)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]])))
+    spans = edges.reshape(-1, 2)
+    return [(int(a), int(b)) for a, b in spans[spans[:, 1] - spans[:, 0] >= least]]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.check.checks import Check
-from roboreel.check.places import find_misplaced
+from roboreel.check.checks import Check, NotChecked
+from roboreel.check.listing import Listing, top_folders
 from roboreel.findings import finding
+from roboreel.format.paths import METADATA_FOLDER
+from roboreel.io.lfs import is_lfs_pointer
 from roboreel.words import name_episodes
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
     from roboreel.findings import Finding
     from roboreel.schema import FileSet
@@ -191,6 +194,65 @@ def _message(kind: str, count: int, numbers: Sequence[int]) -> str:
     return f"All {count:,} {kind} files of this folder are missing, of {name_episodes(numbers)}."
 
 
+# Files that lie elsewhere than the path template says.
+
+
+def find_misplaced(context: Context, missing: Sequence[str]) -> dict[str, str]:
+    """Return where missing files lie, as far as they are found: named path to real path.
+
+    A file is found in another folder directly below the dataset (``video/`` for ``videos/``), or
+    in the same one with its folders in another order (camera before or after chunk).
+    """
+    known = {path.split("/", 1)[0] for path in missing} | {METADATA_FOLDER}
+    others = Listing(context.root, set(top_folders(context.root)) - known)
+    elsewhere = {path.split("/", 1)[-1]: path for path in others.paths}
+    named = set(missing)
+    shuffled = {
+        _parts(path): path
+        for path in context.listing.paths | others.paths
+        if path not in named and not path.startswith(f"{METADATA_FOLDER}/")
+    }
+    found: dict[str, str] = {}
+    if not (elsewhere or shuffled):
+        return found
+    for path in missing:
+        there = elsewhere.get(path.split("/", 1)[-1]) or shuffled.get(_parts(path))
+        if there is not None:
+            found[path] = there
+    return found
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """Return what a path is made of but its first folder, in an order of their own."""
+    return tuple(sorted(path.split("/")[1:]))
+
+
+# Git LFS pointers in place of files.
+
+# More take seconds, and whoever opens the files finds out too.
+_MOST_FILES = 50_000
+
+
+def pointers(context: Context) -> Iterator[Outcome]:
+    """Yield the files that are Git LFS pointers."""
+    paths = context.listing.paths
+    if len(paths) > _MOST_FILES:
+        yield NotChecked("RR107", f"More than {_MOST_FILES:,} files: only those that are opened.")
+        return
+    for path in sorted(paths):
+        if is_lfs_pointer(context.root / path):
+            yield pointer_finding(path)
+
+
+def pointer_finding(path: str) -> Finding:
+    """Return the finding that a file is a Git LFS pointer."""
+    return finding(
+        "RR107",
+        "This is a Git LFS pointer, not the file itself. Run `git lfs pull` in the dataset.",
+        file=path,
+    )
+
+
 CHECKS = (
     Check(
         (
@@ -202,4 +264,5 @@ CHECKS = (
     ),
     Check(("RR104", "RR105", "RR109", "RR110"), listed_and_stored_files),
     Check(("RR108",), links_out),
+    Check(("RR107",), pointers),
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
-    from roboreel.check.data_file import DataFile
+    from roboreel.check.data_file import DataFile, StoredEpisode
     from roboreel.findings import Finding
 
 _INDEX, _FRAME = "index", "frame_index"
@@ -68,13 +68,12 @@ class EpisodeRows(Scan):
                     episode=number,
                 )
                 continue
-            yield finding(
+            yield self.context.episode_finding(
                 "RR202",
                 f"Episode {number} has {counted(length, 'frame')} in the metadata and "
                 f"{counted(stored, 'row')} in its data file.",
+                position,
                 file=file.path,
-                episode=number,
-                rows=file.dataset_rows(position, 0, length),
                 fixable=len(runs) == 1,
             )
         if strangers and listed & file.runs.keys():
@@ -98,17 +97,17 @@ class EpisodeRows(Scan):
         for position in file.positions[self.context.wanted[file.positions]].tolist():
             start = int(episodes.data_row[position])
             rows = slice(start, start + int(episodes.length[position]))
-            places = np.flatnonzero(wrong[rows])
-            if not len(places):
+            frames = np.flatnonzero(wrong[rows])
+            if not len(frames):
                 continue
-            named = np.unique(file.numbers[rows][places])
-            yield finding(
+            named = np.unique(file.numbers[rows][frames])
+            yield self.context.episode_finding(
                 "RR204",
-                f"{counted(len(places), 'row')} of episode {episodes.number[position]} name "
-                f"{name_episodes(named)}, first at frame {places[0]}.",
+                f"{counted(len(frames), 'row')} of episode {episodes.number[position]} name "
+                f"{name_episodes(named)}, first at frame {frames[0]}.",
+                position,
+                (int(frames[0]), int(frames[-1]) + 1),
                 file=file.path,
-                episode=int(episodes.number[position]),
-                rows=file.dataset_rows(position, int(places[0]), int(places[-1]) + 1),
             )
 
     def _wrong_total(self, file: DataFile) -> Finding:
@@ -139,55 +138,39 @@ class RowCount(Scan):
 
     def file(self, file: DataFile) -> Iterator[Finding]:
         """Compare each index with the one before it."""
-        column = file.counters.get(_INDEX)
-        if column is None or column.values is None or column.values.ndim != 1 or not file.num_rows:
+        counter = file.counter(_INDEX)
+        if counter is None or not file.num_rows:
             self._next = None
             return
-        values = column.values.astype(np.int64)
-        first = int(values[0])
-        expected = self._next if self.context.is_whole else None
-        steps = np.diff(values, prepend=first - 1 if expected is None else expected - 1)
+        values = counter.values.astype(np.int64)
+        due = int(values[0]) if self._next is None or not self.context.is_whole else self._next
+        steps = np.diff(values, prepend=due - 1)
         permuted = _permuted(file, values)
         # The rows that go on elsewhere are counted in between.
         self._next = None if permuted[-1] or file.elsewhere else int(values[-1]) + 1
-        wrong = (steps != 1) & ~permuted
-        if column.nulls is not None:
-            wrong &= ~column.nulls
-        owners = _owners(file)
+        wrong = (steps != 1) & ~permuted & ~counter.nulls
+        owners = np.full(file.num_rows, -1, np.int64)
+        owners[file.spans.rows] = file.spans.owner
         for span in np.unique(owners[wrong]).tolist():
             start = int(file.spans.start[span]) if span >= 0 else 0
             stop = int(file.spans.stop[span]) if span >= 0 else file.num_rows
             rows = start + np.flatnonzero(wrong[start:stop] & (owners[start:stop] == span))
-            yield self._describe(file, span, rows, values, steps)
+            first = int(rows[0])
+            says = _describe_step(first, int(values[first]), int(steps[first]), len(rows))
+            if span < 0:
+                yield finding("RR205", says, file=file.path, feature=_INDEX)
+            else:
+                frames = first - start, rows[-1] - start + 1
+                yield file.spans[span].finding("RR205", says, *frames, feature=_INDEX)
 
-    def _describe(
-        self,
-        file: DataFile,
-        span: int,
-        rows: NDArray[np.int64],
-        values: NDArray[np.int64],
-        steps: NDArray[np.int64],
-    ) -> Finding:
-        first = int(rows[0])
-        step, value = int(steps[first]), int(values[first])
-        what = "repeats" if step == 0 else "goes back to" if step < 0 else "jumps to"
-        position = int(file.spans.position[span]) if span >= 0 else None
-        start = int(file.spans.start[span]) if span >= 0 else 0
-        more = f", and breaks {counted(len(rows) - 1, 'more time')}" if len(rows) > 1 else ""
-        return finding(
-            "RR205",
-            f"index {what} {value} where {value - step + 1} is due, at row {first} of the file"
-            f"{more}. It must count the rows of the dataset from 0.",
-            file=file.path,
-            episode=None if position is None else self._number(position),
-            feature=_INDEX,
-            rows=None
-            if position is None
-            else file.dataset_rows(position, first - start, int(rows[-1]) - start + 1),
-        )
 
-    def _number(self, position: int) -> int:
-        return int(self.context.manifest.episodes.number[position])
+def _describe_step(row: int, value: int, step: int, count: int) -> str:
+    what = "repeats" if step == 0 else "goes back to" if step < 0 else "jumps to"
+    more = f", and breaks {counted(count - 1, 'more time')}" if count > 1 else ""
+    return (
+        f"index {what} {value} where {value - step + 1} is due, at row {row} of the file{more}. It "
+        "must count the rows of the dataset from 0."
+    )
 
 
 class FrameCount(Scan):
@@ -197,27 +180,20 @@ class FrameCount(Scan):
 
     def file(self, file: DataFile) -> Iterator[Finding]:
         """Compare each frame_index with the row's place in its episode."""
-        column, spans = file.counters.get(_FRAME), file.spans
-        if column is None or column.values is None or column.values.ndim != 1:
+        counter, spans = file.counter(_FRAME), file.spans
+        if counter is None:
             return
-        rows, owner = spans.rows, spans.owner
-        wrong = column.values[rows] != rows - spans.start[owner]
-        for span in np.unique(owner[wrong]).tolist():
-            start, stop = int(spans.start[span]), int(spans.stop[span])
-            position = int(spans.position[span])
-            number = int(self.context.manifest.episodes.number[position])
-            found = column.values[start:stop]
-            first = int(np.flatnonzero(found != np.arange(stop - start))[0])
-            yield finding(
+        for episode, frames in spans.where(counter.values[spans.rows] != spans.frames):
+            found, first = counter.values[episode.start : episode.stop], int(frames[0])
+            yield episode.finding(
                 "RR206",
-                f"{_describe_frames(found)} in episode {number}: frame_index is "
+                f"{_describe_frames(found)} in episode {episode.number}: frame_index is "
                 f"{found[first]:.15g} at its row {first}.",
-                file=file.path,
-                episode=number,
+                first,
+                len(found),
                 feature=_FRAME,
-                rows=file.dataset_rows(position, first, stop - start),
                 # Rows that are only out of order can be sorted.
-                fixable=np.array_equal(np.sort(found), np.arange(stop - start)),
+                fixable=np.array_equal(np.sort(found), np.arange(len(found))),
             )
 
 
@@ -239,23 +215,21 @@ class Tasks(Scan):
 
     def file(self, file: DataFile) -> Iterator[Finding]:
         """Compare the tasks of the rows with the table of tasks."""
-        column = file.counters.get(TASK_NUMBER)
-        if column is None or column.values is None or column.values.ndim != 1:
+        counter = file.counter(TASK_NUMBER)
+        if counter is None:
             return
         self._has_column = True
         tasks = self.context.manifest.tasks
-        values = column.values
-        nulls = np.zeros(len(values), bool) if column.nulls is None else column.nulls
+        values, nulls = counter
         if values.dtype.kind == "f":  # NaN is no task either.
             nulls = nulls | ~np.isfinite(values)
         there = np.unique(values[~nulls])
         self._used.update(int(task) for task in there)
         # Without any task, RR111 says that the table is missing.
         unknown = [int(task) for task in there if tasks and int(task) not in tasks]
-        undefined = np.isin(values, unknown) & ~nulls
-        if nulls.any() or undefined.any():
-            for span in range(len(file.spans)):
-                yield from self._of_episode(file, span, nulls, undefined)
+        for code, wrong in ("RR207", np.isin(values, unknown) & ~nulls), ("RR209", nulls):
+            for episode, frames in file.spans.where(wrong[file.spans.rows]):
+                yield self._without_task(code, episode, frames, values)
 
     def state(self) -> dict[str, Any]:
         """Return which tasks rows have."""
@@ -283,55 +257,33 @@ class Tasks(Scan):
                     file=tasks_path(self.context.manifest.version),
                 )
 
-    def _of_episode(
-        self, file: DataFile, span: int, nulls: NDArray[np.bool_], undefined: NDArray[np.bool_]
-    ) -> Iterator[Finding]:
-        start, stop = int(file.spans.start[span]), int(file.spans.stop[span])
-        position = int(file.spans.position[span])
-        number = int(self.context.manifest.episodes.number[position])
-        values = file.counters[TASK_NUMBER].values
-        for code, rows in (
-            ("RR207", np.flatnonzero(undefined[start:stop])),
-            ("RR209", np.flatnonzero(nulls[start:stop])),
-        ):
-            if not len(rows) or values is None:
-                continue
-            named = enumerated(np.unique(values[start:stop][rows]).tolist())
-            says = f"task_index {named}, which no task has" if code == "RR207" else "no task_index"
-            yield finding(
-                code,
-                f"{counted(len(rows), 'row')} of episode {number} "
-                f"{'has' if len(rows) == 1 else 'have'} {says}.",
-                file=file.path,
-                episode=number,
-                feature=TASK_NUMBER,
-                rows=file.dataset_rows(position, int(rows[0]), int(rows[-1]) + 1),
-                # Then all of its rows have it.
-                fixable=len(self.context.manifest.episodes.tasks_of(position)) == 1,
-            )
-
-
-def _owners(file: DataFile) -> NDArray[np.int64]:
-    """Return which of the file's spans each of its rows is of; -1 if of none."""
-    owners = np.full(file.num_rows, -1, np.int64)
-    owners[file.spans.rows] = file.spans.owner
-    return owners
+    def _without_task(
+        self, code: str, episode: StoredEpisode, frames: NDArray[np.int64], values: NDArray[Any]
+    ) -> Finding:
+        named = enumerated(np.unique(values[episode.start : episode.stop][frames]).tolist())
+        says = f"task_index {named}, which no task has" if code == "RR207" else "no task_index"
+        return episode.finding(
+            code,
+            f"{counted(len(frames), 'row')} of episode {episode.number} "
+            f"{'has' if len(frames) == 1 else 'have'} {says}.",
+            frames[0],
+            frames[-1] + 1,
+            feature=TASK_NUMBER,
+            # Then all of its rows have it.
+            fixable=len(self.context.manifest.episodes.tasks_of(episode.position)) == 1,
+        )
 
 
 def _permuted(file: DataFile, values: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return the rows of episodes that are only out of order: RR206 says so."""
-    frames = file.counters.get(_FRAME)
+    counter, spans = file.counter(_FRAME), file.spans
     permuted = np.zeros(file.num_rows, bool)
-    if frames is None or frames.values is None or frames.values.ndim != 1:
+    if counter is None:
         return permuted
-    spans = file.spans
-    rows, owner = spans.rows, spans.owner
-    moved = frames.values[rows] != rows - spans.start[owner]
-    for span in np.unique(owner[moved]).tolist():
-        start, stop = int(spans.start[span]), int(spans.stop[span])
-        counts = np.arange(stop - start)
-        inside = np.sort(values[start:stop])
-        if np.array_equal(np.sort(frames.values[start:stop]), counts) and np.array_equal(
+    for episode, _ in spans.where(counter.values[spans.rows] != spans.frames):
+        start, stop = episode.start, episode.stop
+        counts, inside = np.arange(stop - start), np.sort(values[start:stop])
+        if np.array_equal(np.sort(counter.values[start:stop]), counts) and np.array_equal(
             inside - inside[0], counts
         ):
             # The row behind the episode follows its last one, wherever that lies now.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from roboreel.check.checks import Scan
-from roboreel.findings import finding
 from roboreel.words import counted
 
 if TYPE_CHECKING:
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.check.data_file import DataFile
+    from roboreel.check.data_file import DataFile, StoredEpisode
     from roboreel.findings import Finding, Severity
 
 _TIME, _FRAME = "timestamp", "frame_index"
@@ -30,60 +29,46 @@ class Timestamps(Scan):
 
     def file(self, file: DataFile) -> Iterator[Finding]:
         """Compare each timestamp with the moment of its frame."""
-        column, spans = file.counters.get(_TIME), file.spans
-        if column is None or column.values is None or column.values.ndim != 1 or not len(spans):
+        counter, spans = file.counter(_TIME), file.spans
+        if counter is None or not len(spans):
             return
-        fps = self.context.manifest.fps
-        rows, owner = spans.rows, spans.owner
-        stored = column.values[rows]
+        stored, nulls = counter.values[spans.rows], counter.nulls[spans.rows]
         frames = self._frames(file)
-        moments = frames / fps
+        moments = frames / self.context.manifest.fps
         # Hours of float32 seconds are coarser than the tolerance.
         grain = 2 * np.spacing(np.abs(stored)) if stored.dtype.kind == "f" else 0.0
         off = ~(np.abs(stored.astype(np.float64) - moments) <= _TOLERANCE_S + grain)
-        if column.nulls is not None:
-            off &= ~column.nulls[rows]
-        bounds = spans.bounds
-        for span in np.unique(owner[off]).tolist():
-            start, stop = int(spans.start[span]), int(spans.stop[span])
-            if column.nulls is not None and column.nulls[start:stop].any():
+        for episode, _ in spans.where(off & ~nulls):
+            if counter.nulls[episode.start : episode.stop].any():
                 continue  # RR212
-            inside = slice(bounds[span], bounds[span + 1])
-            order = np.argsort(frames[inside], kind="stable")
-            times = stored[inside].astype(np.float64)[order]
+            times = counter.values[episode.start : episode.stop].astype(np.float64)
+            times = times[np.argsort(frames[episode.inside], kind="stable")]
             if np.isfinite(times).all():  # otherwise RR601 and RR602
-                yield from self._of_episode(file, int(spans.position[span]), times)
+                yield from self._of_episode(episode, times)
 
     def _frames(self, file: DataFile) -> NDArray[np.int64]:
         """Return the frame of each row of the spans: by its own count where that is sound."""
-        spans = file.spans
-        rows, owner = spans.rows, spans.owner
-        frames: NDArray[np.int64] = rows - spans.start[owner]
-        column = file.counters.get(_FRAME)
-        if column is None or column.values is None or column.values.ndim != 1:
+        spans, counter = file.spans, file.counter(_FRAME)
+        frames = spans.frames.copy()
+        if counter is None:
             return frames
-        own, bounds = column.values[rows], spans.bounds
-        for span in np.unique(owner[own != frames]).tolist():
-            inside = slice(bounds[span], bounds[span + 1])
+        own = counter.values[spans.rows]
+        for episode, _ in spans.where(own != frames):
+            inside = episode.inside
             if np.array_equal(np.sort(own[inside]), frames[inside]):
                 frames[inside] = own[inside]
         return frames
 
-    def _of_episode(
-        self, file: DataFile, position: int, times: NDArray[np.float64]
-    ) -> Iterator[Finding]:
-        number = int(self.context.manifest.episodes.number[position])
+    def _of_episode(self, episode: StoredEpisode, times: NDArray[np.float64]) -> Iterator[Finding]:
         # Without video no image is looked for by time.
         severity: Severity = "error" if self.context.manifest.video_files else "warning"
         for fault in _judge(times, self.context.manifest.fps):
-            yield finding(
+            yield episode.finding(
                 fault.code,
-                f"Episode {number}: {fault.says}.",
+                f"Episode {episode.number}: {fault.says}.",
+                *fault.frames,
                 severity="note" if fault.code == "RR304" else severity,
-                file=file.path,
-                episode=number,
                 feature=_TIME,
-                rows=file.dataset_rows(position, *fault.frames),
             )
 
 

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import combinations
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from roboreel.check.camera_videos import (
     camera_findings,
-    has_other_rate,
     late_indices,
     rate_explains,
-    usual_size,
+    swapped_cameras,
+    swapped_files,
 )
 from roboreel.check.checks import Check, NotChecked
 from roboreel.check.clip_findings import clip_findings, clips_of
-from roboreel.check.clip_places import place_clips
-from roboreel.check.pointers import pointer_finding
+from roboreel.check.clip_places import place_clips, video_fps, wrong_ends
 from roboreel.check.still_packets import StillPackets
-from roboreel.check.video_survey import read_video, survey
-from roboreel.errors import MissingFileError
+from roboreel.check.structure import pointer_finding
+from roboreel.errors import CorruptFileError, MissingFileError, UnsupportedVideoError
 from roboreel.findings import finding
-from roboreel.spans.lfs import is_lfs_pointer
-from roboreel.words import counted, name_episodes
+from roboreel.io.lfs import is_lfs_pointer
+from roboreel.video.demux import demux_packet_table
+from roboreel.video.keyframes import find_keyframes
+from roboreel.video.mp4 import read_packet_table
+from roboreel.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from roboreel.check.checks import Outcome
     from roboreel.check.context import Context
-    from roboreel.check.video_survey import VideoFile
     from roboreel.findings import Finding
-    from roboreel.schema import Manifest
+    from roboreel.video.packet_table import Coding, PacketTable
 
 
 _CODES = (
@@ -103,7 +105,20 @@ def survey_video(
     if table is None:
         return None, findings
     placed = place_clips(clips, table)
-    video = survey(path, file, positions, placed, table)
+    video = VideoFile(
+        file=file,
+        positions=positions,
+        codec=table.coding.codec,
+        size=table.coding.image_size,
+        bits=_bits(table.coding),
+        num_images=len(table.ticks),
+        num_frames=clips.num_frames,
+        fps=video_fps(table),
+        packets_per_image=float((np.arange(len(table.start)) - table.start).mean()) + 1,
+        index_at_end=table.index_at_end,
+        wrong_ends=tuple(clips.position[wrong_ends(placed, table)].tolist()),
+        false_keyframes=_has_false_keyframes(path, table),
+    )
     if not rate_explains(video, manifest.fps):
         own = clip_findings(context, camera, file, placed, table)
         video = replace(video, findings=tuple(own))
@@ -134,88 +149,92 @@ def _has_videos(context: Context) -> bool:
     return any(len(files) for files in context.manifest.video_files.values())
 
 
-# Videos that look swapped, by their sizes or by the numbers of their images.
+# So many packets tell whether a file without a keyframe table has keyframes only.
+_PACKETS_LOOKED_AT = 64
 
 
-def swapped_cameras(
-    manifest: Manifest, videos: Mapping[str, Sequence[VideoFile]]
-) -> Iterator[Finding]:
-    """Yield videos that two cameras have exchanged, which their image sizes tell.
+@dataclass(frozen=True, slots=True, eq=False)
+class VideoFile:
+    """What is known of a video file without decoding it, in a few bytes."""
 
-    Args:
-        manifest: The dataset.
-        videos: The videos of each camera.
-    """
-    for left, right in combinations([camera for camera in videos if videos[camera]], 2):
-        declared = {camera: manifest.features[camera].shape[:2] for camera in (left, right)}
-        sizes = {camera: usual_size(videos[camera]) for camera in (left, right)}
-        if declared[left] == declared[right]:
-            continue
-        if (sizes[left], sizes[right]) == (declared[right], declared[left]):
-            for camera, other in ((left, right), (right, left)):
-                what = f"The videos of {camera!r} have the size that info.json gives {other!r}."
-                yield finding("RR410", what, feature=camera)
-        elif sizes[left] != sizes[right]:
-            yield from _exchanged(manifest, left, right, videos, sizes)
-
-
-def _exchanged(
-    manifest: Manifest,
-    left: str,
-    right: str,
-    videos: Mapping[str, Sequence[VideoFile]],
-    sizes: Mapping[str, tuple[int, int]],
-) -> Iterator[Finding]:
-    """Yield the files of the same episodes in which two cameras have each other's size."""
-    others = {
-        video.positions.tobytes(): video for video in videos[right] if video.size == sizes[left]
-    }
-    for video in (video for video in videos[left] if video.size == sizes[right]):
-        other = others.get(video.positions.tobytes())
-        if other is None:
-            continue
-        episodes = name_episodes(manifest.episodes.number[video.positions])
-        for one, camera, true in ((video, left, right), (other, right, left)):
-            what = f"For {episodes}, {camera!r} seems to have the video of {true!r}, by its size."
-            yield finding("RR410", what, file=one.file, feature=camera)
+    file: str
+    """Path below the dataset's folder."""
+    positions: NDArray[np.int64]
+    """Positions of its episodes."""
+    codec: str
+    size: tuple[int, int]
+    """Height and width."""
+    bits: int | None
+    """Bits per value of a pixel; None if the headers do not say."""
+    num_images: int
+    num_frames: int
+    """Frames of its episodes together."""
+    fps: float | None
+    """Rate of its images; None if there is only one."""
+    packets_per_image: float
+    """How many packets must be decoded for a random image, on average."""
+    index_at_end: bool
+    false_keyframes: bool
+    """Whether it has no keyframe table, which makes all images keyframes, and some are not."""
+    wrong_ends: tuple[int, ...]
+    """Positions of the episodes whose clips end elsewhere than the metadata says."""
+    findings: tuple[Finding, ...] = ()
+    """What is wrong with its clips."""
 
 
-def swapped_files(
-    manifest: Manifest, camera: str, videos: Sequence[VideoFile]
-) -> Iterator[Finding]:
-    """Yield videos of a camera that have changed places, which the numbers of their images tell.
+def read_video(path: Path, file: str, num_frames: int) -> tuple[PacketTable | None, list[Finding]]:
+    """Return the packet table of a video file, and what is wrong with reading it.
 
     Args:
-        manifest: The dataset.
-        camera: The camera.
-        videos: Its videos.
+        path: The file.
+        file: Its path below the dataset's folder.
+        num_frames: How many images are needed.
     """
-    wrong = [
-        video
-        for video in videos
-        if video.num_images != video.num_frames and not has_other_rate(video, manifest.fps)
-    ]
-    places: dict[int, list[int]] = {}
-    for place, video in enumerate(wrong):
-        places.setdefault(video.num_frames, []).append(place)
-    # Where each video belongs, if there is just one such place.
-    target = {
-        place: places[video.num_images][0]
-        for place, video in enumerate(wrong)
-        if len(places.get(video.num_images, ())) == 1
-    }
-    # Videos that changed places form circles: each place that one leaves is taken by another.
-    while target.keys() != set(target.values()):
-        taken = set(target.values())
-        target = {a: b for a, b in target.items() if a in taken and b in target}
-    for place, true in target.items():
-        video = wrong[place]
-        what = (
-            f"The video has {video.num_images:,} images where {video.num_frames:,} are needed: it "
-            f"seems to be that of {name_episodes(manifest.episodes.number[wrong[true].positions])}, "
-            f"{wrong[true].file!r}."
+    try:
+        table = read_packet_table(path)
+        if len(table.ticks):
+            return table, []
+        return None, [
+            finding("RR401", "The video shows no image: its edit list hides all.", file=file)
+        ]
+    except (CorruptFileError, UnsupportedVideoError) as error:
+        refusal = error
+    try:
+        table = demux_packet_table(path)
+    except (CorruptFileError, UnsupportedVideoError):
+        return None, [finding("RR401", f"The video cannot be read. {_cause(refusal)}", file=file)]
+    if isinstance(refusal, UnsupportedVideoError):
+        return table, []
+    if len(table.ticks) < num_frames:
+        message = (
+            f"The video is damaged. {_cause(refusal)} {len(table.ticks):,} of {num_frames:,} images "
+            "are left."
         )
-        yield finding("RR410", what, file=video.file, feature=camera)
+        return None, [finding("RR401", message, file=file)]
+    message = f"The video's index is damaged. {_cause(refusal)} FFmpeg still finds all images."
+    return table, [finding("RR401", message, severity="warning", file=file)]
+
+
+def _cause(error: Exception) -> str:
+    """Return what an error says, without the path, which the finding has."""
+    return str(error).split(" Video file: ")[0]
+
+
+def _has_false_keyframes(path: Path, table: PacketTable) -> bool:
+    if table.lists_keyframes or table.via != "mp4":
+        return False
+    true = find_keyframes(path, table, _PACKETS_LOOKED_AT)
+    return true is not None and not true.all()
+
+
+def _bits(coding: Coding) -> int | None:
+    """Return the bits per value that a codec's configuration record declares."""
+    record = coding.extradata
+    if coding.codec == "hevc" and len(record) > 17 and record[0] == 1:
+        return (record[17] & 7) + 8
+    if coding.codec == "av1" and len(record) > 2:
+        return {0: 8, 2: 10, 3: 12}.get(record[2] >> 5 & 3)
+    return None
 
 
 CHECKS = (Check(_CODES, video_files, applies=_has_videos),)

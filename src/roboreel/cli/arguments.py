@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roboreel.dataset.episode_numbers import parse_episodes
-from roboreel.memory.budget import parse_size
+from roboreel.io.budget import parse_size
 
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
@@ -54,6 +55,18 @@ def parse_size_option(text: str) -> int:
         raise typer.BadParameter(str(error)) from error
 
 
+def parse_picture_size(text: str) -> tuple[int, int]:
+    """Return the height and width of a text such as 240x320.
+
+    Raises:
+        typer.BadParameter: The text is not a size.
+    """
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is not a size: write 240x320.", param_hint="'--size'")
+    return int(match[1]), int(match[2])
+
+
 KeepBytesOption = Annotated[
     int,
     typer.Option(
@@ -72,8 +85,7 @@ def select_episodes(dataset: Dataset, episodes: str | None) -> Dataset:
         typer.BadParameter: The text is not a list of episodes.
         EpisodeNotFoundError: An episode does not exist.
     """
-    numbers = parse_episodes_option(episodes)
-    return dataset if numbers is None else dataset.select(numbers)
+    return dataset if episodes is None else dataset.select(parse_episode_list(episodes))
 
 
 def parse_episodes_option(episodes: str | None, option: str = "--episodes") -> list[int] | None:
@@ -82,8 +94,15 @@ def parse_episodes_option(episodes: str | None, option: str = "--episodes") -> l
     Raises:
         typer.BadParameter: The text is not a list of episodes.
     """
-    if episodes is None:
-        return None
+    return None if episodes is None else parse_episode_list(episodes, option)
+
+
+def parse_episode_list(episodes: str, option: str = "--episodes") -> list[int]:
+    """Return the numbers of a list of episodes.
+
+    Raises:
+        typer.BadParameter: The text is not a list of episodes.
+    """
     try:
         return parse_episodes(episodes)
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,16 +14,17 @@ from roboreel.cli.arguments import (
     JsonOption,
     KeepBytesOption,
     expanded,
+    parse_picture_size,
 )
 from roboreel.cli.carrying_out import Where
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
+    ProgressReport,
     literal,
     output,
     print_json,
     print_line,
     print_problem,
-    progress_bar,
     text_table,
 )
 from roboreel.cli.groups import grouped
@@ -47,11 +47,7 @@ from roboreel.jobs.execute import SMALL_S
 if TYPE_CHECKING:
     from roboreel.dataset import Dataset
 
-cache = typer.Typer(
-    no_args_is_help=True,
-    help="Decode datasets once, then read them from mapped files.",
-    **SETTINGS,
-)
+cache = group_of("cache")
 
 CacheArgument = Annotated[
     Path,
@@ -89,7 +85,7 @@ class Pictures:
         """
         if self.raw and self.jpeg is not None:
             raise typer.BadParameter("--raw and --jpeg exclude each other.")
-        size = _size(self.size)
+        size = None if self.size is None else parse_picture_size(self.size)
         picture: Picture = Raw(size) if self.raw else Jpeg(size, self.jpeg or 95)
         if self.numbers_only or not dataset.cameras:
             return {}
@@ -153,12 +149,9 @@ def _build(dataset: Dataset, root: Path, wanted: dict[str, Picture], where: Wher
             if not is_complete(root, plan_cache(dataset, wanted)):
                 raise
         return
-    with progress_bar() as progress:
-        bar = progress.add_task("Frames", total=None)
+    with ProgressReport() as progress:
         dataset.materialize(
-            root,
-            wanted,
-            on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
+            root, wanted, on_rows=lambda done, total: progress.show("Frames", done, total)
         )
 
 
@@ -241,12 +234,3 @@ def _as_json(entry: CacheEntry) -> dict[str, object]:
         "rows": entry.manifest.num_rows,
         "cameras": {name: repr(picture) for name, picture in entry.manifest.cameras.items()},
     }
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+)x(\d+)", text)
-    if match is None or 0 in (int(match[1]), int(match[2])):
-        raise typer.BadParameter(f"{text!r} is not a size: write 224x224.", param_hint="'--size'")
-    return int(match[1]), int(match[2])

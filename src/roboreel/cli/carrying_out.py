@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from roboreel.cli.console import errors, print_line, print_problem, progress_bar
+from roboreel.cli.console import ProgressReport, errors, print_line, print_problem
 from roboreel.files import write_atomically
 from roboreel.forking import SAFELY
 from roboreel.jobs import InProcess, Processes, create_job, execute, job_path
 from roboreel.text import readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from roboreel.jobs import Executor, Job, Plan, Progress
-
-
-class OnName(str, Enum):
-    """The values of --on."""
-
-    LOCAL = "local"
-    RAY = "ray"
-    SLURM = "slurm"
 
 
 WorkersOption = Annotated[
@@ -37,7 +27,7 @@ WorkersOption = Annotated[
     typer.Option(min=1, help="Processes, one core each. Default: all cores, if it takes long."),
 ]
 OnOption = Annotated[
-    OnName | None,
+    Literal["local", "ray", "slurm"] | None,
     typer.Option(
         help="local: this machine, the default. ray: a cluster. slurm: write an array script."
     ),
@@ -71,7 +61,7 @@ class Where:
 
     def executor(self) -> Executor | None:
         """Return what runs the tasks; None to decide by the plan."""
-        if self.on is OnName.RAY:
+        if self.on == "ray":
             from roboreel.ray import RayCluster
 
             cluster: Executor = RayCluster(self.address, workers=self.workers)
@@ -87,12 +77,18 @@ class Where:
             typer.Exit: With --on slurm: the script is written, and the rest is up to Slurm.
             JobError: Tasks failed.
         """
-        if self.on is OnName.SLURM:
+        if self.on == "slurm":
             self.write_array(plan, name, job_path(plan, name))
         try:
-            with showing_tasks() as show:
+            with ProgressReport() as bar:
                 on, folder = self.executor(), self.job
-                return execute(plan, on=on, folder=folder, name=name, on_progress=show)
+                return execute(
+                    plan,
+                    on=on,
+                    folder=folder,
+                    name=name,
+                    on_progress=lambda now: show_tasks(now, bar),
+                )
         except KeyboardInterrupt:
             if (self.job or job_path(plan, name)).exists():
                 errors.print("Stopped. The same command goes on after the tasks that are done.")
@@ -114,19 +110,11 @@ class Where:
         raise typer.Exit
 
 
-@contextmanager
-def showing_tasks() -> Iterator[Callable[[Progress], None]]:
-    """Yield what shows the progress of a job: a bar that counts its tasks, and those that failed."""
-    with progress_bar() as bar:
-
-        def show(now: Progress) -> None:
-            if not bar.task_ids:
-                bar.add_task("Tasks", total=now.total)
-            bar.update(bar.task_ids[0], completed=now.done)
-            if now.failure is not None:
-                print_problem(f"Task {now.failure.number} failed: {now.failure.error}")
-
-        yield show
+def show_tasks(now: Progress, bar: ProgressReport) -> None:
+    """Show how many tasks of a job are done, and which one failed."""
+    bar.show("Tasks", now.done, now.total)
+    if now.failure is not None:
+        print_problem(f"Task {now.failure.number} failed: {now.failure.error}")
 
 
 def _write_array(job: Job, shards: int) -> None:

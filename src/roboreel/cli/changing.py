@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roboreel.cli.carrying_out import OnName, Where
+from roboreel.cli.carrying_out import Where
 from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import ProgressReport, print_json, print_line
 from roboreel.cli.groups import grouped_as, parameters_of
@@ -104,7 +104,7 @@ def apply_plan(plan: EditPlan, where: Where, *, verify: bool = False) -> None:
     Raises:
         typer.Exit: With --on slurm: the script is written, and the rest is up to Slurm.
     """
-    if where.on is OnName.SLURM:
+    if where.on == "slurm":
         plan.check_place()
         planned = plan_edit_job(plan, verify=verify)
         where.write_array(planned, plan.job_name, plan.job_folder(planned))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -13,8 +12,7 @@ from roboreel import __version__
 from roboreel.check import Findings, check_dataset
 from roboreel.check.baseline import read_baseline, without_known, write_baseline
 from roboreel.check.check_job import findings_of, plan_check
-from roboreel.check.github import format_github
-from roboreel.check.sarif import to_sarif
+from roboreel.check.formats import format_github, to_sarif
 from roboreel.check.text import format_text
 from roboreel.cli.arguments import (
     DatasetArgument,
@@ -26,47 +24,10 @@ from roboreel.cli.codes import parse_codes_option
 from roboreel.cli.console import ProgressReport, literal, output, print_json, print_line
 from roboreel.cli.groups import grouped
 from roboreel.errors import DatasetError
+from roboreel.findings import Severity, Tier
 from roboreel.jobs.execute import SMALL_S
 
-if TYPE_CHECKING:
-    from roboreel.findings import Tier
-
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-
-
-class TierName(str, Enum):
-    """The values of --tier."""
-
-    METADATA = "metadata"
-    NUMBERS = "numbers"
-    INDEX = "index"
-    DEEP = "deep"
-
-
-class SeverityName(str, Enum):
-    """The values of --fail-on."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-class FormatName(str, Enum):
-    """The values of --format."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
-    GITHUB = "github"
-
-
-class Asked(TypedDict):
-    """Arguments of `check_dataset`."""
-
-    tier: Tier | None
-    only: list[str]
-    ignore: list[str]
-    episodes: list[int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +35,7 @@ class What:
     """What to look for: a group of options."""
 
     tier: Annotated[
-        TierName | None,
+        Tier | None,
         typer.Option(
             help="What to read. metadata: meta/ and file names. numbers: every row. index: the "
             "tables of the videos too. deep: every image. Default: index."
@@ -85,11 +46,10 @@ class What:
     ignore: Annotated[str, typer.Option(metavar="CODES", help="Do not look for these.")] = ""
     episodes: EpisodesOption = None
 
-    def asked(self) -> Asked:
+    def asked(self) -> dict[str, Any]:
         """Return the arguments of `check_dataset`."""
-        tier = TierName.DEEP if self.deep else self.tier
         return {
-            "tier": None if tier is None else tier.value,
+            "tier": "deep" if self.deep else self.tier,
             "only": parse_codes_option(self.only, "--only"),
             "ignore": parse_codes_option(self.ignore, "--ignore"),
             "episodes": parse_episodes_option(self.episodes),
@@ -101,8 +61,9 @@ def check(
     path: DatasetArgument,
     what: What = What(),
     form: Annotated[
-        FormatName, typer.Option("--format", help="How to print the findings.")
-    ] = FormatName.TEXT,
+        Literal["text", "json", "sarif", "github"],
+        typer.Option("--format", help="How to print the findings."),
+    ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     baseline: Annotated[
         Path | None,
@@ -113,8 +74,8 @@ def check(
         typer.Option("--write-baseline", help="Write all findings to the --baseline file."),
     ] = False,
     fail_on: Annotated[
-        SeverityName, typer.Option(help="Exit with 1 if there are findings as severe as this.")
-    ] = SeverityName.ERROR,
+        Severity, typer.Option(help="Exit with 1 if there are findings as severe as this.")
+    ] = "error",
     where: Where = Where(),
 ) -> None:
     """Find what is wrong with a dataset. Nothing is changed.
@@ -130,11 +91,11 @@ def check(
         print_line(f"{len(findings)} findings are listed in {str(baseline)!r}.")
         return
     findings = without_known(findings, known)
-    _print(findings, FormatName.JSON if as_json else form)
-    raise typer.Exit(findings.exit_code(fail_on.value))
+    _print(findings, "json" if as_json else form)
+    raise typer.Exit(findings.exit_code(fail_on))
 
 
-def _find(path: str, asked: Asked, where: Where) -> Findings:
+def _find(path: str, asked: dict[str, Any], where: Where) -> Findings:
     """Check a dataset: in this process if that is quick, and as a job otherwise."""
     try:
         plan = plan_check(path, **asked)
@@ -154,12 +115,12 @@ def print_findings(findings: Findings) -> None:
         output.print(literal(line), style=style, soft_wrap=True)
 
 
-def _print(findings: Findings, form: FormatName) -> None:
-    if form is FormatName.JSON:
+def _print(findings: Findings, form: str) -> None:
+    if form == "json":
         print_json(findings.to_json())
-    elif form is FormatName.SARIF:
+    elif form == "sarif":
         print_json(to_sarif(findings, version=__version__))
-    elif form is FormatName.GITHUB:
+    elif form == "github":
         print(format_github(findings))
     else:
         print_findings(findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from roboreel.check.selection import select_codes
+from roboreel.check.ledger import select_codes
 
 
 def parse_codes_option(text: str, option: str) -> list[str]:

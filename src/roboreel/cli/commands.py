@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, cast
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -20,32 +16,48 @@ SETTINGS: dict[str, Any] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 
-# In the order of the help. The module of each, and the name there if it is another one.
-_HOMES = {
-    "info": "info",
-    "stats": "stats",
-    "check": "check",
-    "repair": "repair",
-    "report": "report",
-    "view": "view",
-    "export": "export",
-    "cache": "cache",
-    "prefetch": "mirror",
-    "mirror": "mirror",
-    "job": "job",
-    "edit": "edit",
-    "import": "import_.import_",
-    "merge": "making",
-    "convert": "making",
-    "split": "making",
-    "compact": "compact",
-    "recover": "recover",
-    "undo": "undo",
-    "history": "history",
-    "demo": "demo",
-    "sample": "demo.demo",
+
+class Entry(NamedTuple):
+    """Where a command is, and what `roboreel --help` says of it."""
+
+    module: str
+    name: str
+    summary: str
+    hidden: bool = False
+
+
+# In the order of the help, which is printed without an import of any command.
+COMMANDS = {
+    "info": Entry("info", "info", "Show what is in a dataset, and what is wrong at first sight."),
+    "stats": Entry(
+        "stats", "stats", "Show the statistics that are stored, or those of the values."
+    ),
+    "check": Entry("check", "check", "Find what is wrong with a dataset."),
+    "repair": Entry("repair", "repair", "Repair what `roboreel check` finds."),
+    "report": Entry("report", "report", "Write a page about a dataset and what looks wrong in it."),
+    "view": Entry("view", "view", "Show episodes in Rerun's viewer."),
+    "export": Entry("export", "export", "Write one Rerun recording per episode."),
+    "cache": Entry("cache", "cache", "Decode datasets once, then read them from mapped files."),
+    "prefetch": Entry("mirror", "prefetch", "Fetch a remote dataset into its mirror."),
+    "mirror": Entry("mirror", "mirror", "List and remove what is kept of remote datasets."),
+    "job": Entry("job", "job", "Long work: run a share of it, resume it, commit it."),
+    "edit": Entry("edit", "edit", "Delete, trim, cut, relabel and rename without loss."),
+    "import": Entry(
+        "import_", "import_", "Import HDF5, Zarr, RLDS, MCAP or ROS bags as a dataset."
+    ),
+    "merge": Entry("making", "merge", "Merge datasets into a new one, by copying."),
+    "convert": Entry("making", "convert", "Convert a dataset to another version, by copying."),
+    "split": Entry("making", "split", "Split a dataset into several, by whole episodes."),
+    "compact": Entry("compact", "compact", "Join small files into larger ones."),
+    "recover": Entry(
+        "recover", "recover", "Recover the episode that was open when a recorder crashed."
+    ),
+    "undo": Entry("undo", "undo", "Undo the newest change: the old files return."),
+    "history": Entry("history", "history", "List the changes that can be undone, or purge them."),
+    "demo": Entry("demo", "demo", "Make a dataset of a simulated arm that reaches for targets."),
+    # The name of demo until 0.1.
+    "sample": Entry("demo", "demo", "", hidden=True),
 }
-_HIDDEN = ("sample",)  # the name of demo until 0.1
 
 
 class LazyGroup(TyperGroup):
@@ -53,65 +65,48 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # typer's
         super().__init__(**settings)
-        self.commands = _Commands()
+        self.commands = dict.fromkeys(COMMANDS, cast("Any", None))
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  # click's context, or typer's own
-        """Return the names, without importing anything."""
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  # click's, or typer's own
+        """Import a command and return it; None if there is no such command."""
         del ctx
-        return list(self.commands)
+        if cmd_name in COMMANDS and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _make(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the list of commands, without importing any."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, entry.summary) for name, entry in COMMANDS.items() if not entry.hidden]
+            )
 
 
-class _Commands(MutableMapping[str, Any]):
-    """Looks like a dict of commands. A command is imported when it is first asked for."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  # a command of click, or typer's own
-        if name not in self._made:
-            self._made[name] = _make(name)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in _HOMES
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_HOMES)
-
-    def __len__(self) -> int:
-        return len(_HOMES)
-
-    def __setitem__(self, name: str, command: Any) -> None:  # noqa: ANN401
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError(f"The command {name!r} cannot be removed.")
+def group_of(name: str) -> typer.Typer:
+    """Return a group that takes commands below a command's name."""
+    return typer.Typer(no_args_is_help=True, help=COMMANDS[name].summary, **SETTINGS)
 
 
 def load_first(words: list[str]) -> None:
     """Import the command that a command line names, if it names one."""
     for word in words:
-        if word in _HOMES:
-            _find(word)
+        if word in COMMANDS:
+            _load(word)
             return
 
 
-def _find(name: str) -> Any:  # noqa: ANN401  # a function, or a group of commands
-    """Return a command as its module has it.
-
-    Raises:
-        KeyError: There is no such command.
-    """
-    module, _, other = _HOMES[name].partition(".")
-    return getattr(import_module(f"roboreel.cli.{module}"), other or name)
+def _load(name: str) -> Any:  # noqa: ANN401  # a function, or a group of commands
+    entry = COMMANDS[name]
+    return getattr(import_module(f"roboreel.cli.{entry.module}"), entry.name)
 
 
 def _make(name: str) -> Any:  # noqa: ANN401  # a command of click, or typer's own
-    found = _find(name)
-    if not isinstance(found, typer.Typer):
-        alone = typer.Typer(add_completion=False, **SETTINGS)
-        alone.command(name, hidden=name in _HIDDEN)(found)
-        return get_command(alone)
-    group = get_command(found)
-    group.name = name
-    return group
+    loaded = _load(name)
+    if isinstance(loaded, typer.Typer):
+        group = get_command(loaded)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False, **SETTINGS)
+    alone.command(name, hidden=COMMANDS[name].hidden)(loaded)
+    return get_command(alone)

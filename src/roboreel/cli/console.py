@@ -64,7 +64,7 @@ def text_table(*headings: str, title: str | None = None) -> Table:
     return table
 
 
-def progress_bar() -> Progress:
+def _progress_bar() -> Progress:
     """Return a bar for long work: on stderr, and only if that is a terminal."""
     return Progress(
         TextColumn("{task.description}"),
@@ -85,7 +85,7 @@ class ProgressReport:
     def show(self, what: str, done: int, total: int) -> None:
         """Show how much of something is done."""
         if self._progress is None:
-            self._progress = progress_bar()
+            self._progress = _progress_bar()
             self._progress.start()
         if what not in self._bars:
             self._bars[what] = self._progress.add_task(literal(what), total=total)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import typer
 
-from roboreel.cli.console import print_line, progress_bar
+from roboreel.cli.arguments import parse_picture_size
+from roboreel.cli.console import ProgressReport, print_line
 from roboreel.demo_arm import DemoSpec, make_demo_dataset
 
 
@@ -30,9 +30,6 @@ def demo(
     seed: int = typer.Option(0, min=0, help="The same seed gives the same dataset."),
 ) -> None:
     """Make a dataset of a simulated arm that reaches for targets."""
-    match = re.fullmatch(r"(\d+)x(\d+)", size)
-    if match is None:
-        raise typer.BadParameter(f"{size!r} is not a size: write 240x320.", param_hint="'--size'")
     # `--store video --codec h264` says the same as `--codec h264`.
     codecs = [word for word in stored if word not in ("video", "image")]
     try:
@@ -40,7 +37,7 @@ def demo(
             episodes=episodes,
             frames=frames,
             cameras=cameras,
-            size=(int(match[1]), int(match[2])),
+            size=parse_picture_size(size),
             store="image" if "image" in stored else "video",
             codec=codecs[-1] if codecs else "av1",  # type: ignore[arg-type]  # checked by DemoSpec
             version=version,  # type: ignore[arg-type]  # checked by DemoSpec
@@ -49,7 +46,8 @@ def demo(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    with progress_bar() as progress:
-        bar = progress.add_task("Episodes", total=episodes)
-        made = make_demo_dataset(path, spec, on_episode=lambda n: progress.update(bar, completed=n))
+    with ProgressReport() as progress:
+        made = make_demo_dataset(
+            path, spec, on_episode=lambda done: progress.show("Episodes", done, episodes)
+        )
     print_line(f"Made {made}. Look inside: roboreel info {made}")

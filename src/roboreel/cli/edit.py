@@ -8,21 +8,22 @@ from typing import Annotated
 
 import typer
 
-from roboreel.cli.arguments import EpisodesOption, FolderArgument, parse_episodes_option
+from roboreel.cli.arguments import (
+    EpisodesOption,
+    FolderArgument,
+    parse_episode_list,
+    parse_episodes_option,
+    parse_picture_size,
+)
 from roboreel.cli.changing import edits
-from roboreel.cli.commands import SETTINGS
-from roboreel.dataset.episode_numbers import parse_episodes
+from roboreel.cli.commands import group_of
 from roboreel.edit import Edit, edit_dataset
 from roboreel.edit.recipe_file import replay_operations
 from roboreel.errors import EditError
-from roboreel.storage.json_text import parse_json
+from roboreel.parquet.json_text import parse_json
 from roboreel.video.encoding import Encoding
 
-edit = typer.Typer(
-    no_args_is_help=True,
-    help="Delete, trim, cut, relabel and rename without loss.",
-    **SETTINGS,
-)
+edit = group_of("edit")
 
 ListArgument = Annotated[
     str, typer.Argument(metavar="LIST", help="Episodes such as 0,4,7-9.", show_default=False)
@@ -42,7 +43,7 @@ CameraArgument = Annotated[
 @edits
 def delete(path: FolderArgument, episodes: ListArgument) -> Edit:
     """Delete episodes. Those behind them get lower numbers."""
-    return edit_dataset(path).delete(_numbers(episodes))
+    return edit_dataset(path).delete(parse_episode_list(episodes, "LIST"))
 
 
 @edit.command()
@@ -192,10 +193,7 @@ def resize(
     ],
 ) -> Edit:
     """Scale the video of a camera and encode it again."""
-    height, _, width = size.partition("x")
-    if not (height.isdecimal() and width.isdecimal()):
-        raise typer.BadParameter(f"240x320 was expected, not {size!r}", param_hint="'--size'")
-    return edit_dataset(path).resize(camera, int(height), int(width))
+    return edit_dataset(path).resize(camera, *parse_picture_size(size))
 
 
 @edit.command()
@@ -229,13 +227,6 @@ def apply_(
     except (ValueError, RecursionError) as error:
         raise EditError(f"Not JSON ({error}): {str(recipe)!r}.") from error
     return replay_operations(made, said)
-
-
-def _numbers(episodes: str) -> list[int]:
-    try:
-        return parse_episodes(episodes)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="'LIST'") from error
 
 
 def _moment(text: str | None, name: str) -> dict[str, float | int]:

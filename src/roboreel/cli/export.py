@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roboreel.cli.arguments import DatasetArgument, EpisodesOption, expanded, select_episodes
-from roboreel.cli.console import errors, print_line, print_problem, progress_bar
+from roboreel.cli.console import ProgressReport, errors, print_line, print_problem
 from roboreel.dataset import Dataset, open_dataset
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # Nothing is read twice, so a larger budget would only hold more.
 _MEMORY_BYTES = 64_000_000
-
-
-class _Hooks(TypedDict):
-    """The callbacks of an export."""
-
-    on_episode: Callable[[int], object]
-    on_problem: Callable[[str], object]
 
 
 def export(
@@ -70,11 +63,10 @@ def send_recordings(chosen: Dataset, address: str) -> None:
 
 
 @contextmanager
-def _showing(chosen: Dataset) -> Iterator[_Hooks]:
+def _showing(chosen: Dataset) -> Iterator[dict[str, Any]]:
     """Show progress, and what could not be exported."""
-    with progress_bar() as progress:
-        bar = progress.add_task("Episodes", total=len(chosen.episodes))
+    with ProgressReport() as progress:
         yield {
-            "on_episode": lambda done: progress.update(bar, completed=done),
+            "on_episode": lambda done: progress.show("Episodes", done, len(chosen.episodes)),
             "on_problem": lambda text: print_problem(text, console=errors),
         }

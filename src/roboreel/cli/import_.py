@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,29 +28,6 @@ if TYPE_CHECKING:
     from roboreel.importing.plan import ImportPlan
 
 
-class AlignName(str, Enum):
-    """The values of --align."""
-
-    NEAREST = "nearest"
-    PREVIOUS = "previous"
-    LINEAR = "linear"
-
-
-class ClockName(str, Enum):
-    """The values of --clock."""
-
-    AUTO = "auto"
-    HEADER = "header"
-    LOG = "log"
-
-
-class StoreName(str, Enum):
-    """The values of --store."""
-
-    VIDEO = "video"
-    IMAGE = "image"
-
-
 @dataclass(frozen=True, slots=True)
 class How:
     """What differs from the mapping of a recording: a group of options."""
@@ -61,19 +37,22 @@ class How:
         str | None, typer.Option(help="The task in words, where the recording has none.")
     ] = None
     align: Annotated[
-        AlignName | None, typer.Option(help="How frames find values in time. Default: nearest.")
+        Literal["nearest", "previous", "linear"] | None,
+        typer.Option(help="How frames find values in time. Default: nearest."),
     ] = None
     max_gap: Annotated[
         str | None, typer.Option(help="How far from its frame a value may be: 50ms, or none.")
     ] = None
     clock: Annotated[
-        ClockName | None, typer.Option(help="Times of messages: header or log. Default: auto.")
+        Literal["auto", "header", "log"] | None,
+        typer.Option(help="Times of messages: header or log. Default: auto."),
     ] = None
     follow: Annotated[
         str | None, typer.Option(metavar="STREAM", help="One frame for each value of a stream.")
     ] = None
     store: Annotated[
-        StoreName | None, typer.Option(help="Store all cameras so. Default: what is encoded stays.")
+        Literal["video", "image"] | None,
+        typer.Option(help="Store all cameras so. Default: what is encoded stays."),
     ] = None
     drop_last: Annotated[
         bool, typer.Option("--drop-last", help="Leave out the last frame of each episode.")
@@ -90,11 +69,11 @@ class How:
         return Changes(
             fps=self.fps,
             task=self.task,
-            align=None if self.align is None else self.align.value,
+            align=self.align,
             max_gap_ns=None if self.max_gap is None else parse_ns(self.max_gap, "--max-gap"),
-            clock=None if self.clock is None else self.clock.value,
+            clock=self.clock,
             follow=self.follow,
-            store=None if self.store is None else self.store.value,
+            store=self.store,
             drop_last=1 if self.drop_last else None,
             float32=self.float32,
             distro=self.distro,

@@ -12,15 +12,15 @@ from roboreel.check.check_job import findings_of
 from roboreel.cli.arguments import JsonOption
 from roboreel.cli.carrying_out import (
     AddressOption,
-    OnName,
     OnOption,
     Where,
     WorkersOption,
-    showing_tasks,
+    show_tasks,
 )
 from roboreel.cli.check import print_findings
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
+    ProgressReport,
     errors,
     literal,
     output,
@@ -50,9 +50,7 @@ if TYPE_CHECKING:
     from roboreel.jobs import Executor, Job, Report
 
 
-job = typer.Typer(
-    no_args_is_help=True, help="Long work: run a share of it, resume it, commit it.", **SETTINGS
-)
+job = group_of("job")
 
 JobArgument = Annotated[
     Path, typer.Argument(metavar="JOB", help="The job's folder.", show_default=False)
@@ -76,8 +74,7 @@ def run(
     """
     share = _shard(shard)
     opened = open_job(path)
-    with showing_tasks() as show:
-        report = run_job(opened, _local(workers), shard=share, retries=retries, on_progress=show)
+    report = _run(opened, _local(workers), shard=share, retries=retries)
     print_line(f"Tasks done now: {report.ran:,}; before: {report.skipped:,}.")
     _exit_if_failed(opened, report)
 
@@ -102,7 +99,7 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """Run the tasks that are not done or failed, then commit."""
-    if on is OnName.SLURM:
+    if on == "slurm":
         raise typer.BadParameter("Submit array.sh again.", param_hint="'--on'")
     if is_committed(path.absolute()):  # only its folder is not gone yet
         print_result("", commit_job(path), as_json=as_json)
@@ -111,9 +108,7 @@ def resume(
     if verify and (damaged := opened.verify()):
         print_problem(f"{len(damaged):,} tasks are damaged, and done again.")
     executor = Where(workers, on, address).executor() or _local(workers)
-    with showing_tasks() as show:
-        report = run_job(opened, executor, retries=retries, on_progress=show)
-    _exit_if_failed(opened, report)
+    _exit_if_failed(opened, _run(opened, executor, retries=retries))
     print_result(opened.plan.operation, opened.commit(), as_json=as_json)
 
 
@@ -193,6 +188,11 @@ def _operation(path: Path) -> str:
 def _local(workers: int | None) -> Executor:
     count = usable_cores() if workers is None else workers
     return Processes(count) if count > 1 else InProcess()
+
+
+def _run(opened: Job, executor: Executor, **how: Any) -> Report:  # noqa: ANN401  # as run_job takes them
+    with ProgressReport() as bar:
+        return run_job(opened, executor, on_progress=lambda now: show_tasks(now, bar), **how)
 
 
 def _exit_if_failed(opened: Job, report: Report) -> None:

@@ -17,21 +17,19 @@ from roboreel.cli.arguments import (
     parse_size_option,
     select_episodes,
 )
-from roboreel.cli.commands import SETTINGS
+from roboreel.cli.commands import group_of
 from roboreel.cli.console import (
+    ProgressReport,
     literal,
     output,
     print_json,
     print_line,
     print_problem,
-    progress_bar,
     text_table,
 )
 from roboreel.dataset import open_dataset
 
-mirror = typer.Typer(
-    no_args_is_help=True, help="List and remove what is kept of remote datasets.", **SETTINGS
-)
+mirror = group_of("mirror")
 
 HomeOption = Annotated[Path | None, typer.Option("--home", help="The folder of mirrors.")]
 
@@ -62,11 +60,9 @@ def prefetch(
         else:
             print_line("The dataset is on this machine: there is nothing to fetch.")
         return
-    with progress_bar() as progress:
-        bar = progress.add_task("Frames", total=None)
+    with ProgressReport() as progress:
         dataset.prefetch(
-            features or None,
-            on_rows=lambda done, total: progress.update(bar, completed=done, total=total),
+            features or None, on_rows=lambda done, total: progress.show("Frames", done, total)
         )
     fetched = dataset.fetched
     assert fetched is not None

@@ -20,7 +20,8 @@ from roboreel.cli.console import (
 from roboreel.cli.groups import grouped
 from roboreel.dataset import open_dataset
 from roboreel.dataset.statistics_job import plan_statistics, stats_of
-from roboreel.format.statistics import read_stats, stats_to_json
+from roboreel.format.statistics import read_stats
+from roboreel.format.stats_json import stats_to_json
 from roboreel.stats import QUANTILES
 
 if TYPE_CHECKING:

@@ -8,13 +8,20 @@ from roboreel.cli.arguments import FolderArgument
 from roboreel.cli.confirm import Asking, confirm
 from roboreel.cli.console import print_json, print_line
 from roboreel.cli.groups import grouped
-from roboreel.commit import Workshop, check_undoable, has_commit, newest_change, undo_change
+from roboreel.commit import (
+    Workshop,
+    check_undoable,
+    file_lines,
+    has_commit,
+    newest_change,
+    undo_change,
+)
 from roboreel.format.hub import writable_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from roboreel.commit import FileChange, PastChange
+    from roboreel.commit import PastChange
 
 
 @grouped
@@ -38,18 +45,10 @@ def undo(path: FolderArgument, asking: Asking) -> None:
 
 def _plan(path: Path, change: PastChange) -> list[str]:
     first = f"Change {change.number}, {change.command} of {change.time}: {change.summary}"
-    lines = [first, *(f"  {_fate(file)}" for file in change.files)]
+    lines = [first, *file_lines(change.undoing)]
     if has_commit(Workshop(path)):
         lines.append("A change was interrupted; it is finished first, and may be the one to undo.")
     return lines
-
-
-def _fate(file: FileChange) -> str:
-    if file.moved_from is not None:
-        return f"{file.path} moves back to {file.moved_from}"
-    if file.before is None:
-        return f"{file.path} goes"
-    return f"{file.path} {'returns' if file.after is None else 'is what it was before'}"
 
 
 def _facts(change: PastChange, *, done: bool) -> dict[str, Any]:
@@ -61,5 +60,6 @@ def _facts(change: PastChange, *, done: bool) -> dict[str, Any]:
         "returned": [file.path for file in change.files if file.before is not None],
         "removed": [f.path for f in change.files if f.before is None and f.moved_from is None],
         "moved_back": {f.path: f.moved_from for f in change.files if f.moved_from is not None},
+        "files": [one.to_json() for one in change.undoing],
         "done": done,
     }

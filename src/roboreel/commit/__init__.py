@@ -3,6 +3,9 @@
 A `Workshop` says which folder changes and which of its files may. Under `locked`, a `Commit` prepares
 files and decides; `finish_commit` carries out what a process that died had decided. A commit that is
 given a `Change` keeps the old files, and `undo_change` brings them back.
+
+A `ChangeSet` says what a change will do, before it does: edits, repairs and compaction are some. It is
+carried out by `change_in_place` or `write_folder`, and by nothing else.
 """
 
 from roboreel.commit.carry_out import (
@@ -13,6 +16,16 @@ from roboreel.commit.carry_out import (
     set_aside_commit,
 )
 from roboreel.commit.change import Change, FileChange, PastChange
+from roboreel.commit.change_set import (
+    ChangeSet,
+    NewFolder,
+    change_in_place,
+    check_free,
+    check_space,
+    file_lines,
+    size_text,
+    write_folder,
+)
 from roboreel.commit.lock import lock_folder, locked
 from roboreel.commit.prepare import Commit
 from roboreel.commit.undo import (
@@ -28,13 +41,19 @@ __all__ = [
     "STORE",
     "WORKSHOP",
     "Change",
+    "ChangeSet",
     "Commit",
     "FileChange",
+    "NewFolder",
     "PastChange",
     "Workshop",
+    "change_in_place",
+    "check_free",
+    "check_space",
     "check_undoable",
     "damaged_commit",
     "drop_commit",
+    "file_lines",
     "finish_commit",
     "has_commit",
     "list_changes",
@@ -43,5 +62,7 @@ __all__ = [
     "newest_change",
     "purge_changes",
     "set_aside_commit",
+    "size_text",
     "undo_change",
+    "write_folder",
 ]

@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.reading import read_file
-from roboreel.spans.states import FileState
+from roboreel.format.edits import FileEdit
+from roboreel.io.reading import read_file
+from roboreel.io.states import FileState
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from roboreel.format.edits import How
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,16 @@ class FileChange:
     moved_from: str | None = None
     """Where the file was before, if it only moved."""
 
+    @property
+    def undoing(self) -> FileEdit:
+        """What an undo does to the file."""
+        state = self.before or self.after
+        size = 0 if state is None else state.size_bytes
+        if self.moved_from is not None:
+            return FileEdit(self.moved_from, size_bytes=size, how="moved", source=self.path)
+        how: How = "removed" if self.before is None else "restored"
+        return FileEdit(self.path, size_bytes=size, how=how)
+
 
 @dataclass(frozen=True, slots=True)
 class PastChange:
@@ -59,6 +72,11 @@ class PastChange:
     def kept_bytes(self) -> int:
         """Bytes of the old files that are kept."""
         return sum(file.before.size_bytes for file in self.files if file.before is not None)
+
+    @property
+    def undoing(self) -> tuple[FileEdit, ...]:
+        """What an undo does to each file."""
+        return tuple(file.undoing for file in self.files)
 
     def to_json(self) -> str:
         """Return the change as it is written down."""

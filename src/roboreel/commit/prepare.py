@@ -58,8 +58,13 @@ class Commit:
         self._steps: list[Step] = []
         self._gone: set[str] = set()
         """Paths from which a step takes a file."""
-        self._touched: set[str] = set()
+        self.touched: set[str] = set()
         """Paths that a step has to do with."""
+
+    @property
+    def scratch(self) -> Path:
+        """A folder on the same disk, for files in the making; what is in it must go before `run`."""
+        return self._workshop.staged
 
     def add(self, target: str) -> Path:
         """Return where to write the file that will appear at a path below the folder.
@@ -94,7 +99,7 @@ class Commit:
         for path in (source, target):
             allowed = self._workshop.allows_move(path) or self._workshop.allows_store(path)
             self._check_allowed(path, allowed)
-            if path in self._touched:
+            if path in self.touched:
                 raise ValueError(f"{path!r} is part of two steps: a move must be the only one.")
         if not self._folder.stat(source) or self._folder.stat(target):
             raise ValueError(
@@ -126,7 +131,7 @@ class Commit:
 
     def _take(self, step: Step) -> None:
         self._steps.append(step)
-        self._touched |= {step.target} if step.source is None else {step.target, step.source}
+        self.touched |= {step.target} if step.source is None else {step.target, step.source}
         gone = step.target if step.leaves else step.source
         self._gone |= set() if gone is None else {gone}
 

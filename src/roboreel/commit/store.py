@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.commit.change import FileChange, PastChange, parse_change
 from roboreel.commit.real_folder import RealFolder
-from roboreel.spans.states import file_state
+from roboreel.io.states import file_state
 from roboreel.version import __version__
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from roboreel.commit.change import Change
     from roboreel.commit.steps import Step
     from roboreel.commit.workshop import Workshop
-    from roboreel.spans.states import FileState
+    from roboreel.io.states import FileState
 
 
 def numbers(workshop: Workshop) -> list[int]:

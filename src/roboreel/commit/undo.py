@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
 
     from roboreel.commit.change import FileChange, PastChange
-    from roboreel.spans.states import FileState
+    from roboreel.io.states import FileState
 
 
 def list_changes(root: str | os.PathLike[str]) -> list[PastChange]:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from roboreel.dataset.described import Described
 from roboreel.dataset.episodes import Episodes
 from roboreel.dataset.memory import Memory
 from roboreel.dataset.plan import select_episodes
-from roboreel.dataset.remote import Fetchable
 from roboreel.dataset.statistics import compute_stats, number_features
 from roboreel.distinct import distinct
 from roboreel.format.statistics import read_stats
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.numbers import positions, whole_numbers
-from roboreel.sample_spec import spec_of
+from roboreel.sample_spec import SampleSpec, spec_of
 
 if TYPE_CHECKING:
     import os
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from roboreel.dataset.reader import Reader
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
-    from roboreel.sample_spec import SampleSpec, Windows
+    from roboreel.sample_spec import Windows
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
 
 
-class Dataset(Fetchable):
+_PREFETCHED_ROWS = 2000
+
+
+class Dataset(Described):
     """A LeRobot dataset, or a view of some of its episodes. It never changes a file.
 
     Samples are numbered ``0 … len - 1``: the frames of the episodes, in the order in which the
@@ -187,6 +190,39 @@ class Dataset(Fetchable):
         """
         rows = [self._selection.rows(whole_numbers(one, "sample")) for one in batches]
         return self._reader.read_batches(rows, spec)
+
+    def fetch(self, samples: NDArray[np.int64], spec: SampleSpec) -> int:
+        """Have what a batch needs of a remote dataset at hand, without reading it.
+
+        Returns:
+            How many bytes were missing.
+        """
+        return self._reader.fetch(self._selection.rows(whole_numbers(samples, "sample")), spec)
+
+    def prefetch(
+        self,
+        features: Sequence[str] | None = None,
+        *,
+        on_rows: Callable[[int, int], object] = lambda done, total: None,
+    ) -> int:
+        """Fetch all that the samples of this dataset or view need into its mirror.
+
+        What does not fit in ``mirror_limit`` pushes out what was fetched first.
+
+        Args:
+            features: Names of the features that will be read. Default: all.
+            on_rows: Called now and then with the rows done and the rows in total.
+
+        Returns:
+            How many bytes were missing; 0 for a dataset on this machine.
+        """
+        total, missing = len(self), 0
+        spec = SampleSpec(features=None if features is None else tuple(features))
+        for first in range(0, total, _PREFETCHED_ROWS):
+            stop = min(first + _PREFETCHED_ROWS, total)
+            missing += self.fetch(np.arange(first, stop), spec)
+            on_rows(stop, total)
+        return missing
 
     def encoded_images(
         self, camera: str, samples: Sequence[int] | NDArray[np.int64]
@@ -352,6 +388,8 @@ class Dataset(Fetchable):
     def __reduce__(self) -> tuple[Any, ...]:
         from roboreel.dataset.opening import reopen
 
+        # Said here, at once: of a worker that fails while it starts, frameworks tell little.
+        self._opened.unchanged.confirm()
         # A path and a bit per episode: each worker reads the metadata itself.
         bits = None
         if self._positions is not None:

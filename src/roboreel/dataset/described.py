@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from roboreel.mirror.opening import mirror_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from roboreel.findings import Finding
+    from roboreel.mirror.counts import Fetched
     from roboreel.schema import Feature, Manifest
 
 
@@ -57,3 +60,20 @@ class Described:
     def problems(self) -> tuple[Finding, ...]:
         """Inconsistencies in the metadata; empty for a sound dataset. Each prints as a sentence."""
         return self.manifest.problems
+
+    @property
+    def url(self) -> str | None:
+        """Where a remote dataset lies, without any secret; None for one on this machine."""
+        mirror = mirror_of(self.manifest.root)
+        return None if mirror is None else mirror.url
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the files are elsewhere, and are fetched when they are needed."""
+        return self.url is not None
+
+    @property
+    def fetched(self) -> Fetched | None:
+        """What this process has fetched of a remote dataset; None for one on this machine."""
+        mirror = mirror_of(self.manifest.root)
+        return None if mirror is None else mirror.fetched()

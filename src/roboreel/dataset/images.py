@@ -12,9 +12,9 @@ import numpy as np
 from roboreel.errors import CorruptFileError
 from roboreel.frames.unchanged import telling_changes
 from roboreel.image import box_of, decode_image, decode_images, from_channels_last, image_shape
-from roboreel.memory.batch_buffers import BatchBuffers
+from roboreel.io.batch_buffers import BatchBuffers
+from roboreel.io.sources import fetch
 from roboreel.sample_spec import SampleSpec
-from roboreel.spans.sources import fetch
 from roboreel.threads import ThreadPool
 from roboreel.video.plan import cost_of, packet_spans
 from roboreel.video.reader import Target
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from roboreel.dataset.cache import Cache
     from roboreel.frames.frame_reader import FrameReader
     from roboreel.image import Layout
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.video.plan import ClipRequest, Job, Plan
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roboreel.errors import DatasetError
-from roboreel.spans.states import state_of
+from roboreel.io.states import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.sample_spec import SampleSpec
 
     Batch = dict[str, Any]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -15,10 +15,25 @@ if TYPE_CHECKING:
     from roboreel.schema import Feature
 
 
-class Member(Protocol):
-    """Samples with statistics: a `Dataset`, a view, or the source of a store or a replay buffer."""
+class Source(Protocol):
+    """Where samples come from: a `Dataset`, a view of one, or a `Mixture` of several."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def features(self) -> Mapping[str, Feature]:
+        """What every sample has, by name."""
+
+    @property
+    def episode_bounds(self) -> NDArray[np.int64]:
+        """Samples of the i-th episode are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
+
+    def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
+        """Return a batch of samples as a dict of arrays."""
+
+
+class Member(Source, Protocol):
+    """Samples with statistics: a `Dataset`, a view, or the source of a store or a replay buffer."""
 
     @property
     def path(self) -> Path | None:
@@ -29,23 +44,29 @@ class Member(Protocol):
         """What the robot is called, if that is known."""
 
     @property
-    def features(self) -> Mapping[str, Feature]:
-        """What every sample has, by name."""
-
-    @property
     def stats(self) -> Mapping[str, Any]:
         """Statistics of the features that have any."""
-
-    @property
-    def episode_bounds(self) -> NDArray[np.int64]:
-        """Samples of the i-th episode are ``[bounds[i], bounds[i + 1])``, ``(E + 1,)``."""
 
     @property
     def _text_names(self) -> tuple[str, ...]:
         """Texts that are read beside the features."""
 
-    def read(self, samples: NDArray[np.int64], spec: SampleSpec, /) -> dict[str, Any]:
-        """Return a batch of samples as a dict of arrays."""
+
+@runtime_checkable
+class ReadsBatches(Protocol):
+    """A source whose batches share decoding, and no memory, when several are read at once."""
+
+    def read_batches(
+        self, batches: Sequence[NDArray[np.int64]], spec: SampleSpec, /
+    ) -> list[dict[str, Any]]:
+        """Return several batches, each a dict of arrays."""
+
+
+class HasSource(Protocol):
+    """What can give samples: a `roboreel.shards.Store`, a `roboreel.ReplayBuffer`."""
+
+    def as_source(self) -> Source:
+        """Return where its samples come from."""
 
 
 def source_of(given: Any) -> Any:  # noqa: ANN401  # a source, or what has one

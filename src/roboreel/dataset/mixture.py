@@ -20,7 +20,7 @@ from roboreel.sample_spec import SampleSpec, spec_of
 from roboreel.stats import merge_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -153,15 +153,11 @@ class Mixture:
         """
         wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
         spec = spec_of(features, windows, image_size, layout)
-        names, texts = self._asked_names(spec)
-        dataset_index = np.searchsorted(self._bounds, wanted, side="right") - 1
-        parts = {}
-        for place in distinct(dataset_index).tolist():
-            slots = np.flatnonzero(dataset_index == place)
-            dataset = self.datasets[place]
-            own = self._own_names(names, texts, place)
-            there = [name for name in texts if name in dataset._text_names]
-            read = dataset.read(wanted[slots] - self._bounds[place], _own_spec(spec, own, there))
+        names, _ = self._asked_names(spec)
+        dataset_index, parts = np.zeros(len(wanted), np.int64), {}
+        for place, slots, own, own_spec in self._portions(wanted, spec):
+            dataset_index[slots] = place
+            read = self.datasets[place].read(wanted[slots] - self._bounds[place], own_spec)
             parts[place] = slots, self._renamed(read, own, place)
         batch = self._join(parts, names, len(wanted), spec)
         return {**batch, "dataset_index": dataset_index}
@@ -174,20 +170,27 @@ class Mixture:
     def fetch(self, samples: NDArray[np.int64], spec: SampleSpec) -> int:
         """Have what a batch needs of remote datasets at hand; return how many bytes were missing."""
         wanted = inside(whole_numbers(samples, "sample"), len(self), "sample")
-        names, texts = self._asked_names(spec)
-        dataset_index, missing = np.searchsorted(self._bounds, wanted, side="right") - 1, 0
-        for place in distinct(dataset_index).tolist():
+        missing = 0
+        for place, slots, _, own_spec in self._portions(wanted, spec):
             dataset: Any = self.datasets[place]
             if getattr(dataset, "is_remote", False):
-                own = self._own_names(names, texts, place)
-                there = [name for name in texts if name in dataset._text_names]
-                inner = wanted[dataset_index == place] - self._bounds[place]
-                missing += dataset.fetch(inner, _own_spec(spec, own, there))
+                missing += dataset.fetch(wanted[slots] - self._bounds[place], own_spec)
         return missing
 
-    def _own_names(self, names: Sequence[str], texts: Sequence[str], place: int) -> dict[str, str]:
-        """Return the names of features in the dataset at a place, by their names here."""
-        return {n: o for n in names if n not in texts and (o := self._blends[n].owns[place])}
+    def _portions(
+        self, samples: NDArray[np.int64], spec: SampleSpec
+    ) -> Iterator[tuple[int, NDArray[np.int64], dict[str, str], SampleSpec]]:
+        """Yield which samples each dataset has, its own names of the features, and its own spec."""
+        names, texts = self._asked_names(spec)
+        dataset_index = np.searchsorted(self._bounds, samples, side="right") - 1
+        for place in distinct(dataset_index).tolist():
+            owns = {name: self._blends[name].owns[place] for name in names if name not in texts}
+            own = {name: theirs for name, theirs in owns.items() if theirs}
+            windows = {own[name]: window for name, window in spec.windows.items() if name in own}
+            there = [name for name in texts if name in self.datasets[place]._text_names]
+            features = [*own.values(), *there]
+            own_spec = SampleSpec(features, windows, spec.image_size, spec.layout, spec.fit)
+            yield place, np.flatnonzero(dataset_index == place), own, own_spec
 
     def _asked_names(self, spec: SampleSpec) -> tuple[list[str], list[str]]:
         """Return the features that are asked for, and which of them are texts."""
@@ -275,13 +278,6 @@ class Mixture:
                 if name in windows:
                     batch[f"{name}_is_pad"][slots] = part[f"{name}_is_pad"]
         return batch
-
-
-def _own_spec(spec: SampleSpec, own: Mapping[str, str], texts: Sequence[str]) -> SampleSpec:
-    """Return a spec in the names that one dataset has for the features."""
-    names = [*own.values(), *texts]
-    windows = {own[name]: window for name, window in spec.windows.items() if name in own}
-    return SampleSpec(names, windows, spec.image_size, spec.layout, spec.fit)
 
 
 def _image_shape(blend: Blend, spec: SampleSpec) -> tuple[int, ...]:

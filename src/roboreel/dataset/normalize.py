@@ -10,7 +10,7 @@ import numpy as np
 from roboreel.errors import FeatureNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -100,6 +100,15 @@ class _Scaling:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_affines", affines_of(self.stats, self.modes))
 
+    def _scaled(
+        self, batch: Mapping[str, Any], scale: Callable[[Affine, NDArray[Any]], NDArray[np.float32]]
+    ) -> dict[str, Any]:
+        affines = self._affines
+        return {
+            name: scale(affines[name], values) if name in affines else values
+            for name, values in batch.items()
+        }
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Normalize(_Scaling):
@@ -120,11 +129,7 @@ class Normalize(_Scaling):
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the batch with these features normalized; the others are passed on."""
-        affines = self._affines
-        return {
-            name: affines[name].normalize(values) if name in affines else values
-            for name, values in batch.items()
-        }
+        return self._scaled(batch, Affine.normalize)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +138,4 @@ class Unnormalize(_Scaling):
 
     def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Return the batch with these features as they were; the others are passed on."""
-        affines = self._affines
-        return {
-            name: affines[name].unnormalize(values) if name in affines else values
-            for name, values in batch.items()
-        }
+        return self._scaled(batch, Affine.unnormalize)

@@ -12,7 +12,7 @@ from roboreel.errors import NotADatasetError
 from roboreel.format import read_manifest
 from roboreel.format.episode_table import episode_list
 from roboreel.format.hub import SCHEME, dataset_folder, is_repo_id
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.mirror.connection import Connection
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.dataset.reader import Reader
-    from roboreel.format.episode_table import EpisodeList
-    from roboreel.schema import Manifest
+    from roboreel.format.episode_list import EpisodeList
+    from roboreel.frames.unchanged import Unchanged
+    from roboreel.schema import Manifest, ManifestState
 
 _open: weakref.WeakSet[Opened] = weakref.WeakSet()
 
@@ -48,13 +49,20 @@ class Opened:
         return open_reader(self.manifest, process_budget(), self.decode_threads, self.cache)
 
     @cached_property
-    def known(self) -> tuple[int, str]:
-        """The number of episodes, and their fingerprint: what is opened later can be compared."""
+    def unchanged(self) -> Unchanged:
+        """Looks whether the dataset is still what it was."""
         # Imported here: looking at a dataset needs neither.
+        from roboreel.frames.unchanged import Unchanged
+
+        return Unchanged(self.manifest)
+
+    @cached_property
+    def known(self) -> tuple[int, str, ManifestState | None]:
+        """The number of episodes, their fingerprint and the dataset's state, to be compared later."""
         from roboreel.frames.unchanged import fingerprint
 
         count = len(self.manifest.episodes)
-        return count, fingerprint(self.manifest, count)
+        return count, fingerprint(self.manifest, count), self.manifest.state
 
     @cached_property
     def episode_metadata(self) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened, find_manifest, open_beside
 from roboreel.errors import StaleDatasetError
-from roboreel.memory.budget import parse_size, process_budget
+from roboreel.io.budget import parse_size, process_budget
 from roboreel.mirror.connection import Connection
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+    from roboreel.schema import ManifestState
 
 
 def open_dataset(
@@ -115,7 +117,7 @@ def reopen(
     path: Path,
     settings: Mapping[str, Any],
     bits: NDArray[np.uint8] | None,
-    known: tuple[int, str],
+    known: tuple[int, str, ManifestState | None],
 ) -> Dataset:
     """Return the dataset or view that a pickle describes.
 
@@ -123,20 +125,20 @@ def reopen(
         path: Where it lies.
         settings: Arguments of `open_dataset`.
         bits: The episodes of a view, a bit for each.
-        known: How many episodes there were, and their fingerprint.
+        known: How many episodes there were, their fingerprint, and the dataset's state.
 
     Raises:
         StaleDatasetError: It has changed since it was pickled.
     """
     # Imported here: a dataset that is opened by its path is not compared.
-    from roboreel.frames.unchanged import begins_with
+    from roboreel.frames.unchanged import is_still
 
     connection: Connection | None = settings.get("connection")
     told = {name: value for name, value in settings.items() if name != "connection"}
     if connection is not None:
         told["storage_options"], told["mirror_limit"] = connection.options, connection.limit_bytes
     dataset = open_dataset(path, **told)
-    if not begins_with(dataset.manifest, *known):
+    if not is_still(dataset.manifest, *known):
         raise StaleDatasetError(
             "The dataset was changed after it was handed to this process, so samples would be "
             f"those of other episodes. Open it again: {str(path)!r}."

@@ -16,14 +16,14 @@ from roboreel.errors import FeatureNotFoundError
 from roboreel.frames.frame_reader import FrameReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from roboreel.dataset.cache import Cache
     from roboreel.dataset.plan import Places, Plan, WindowPlan
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.sample_spec import SampleSpec
     from roboreel.schema import Manifest
     from roboreel.window import Window
@@ -62,15 +62,23 @@ class Reader:
         self._manifest = manifest
         self._files = self.frames.files
         self._columns = self.frames.columns
-        self._images = Images(self.frames, budget, cache)
         self._cache = cache
+        self._cached = () if cache is None else cache.manifest.numbers
+        """Features of numbers that the cache holds."""
         self._cameras = frozenset(manifest.cameras)
-        self._in_order = InOrder(budget, self._cameras)
         self._has_video = any(f.is_video for f in manifest.features.values())
         self._texts = {"task": "task_index"}
         """Names that are read as texts, by the feature that has their numbers."""
         if "subtask_index" in manifest.features and "subtask" not in manifest.features:
             self._texts["subtask"] = "subtask_index"
+
+    @cached_property
+    def _images(self) -> Images:
+        return Images(self.frames, self.frames.budget, self._cache)
+
+    @cached_property
+    def _in_order(self) -> InOrder:
+        return InOrder(self.frames.budget, self._cameras)
 
     def read(self, rows: NDArray[np.int64], spec: SampleSpec) -> dict[str, Any]:
         """Return the features of some rows, ``(B,)``, and a mask for each that has a window."""
@@ -99,7 +107,9 @@ class Reader:
         plan = self._plan(rows, spec)
         if self.frames.fetching is not None:
             self.frames.fetching.fetch_values(self._stored_rows(plan, spec))
-        return self._carry_out(plan, spec, sizes, goes_on=_ascend(rows))
+        # Rows that are read in order: the next ones are expected to go on behind them.
+        ascends = bool((rows[1:] > rows[:-1]).all())
+        return self._carry_out(plan, spec, sizes, goes_on=ascends)
 
     def fetch(self, rows: NDArray[np.int64], spec: SampleSpec) -> int:
         """Have all that a batch needs of a remote dataset at hand, without reading it.
@@ -125,7 +135,6 @@ class Reader:
 
     def _stored_rows(self, plan: Plan, spec: SampleSpec) -> dict[str, NDArray[np.int64]]:
         """Return the rows to read of each feature that no cache holds."""
-        cached = () if self._cache is None else self._cache.manifest.numbers
         rows: dict[str, NDArray[np.int64]] = {}
         for name in plan.features:
             stored = self._texts.get(name, name)
@@ -133,7 +142,7 @@ class Reader:
             parts = [plan.rows(name).reshape(-1)]
             if window is not None and window.later is not None:
                 parts.append(window.later.reshape(-1))
-            known = stored in self._manifest.features and stored not in cached
+            known = stored in self._manifest.features and stored not in self._cached
             if known and not self._images.is_cached(stored, spec):
                 rows[stored] = np.concatenate([*parts, rows.get(stored, parts[0][:0])])
         return rows
@@ -167,7 +176,7 @@ class Reader:
         }
 
     def _path(self, name: str) -> str:
-        if self._cache is not None and name in self._cache.manifest.numbers:
+        if name in self._cached:
             return "training cache, mapped"
         return self._columns.rung(name)
 
@@ -214,23 +223,15 @@ class Reader:
         """Return numbers as an array, or texts as a list."""
         if name in self._texts:
             return self._text(name, plan)
-        if self._cache is not None and name in self._cache.manifest.numbers:
-            values = self._gather(name, plan.rows(name))
-        else:
-            values = self._columns.gather(
-                name,
-                plan.rows(name),
-                episodes=plan.episodes,
-                together=lambda: self._stored(plan.features),
-            )
+        values = self._gather(name, plan.rows(name), lambda: self._stored(plan.features))
         if name in plan.windows:
             return self._between(name, values, plan.windows[name], spec)
         return values
 
     def _stored(self, names: Sequence[str]) -> list[str]:
         """Return the features that have the values of some names, without those in the cache."""
-        cached = () if self._cache is None else self._cache.manifest.numbers
-        return [stored for name in names if (stored := self._texts.get(name, name)) not in cached]
+        stored = [self._texts.get(name, name) for name in names]
+        return [name for name in stored if name not in self._cached]
 
     def _between(
         self, name: str, values: NDArray[Any], plan: WindowPlan, spec: SampleSpec
@@ -244,9 +245,14 @@ class Reader:
             nearest = np.zeros_like(nearest)
         return interpolate(values, self._gather(name, plan.later), plan.fractions, nearest)
 
-    def _gather(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
-        if self._cache is None or name not in self._cache.manifest.numbers:
-            return self._columns.gather(name, rows)
+    def _gather(
+        self,
+        name: str,
+        rows: NDArray[np.int64],
+        together: Callable[[], Sequence[str]] | None = None,
+    ) -> NDArray[Any]:
+        if self._cache is None or name not in self._cached:
+            return self._columns.gather(name, rows, together=together)
         values = self._cache.numbers(name, rows.reshape(-1))
         return values.reshape(*rows.shape, *values.shape[1:])
 
@@ -277,9 +283,7 @@ class Reader:
         return texts.tasks(plan.anchors, plan.episodes, numbers)
 
     def _cached_numbers(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
-        if self._cache is None or name not in self._cache.manifest.numbers:
-            return None
-        return np.asarray(self._gather(name, rows), np.int64)
+        return np.asarray(self._gather(name, rows), np.int64) if name in self._cached else None
 
 
 def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an array or a list
@@ -287,11 +291,6 @@ def _parts(values: Any, sizes: list[int]) -> list[Any]:  # noqa: ANN401  # an ar
         return [values]
     stops = accumulate(sizes)
     return [values[stop - size : stop] for stop, size in zip(stops, sizes, strict=True)]
-
-
-def _ascend(rows: NDArray[np.int64]) -> bool:
-    """Whether rows are read in order, so that the next ones are expected to go on behind them."""
-    return bool((rows[1:] > rows[:-1]).all())
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ import numpy as np
 from roboreel.errors import MetadataError, StaleDatasetError, UnsafePathError, ViewError
 from roboreel.format.episode_values import value_digests
 from roboreel.format.json_files import read_json, write_json
-from roboreel.format.paths import INFO_PATH
+from roboreel.format.paths import INFO_PATH, STORE
 from roboreel.version import __version__
 
 if TYPE_CHECKING:
@@ -115,18 +115,11 @@ def _folders(root: Path) -> tuple[Path, Path]:
     place = root.resolve()
     digest = hashlib.sha256(os.fsencode(place)).hexdigest()[:8]
     named = re.sub(r"[^\w.-]+", "_", f"{place.name}-{digest}")
-    return _store(root) / "views", Path(base) / "roboreel" / "views" / named
-
-
-def _store(root: Path) -> Path:
-    # Imported here: opening a dataset needs nothing that changes one.
-    from roboreel.commit.workshop import STORE
-
-    return root / STORE
+    return root / STORE / "views", Path(base) / "roboreel" / "views" / named
 
 
 def _refuse_links(root: Path, path: Path) -> None:
-    for folder in (_store(root), path.parent, path):
+    for folder in (root / STORE, path.parent, path):
         if folder.is_symlink():
             raise UnsafePathError(
                 f"{folder.relative_to(root).as_posix()!r} is a symbolic link, so no view is saved "

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from roboreel.errors import FeatureNotFoundError
-from roboreel.stats import Accumulator
+from roboreel.stats import Accumulator, gather
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from roboreel.dataset.dataset import Dataset
     from roboreel.stats import FeatureStats
-
-_BYTES_AT_ONCE = 1 << 24
 
 
 def number_features(dataset: Dataset) -> list[str]:
@@ -43,7 +39,9 @@ def compute_stats(
         FeatureNotFoundError: A feature does not exist, or is not numeric.
     """
     names = known_numbers(dataset, features)
-    totals = accumulate_numbers(dataset, names, 0, len(dataset), on_samples=on_samples)
+    totals = {name: Accumulator(dataset.features[name].value_shape) for name in names}
+    rows = 0, len(dataset)
+    gather(totals.items(), dataset.features, rows, dataset.read, on_rows=on_samples)
     return {name: total.finish() for name, total in totals.items()}
 
 
@@ -62,24 +60,3 @@ def known_numbers(dataset: Dataset, features: Sequence[str] | None) -> list[str]
             f"{str(dataset.path)!r}."
         )
     return names
-
-
-def accumulate_numbers(
-    dataset: Dataset,
-    names: Sequence[str],
-    start: int,
-    stop: int,
-    *,
-    on_samples: Callable[[int], object] = lambda _: None,
-) -> dict[str, Accumulator]:
-    """Return the statistics of some features over the samples ``[start, stop)``, unfinished."""
-    totals = {name: Accumulator(dataset.features[name].value_shape) for name in names}
-    sizes = [int(np.prod(dataset.features[name].value_shape, dtype=np.int64)) * 8 for name in names]
-    step = max(1, _BYTES_AT_ONCE // max(sum(sizes), 1))
-    for first in range(start, stop, step):
-        last = min(first + step, stop)
-        values = dataset.read(np.arange(first, last, dtype=np.int64), names)
-        for name in names:
-            totals[name].update(values[name])
-        on_samples(last)
-    return totals

@@ -13,10 +13,11 @@ from roboreel.dataset.job_source import (
     open_source,
     reading_s,
 )
-from roboreel.dataset.statistics import accumulate_numbers, known_numbers
-from roboreel.format.statistics import stats_from_json, stats_to_json
+from roboreel.dataset.statistics import known_numbers
+from roboreel.format.stats_json import stats_from_json, stats_to_json
 from roboreel.jobs import Operation, Plan, cut
-from roboreel.stats import ImageAccumulator, add_part, restored
+from roboreel.stats import Accumulator, ImageAccumulator, gather
+from roboreel.stats.gather import add_part, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +28,10 @@ if TYPE_CHECKING:
     from roboreel.dataset.dataset import Dataset
     from roboreel.jobs import Part, Task
     from roboreel.stats import FeatureStats
-    from roboreel.stats.image import Gathered
+    from roboreel.stats.gather import Gathered
 
 _NUMBERS = -1
 _STATE_FILE = "state.npz"
-_BATCH_BYTES = 64 * 1024**2
 
 
 def plan_statistics(
@@ -97,46 +97,27 @@ def _cut(
 def _run(task: Task, folder: Path) -> dict[str, Any]:
     dataset = open_source(task.options["source"])
     start, stop = task.inputs["start"], task.inputs["stop"]
-    if task.inputs["camera"] == _NUMBERS:
-        totals = accumulate_numbers(dataset, task.options["numbers"], start, stop)
-        states = {name: total.state() for name, total in totals.items()}
-    else:
-        camera = task.options["cameras"][task.inputs["camera"]]
-        states = {camera: _count_images(dataset, camera, start, stop).state()}
-    arrays = {
-        f"{name}/{key}": array for name, state in states.items() for key, array in state.items()
-    }
-    np.savez(folder / _STATE_FILE, **arrays)  # type: ignore[arg-type]  # NumPy's stub
+    camera, features = task.inputs["camera"], dataset.features
+    parts: dict[str, Gathered] = (
+        {name: Accumulator(features[name].value_shape) for name in task.options["numbers"]}
+        if camera == _NUMBERS
+        else {task.options["cameras"][camera]: ImageAccumulator(3)}
+    )
+    gather(parts.items(), features, (start, stop), dataset.read)
+    np.savez(folder / _STATE_FILE, **packed(parts))  # type: ignore[arg-type]  # NumPy's stub
     return {"samples": stop - start}
-
-
-def _count_images(dataset: Dataset, camera: str, start: int, stop: int) -> ImageAccumulator:
-    height, width = dataset.features[camera].shape[:2]
-    step = max(1, min(64, _BATCH_BYTES // max(1, height * width * 3)))
-    total = ImageAccumulator(3)
-    for first in range(start, stop, step):
-        samples = np.arange(first, min(first + step, stop))
-        total.update(dataset.read(samples, [camera])[camera])
-    return total
 
 
 def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
     features = open_source(plan.options["source"]).features
+    shapes = {name: feature.value_shape for name, feature in features.items()}
     totals: dict[str, Gathered] = {}
     for part in parts:
         with np.load(part.folder / _STATE_FILE, allow_pickle=False) as arrays:
-            for name, state in _by_feature(arrays).items():
-                add_part(totals, name, restored(features[name].value_shape, state))
+            for name, gathered in unpacked(arrays, shapes).items():
+                add_part(totals, name, gathered)
     # In the order of the dataset, whatever the order of the tasks.
     return {name: stats_to_json(totals[name].finish()) for name in features if name in totals}
-
-
-def _by_feature(arrays: Mapping[str, NDArray[Any]]) -> dict[str, dict[str, NDArray[Any]]]:
-    states: dict[str, dict[str, NDArray[Any]]] = {}
-    for path in arrays:
-        name, _, key = path.rpartition("/")
-        states.setdefault(name, {})[key] = arrays[path]
-    return states
 
 
 OPERATION = Operation(run=_run, commit=_commit)

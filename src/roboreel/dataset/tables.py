@@ -8,7 +8,7 @@ import numpy as np
 
 from roboreel.errors import FeatureNotFoundError
 from roboreel.format.write_data import MESSAGE
-from roboreel.storage.frame_tables import frame_schema, frame_table, join_tables
+from roboreel.parquet.frame_tables import frame_schema, frame_table, join_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -74,19 +74,9 @@ def simulate_episode(
     count = max(2, round(frames * (1 + variation * (2 * rng.random() - 1))))
     task = TASKS[episode % len(TASKS)]
     scene = _random_scene(rng)
-    plan = _plan_push(scene) if task == TASKS[2] else _plan_reach(scene, _goal_of(task, scene))
+    goal = {TASKS[0]: scene.red, TASKS[1]: scene.blue}.get(task, scene.goal)
+    plan = _plan_push(scene) if task == TASKS[2] else _plan_reach(scene, goal)
     shakes = rng.normal(0.0, _SHAKE, (count, 2))
-    return _run(task, scene, plan, shakes, fps)
-
-
-def _run(
-    task: str,
-    scene: Scene,
-    plan: Callable[[float], Point],
-    shakes: NDArray[np.float64],
-    fps: float,
-) -> SimulatedEpisode:
-    count = len(shakes)
     velocity = (0.0, 0.0)
     scenes, states, actions, rewards = [], [], [], []
     for frame in range(count):
@@ -96,7 +86,8 @@ def _run(
         actions.append(action)
         shake = (float(shakes[frame, 0]), float(shakes[frame, 1]))
         scene, velocity = _follow(scene, velocity, action, shake, 1 / fps)
-        rewards.append(1 - math.tanh(_distance_left(task, scene) / 0.1))
+        moved = scene.block if task == TASKS[2] else forward_kinematics(scene.joints)[1]
+        rewards.append(1 - math.tanh(math.dist(moved, goal) / 0.1))
     done = np.zeros(count, dtype=np.bool_)
     done[-1] = True
     return SimulatedEpisode(
@@ -171,16 +162,6 @@ def _random_scene(rng: np.random.Generator) -> Scene:
         apart = (math.dist(a, b) for i, a in enumerate(objects) for b in objects[:i])
         if min(apart) > 0.085:
             return Scene(joints, block=block, red=red, blue=blue, goal=goal)
-
-
-def _goal_of(task: str, scene: Scene) -> Point:
-    return scene.red if task == TASKS[0] else scene.blue
-
-
-def _distance_left(task: str, scene: Scene) -> float:
-    if task == TASKS[2]:
-        return math.dist(scene.block, scene.goal)
-    return math.dist(forward_kinematics(scene.joints)[1], _goal_of(task, scene))
 
 
 def _minimum_jerk(progress: float) -> float:

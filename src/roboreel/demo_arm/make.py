@@ -2,41 +2,69 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-
-from roboreel.demo_arm.arm import TASKS, simulate_episode
-from roboreel.demo_arm.render import render
-from roboreel.demo_arm.spec import DemoSpec
+from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, simulate_episode
+from roboreel.demo_arm.render import CAMERAS, render
+from roboreel.edit import plan_conversion
 from roboreel.files import atomic_folder
-from roboreel.format import write_manifest
-from roboreel.format.counters import counter_columns
-from roboreel.format.places import new_files
-from roboreel.format.tables import rows_within_files
-from roboreel.format.write_data import write_data_file
-from roboreel.image import encode_png
 from roboreel.record.folders import check_absent
-from roboreel.schema import ClipTable, EpisodeTable, Manifest
-from roboreel.stats import Accumulator, ImageAccumulator
-from roboreel.video.encode import Encoding, VideoWriter
-from roboreel.video.splice import join_videos
+from roboreel.record.opening import create_dataset
+from roboreel.schema import Feature
+from roboreel.video.encoding import CODECS, Encoding
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from numpy.typing import NDArray
+    from roboreel.video.codecs import Codec
 
-    from roboreel.demo_arm.arm import SimulatedEpisode
-    from roboreel.stats import FeatureStats
+__all__ = ["DemoSpec", "make_demo_dataset"]
 
-__all__ = ["make_demo_dataset"]
+_Store = Literal["video", "image"]
+_Version = Literal["3.0", "2.1", "2.0"]
+_MOST_WAIT_S = 3600.0
 
-_EPISODES_PER_FILE = 20
-_PICTURES_FOR_STATISTICS = 10
+
+@dataclass(frozen=True, slots=True)
+class DemoSpec:
+    """What a dataset of the simulated arm is like.
+
+    Raises:
+        ValueError: A value is out of range.
+    """
+
+    episodes: int = 20
+    frames: int = 100
+    """Frames of an average episode; single ones are up to a fifth shorter or longer."""
+    cameras: int = 2
+    size: tuple[int, int] = (240, 320)
+    """``(height, width)`` of the images."""
+    store: _Store = "video"
+    """Whether images are stored as video or, in Parquet, as PNG."""
+    codec: Codec = "av1"
+    version: _Version = "3.0"
+    """LeRobot's version of the dataset."""
+    fps: int = 30
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = 0 if self.version == "3.0" else 1  # v2.x has no empty datasets to convert to.
+        if self.episodes < least or self.frames < 2 or self.fps < 1:
+            raise ValueError(
+                f"{self.episodes} episodes of {self.frames} frames at {self.fps} fps cannot be "
+                f"made: give {least} episodes or more, of at least 2 frames, at 1 fps or more."
+            )
+        if not 0 <= self.cameras <= len(CAMERAS):
+            raise ValueError(f"{self.cameras} cameras were asked for: there are {len(CAMERAS)}.")
+        choices = {"store": get_args(_Store), "codec": CODECS, "version": get_args(_Version)}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                listed = ", ".join(map(repr, known))
+                raise ValueError(f"{name} is {getattr(self, name)!r}: choose one of {listed}.")
 
 
 def make_demo_dataset(
@@ -58,163 +86,46 @@ def make_demo_dataset(
     Raises:
         RecordingError: The path already exists, and is not an empty folder.
     """
-    root = Path(path).expanduser()
+    root, spec = Path(path).expanduser(), spec or DemoSpec()
     check_absent(root)
-    with atomic_folder(root) as workshop:
-        _Maker(workshop, spec or DemoSpec()).run(on_episode)
+    with atomic_folder(root) as made:
+        if spec.version == "3.0":
+            _record(made, spec, on_episode)
+        else:
+            with TemporaryDirectory(prefix="roboreel-") as scratch:
+                recorded = Path(scratch) / "arm"
+                _record(recorded, spec, on_episode)
+                plan_conversion(recorded, spec.version, made).apply()
     return root
 
 
-class _Maker:
-    """Makes one dataset, episode by episode; holds the episodes of one file in memory."""
-
-    def __init__(self, root: Path, spec: DemoSpec) -> None:
-        self.root = root
-        self.spec = spec
-        self.features = spec.features
-        self.cameras = [name for name, f in self.features.items() if f.is_camera]
-        self.version = f"v{spec.version}"
-        self.files = new_files(
-            self.version,
-            spec.episodes,
-            cameras=self.cameras if spec.store == "video" else (),
-            episodes_per_file=_EPISODES_PER_FILE,
-        )
-        self.lengths: list[int] = []
-        self.clips: dict[str, list[float]] = {camera: [] for camera in self.cameras}
-        self.episode_stats: list[dict[str, FeatureStats]] = []
-        self.totals = {
-            name: ImageAccumulator(3) if f.is_camera else Accumulator(f.value_shape)
-            for name, f in self.features.items()
-        }
-
-    def run(self, on_episode: Callable[[int], object]) -> None:
-        count = self.spec.episodes
-        with ThreadPoolExecutor() as pool:
-            for file in range(len(self.files.data)):
-                numbers = np.flatnonzero(self.files.file == file).tolist()
-                self._make_file(file, numbers, pool, on_episode)
-        manifest = self._manifest()
-        stats = {name: total.finish() for name, total in self.totals.items()} if count else {}
-        write_manifest(manifest, stats=stats, episode_stats=self.episode_stats)
-
-    def _make_file(
-        self,
-        file: int,
-        numbers: Sequence[int],
-        pool: ThreadPoolExecutor,
-        on_episode: Callable[[int], object],
-    ) -> None:
-        tables, parts = [], []
-        for number in numbers:
-            run = simulate_episode(self.spec.seed, number, self.spec.frames, self.spec.fps)
-            columns = self._columns(run, number)
-            shot = [pool.submit(self._shoot, run, camera, number) for camera in self.cameras]
-            for camera, result in zip(self.cameras, shot, strict=True):
-                columns[camera], picture_stats = result.result()
-                self._count(number, camera, picture_stats)
-            self._count_numbers(number, columns)
-            self.lengths.append(len(run))
-            tables.append(columns)
-            parts.append(number)
+def _record(root: Path, spec: DemoSpec, on_episode: Callable[[int], object]) -> None:
+    cameras = {f"observation.images.{name}": name for name in CAMERAS[: spec.cameras]}
+    features = {
+        "observation.state": Feature("float32", (len(STATE_NAMES),), STATE_NAMES),
+        "action": Feature("float32", (len(ACTION_NAMES),), ACTION_NAMES),
+        "next.reward": Feature("float32", (1,)),
+        "next.done": Feature("bool", (1,)),
+        **dict.fromkeys(cameras, Feature(spec.store, (*spec.size, 3))),
+    }
+    with create_dataset(
+        root,
+        fps=spec.fps,
+        features=features,
+        robot_type="roboreel_demo_arm",
+        encoding=Encoding(spec.codec),
+        max_wait_s=_MOST_WAIT_S,
+    ) as recorder:
+        for number in range(spec.episodes):
+            run = simulate_episode(spec.seed, number, spec.frames, spec.fps)
+            for i, scene in enumerate(run.scenes):
+                numbers = {
+                    "observation.state": run.state[i],
+                    "action": run.action[i],
+                    "next.reward": run.reward[i],
+                    "next.done": run.done[i],
+                }
+                images = {key: render(scene, name, spec.size) for key, name in cameras.items()}
+                recorder.add_frame({**numbers, **images}, task=run.task)
+            recorder.hold_episode()
             on_episode(number + 1)
-        write_data_file(self.root / self.files.data[file], tables, self.features)
-        for camera, files in self.files.videos.items():
-            self._join(camera, parts, self.root / files[file])
-
-    def _columns(self, run: SimulatedEpisode, number: int) -> dict[str, Any]:
-        return {
-            "observation.state": run.state,
-            "action": run.action,
-            "next.reward": run.reward,
-            "next.done": run.done,
-            **counter_columns(
-                len(run),
-                episode=number,
-                start=sum(self.lengths),
-                tasks=TASKS.index(run.task),
-                fps=self.spec.fps,
-            ),
-        }
-
-    def _shoot(
-        self, run: SimulatedEpisode, camera: str, number: int
-    ) -> tuple[list[bytes], ImageAccumulator]:
-        """Render what one camera sees of an episode, and store it."""
-        name, size = camera.rpartition(".")[2], self.spec.size
-        images = (render(scene, name, size) for scene in run.scenes)
-        sampled = np.linspace(0, len(run) - 1, _PICTURES_FOR_STATISTICS).round().astype(int)
-        stats, pictures = ImageAccumulator(3), []
-        path = self._part(camera, number)
-        encoding = Encoding(self.spec.codec)
-        writer = (
-            VideoWriter(path, size=size, fps=self.spec.fps, encoding=encoding)
-            if self.spec.store == "video"
-            else None
-        )
-        for frame, image in enumerate(images):
-            if writer is None:
-                pictures.append(encode_png(image))
-            else:
-                writer.write(image)
-            if frame in sampled:
-                stats.update(image.transpose(2, 0, 1)[None])
-        if writer is not None:
-            writer.close()
-        return pictures, stats
-
-    def _part(self, camera: str, number: int) -> Path:
-        return self.root / f".{camera}-{number}.mp4"
-
-    def _join(self, camera: str, numbers: Sequence[int], path: Path) -> None:
-        """Join the videos of some episodes in one file by copying packets, as LeRobot does."""
-        parts = [self._part(camera, number) for number in numbers]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.clips[camera] += [float(start) for start in join_videos(parts, path)]
-        for part in parts:
-            part.unlink()
-
-    def _count_numbers(self, number: int, columns: dict[str, Any]) -> None:
-        for name, feature in self.features.items():
-            if not feature.is_camera:
-                counted = Accumulator(feature.value_shape)
-                counted.update(columns[name])
-                self._count(number, name, counted)
-
-    def _count(self, number: int, name: str, part: Any) -> None:  # noqa: ANN401  # of either kind
-        if len(self.episode_stats) <= number:
-            self.episode_stats.append({})
-        self.episode_stats[number][name] = part.finish()
-        self.totals[name].merge(part)
-
-    def _manifest(self) -> Manifest:
-        count, file, videos = len(self.lengths), self.files.file, self.files.videos
-        length = np.asarray(self.lengths, dtype=np.int64)
-        start = np.cumsum(length) - length
-        return Manifest(
-            root=self.root,
-            version=self.version,
-            fps=self.spec.fps,
-            features=self.features,
-            tasks=dict(enumerate(TASKS)),
-            episodes=EpisodeTable(
-                number=np.arange(count, dtype=np.int64),
-                start=start,
-                length=length,
-                data_file=file,
-                data_row=rows_within_files(file, start, length),
-                clips={camera: self._clip_table(camera, file, length) for camera in videos},
-                task_bounds=np.arange(count + 1, dtype=np.int64),
-                task_codes=np.arange(count, dtype=np.int64) % len(TASKS),
-                task_texts=TASKS,
-            ),
-            data_files=self.files.data,
-            video_files=videos,
-            robot_type="roboreel_demo_arm",
-        )
-
-    def _clip_table(
-        self, camera: str, file: NDArray[np.int64], length: NDArray[np.int64]
-    ) -> ClipTable:
-        start_s = np.asarray(self.clips[camera], dtype=np.float64)
-        return ClipTable(file, start_s, start_s + length / self.spec.fps)

@@ -28,6 +28,15 @@ _GREEN, _GREEN_PALE, _GREEN_DARK = colour("#3fae74"), colour("#d9e6d3"), colour(
 _TABLE_MIDDLE = (0.0, 0.19)
 _TABLE_HALF_M = (0.5, 0.33)
 _GRID_STEP_M = 0.05
+_MIDDLE = (0.0, 0.17)
+_STILL = {
+    "front": (_MIDDLE, 1.0, 0.0, 1.0),
+    "side": (_MIDDLE, 0.92, -1.1, 0.72),
+    "top": (_TABLE_MIDDLE, 0.66, 0.0, 1.0),
+    "left": (_MIDDLE, 0.9, -0.45, 0.62),
+    "right": (_MIDDLE, 0.9, 0.45, 0.62),
+}
+"""Of each camera that does not move: the middle of its view, its zoom, turn and tilt."""
 
 
 def render(scene: Scene, camera: str, size: tuple[int, int]) -> NDArray[np.uint8]:
@@ -49,22 +58,15 @@ def render(scene: Scene, camera: str, size: tuple[int, int]) -> NDArray[np.uint8
 
 def _view(scene: Scene, camera: str, size: tuple[int, int]) -> View:
     fit = min(size[0] / 0.54, size[1] / 0.72)
-    match camera:
-        case "front":
-            return View(size, (0.0, 0.17), fit)
-        case "wrist":
-            x, y = forward_kinematics(scene.joints)[1]
-            heading = sum(scene.joints)
-            ahead = (x + 0.03 * math.cos(heading), y + 0.03 * math.sin(heading))
-            return View(size, ahead, 2.6 * fit, turn=heading - math.pi / 2)
-        case "side":
-            return View(size, (0.0, 0.17), 0.92 * fit, turn=-1.1, tilt=0.72)
-        case "top":
-            return View(size, _TABLE_MIDDLE, 0.66 * fit)
-        case "left" | "right":
-            turn = -0.45 if camera == "left" else 0.45
-            return View(size, (0.0, 0.17), 0.9 * fit, turn=turn, tilt=0.62)
-    raise ValueError(f"No camera {camera!r}: there are {', '.join(CAMERAS)}.")
+    if camera == "wrist":
+        x, y = forward_kinematics(scene.joints)[1]
+        heading = sum(scene.joints)
+        ahead = (x + 0.03 * math.cos(heading), y + 0.03 * math.sin(heading))
+        return View(size, ahead, 2.6 * fit, turn=heading - math.pi / 2)
+    if camera not in _STILL:
+        raise ValueError(f"No camera {camera!r}: there are {', '.join(CAMERAS)}.")
+    centre, zoom, turn, tilt = _STILL[camera]
+    return View(size, centre, zoom * fit, turn, tilt)
 
 
 def _paint_table(view: View, red: Point, blue: Point, goal: Point) -> NDArray[np.float32]:
@@ -112,9 +114,6 @@ def _draw_arm(canvas: Canvas, scene: Scene) -> None:
     shoulder = (0.0, 0.0)
     elbow, hand = forward_kinematics(scene.joints)
     canvas.square((0.0, -0.01), (0.055, 0.04), 0.014, _GRAPHITE, height=0.01)
-    for x in (-0.043, 0.043):
-        for y in (-0.038, 0.018):
-            canvas.disc((x, y), 0.0035, _SLATE_LIGHT)
     canvas.link(shoulder, elbow, (0.029, 0.023), _SLATE, height=0.014)
     canvas.link(elbow, hand, (0.02, 0.012), _SLATE_LIGHT, height=0.016)
     joint = ((1.0, _GRAPHITE), (0.79, _AMBER), (0.57, _GRAPHITE), (0.3, _STEEL))

@@ -1,95 +1,72 @@
-"""An edit carried out: in place as one commit, or as a new dataset that appears whole."""
+"""An edit carried out, and what becomes of the files that it does not make."""
 
 from __future__ import annotations
 
-import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roboreel.commit import Change, Commit, Workshop, finish_commit, locked
-from roboreel.edit.side_files import find_side_files
-from roboreel.errors import EditError, FolderTakenError
-from roboreel.files import atomic_folder, copy_file, make_folder
-from roboreel.format.edited_info import KNOWN_METADATA, renamed_keys
-from roboreel.format.episode_table import episode_files
-from roboreel.format.paths import METADATA_FOLDER
-from roboreel.spans.reading import read_file
+from roboreel.commit import Change, Workshop, change_in_place, write_folder
+from roboreel.files import copy_file, walk
+from roboreel.format.edited_info import renamed_keys
+from roboreel.format.paths import KNOWN_METADATA, METADATA_FOLDER
+from roboreel.format.tables_v3 import episode_files
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
+    from roboreel.commit import Commit, NewFolder
     from roboreel.edit.context import EditContext
-    from roboreel.edit.making import Stage
-    from roboreel.edit.side_files import SideFiles
-
-    Make = Callable[[Stage], object]
-    Check = Callable[[], None]
 
 _SHORTCUTS = ("numbers.npz", "cameras.npz")
 """What a recorder remembers of the rows; it is made again when it is missing."""
+_FOLDERS_OF_THE_DATASET = ("data", "videos")
 
 
-def edit_in_place(context: EditContext, make: Make, check: Check, *, summary: str) -> None:
-    """Change the first source, entirely or not at all. Old files are kept for an undo.
+def carry_out(
+    context: EditContext,
+    out: Path | None,
+    make: Callable[[Commit | NewFolder], object],
+    check: Callable[[], None],
+    *,
+    summary: str,
+) -> None:
+    """Change the first source, entirely or not at all, or write a new dataset, which appears whole.
 
     Args:
         context: What to make.
+        out: A folder for the new dataset; None to change the first source.
         make: Writes the files of the new dataset.
-        check: Raises if the dataset has changed since the edit was planned.
+        check: Raises if a source has changed since the edit was planned.
         summary: What is done, in a line.
     """
     root = context.sources[0].root
-    workshop = Workshop(root)
-    with locked(workshop):
-        finish_commit(workshop)
-        check()
-        change = Change("edit", summary, undoable=not context.recipe.scrub)
-        commit = Commit(workshop, change=change)
-        staged: list[str] = []
 
-        def stage(file: str) -> Path:
-            staged.append(file)
-            return commit.add(file)
-
+    def replace(commit: Commit) -> None:
         for file, content in _renamed_files(context):
-            stage(file).write_bytes(content)
-        make(stage)
-        for file in sorted(set(_old_files(context)) - {*staged, *_kept(context)}):
+            commit.add(file).write_bytes(content)
+        make(commit)
+        there = {one.file for one in (*context.layout.data, *context.layout.videos)}
+        for file in sorted(set(_old_files(context)) - there - commit.touched):
             commit.remove(file)
         for name in _SHORTCUTS:
-            (workshop.path / name).unlink(missing_ok=True)
-        commit.run()
+            (Workshop(root).path / name).unlink(missing_ok=True)
 
-
-def write_new(context: EditContext, out: Path, make: Make, check: Check) -> None:
-    """Write the new dataset to a folder, which appears whole.
-
-    Args:
-        context: What to make.
-        out: The folder.
-        make: Writes the files of the new dataset.
-        check: Raises if a source has changed since the edit was planned.
-
-    Raises:
-        FolderTakenError: The folder exists and is not empty.
-    """
-    check()
-    check_free(out)
-    with atomic_folder(out) as folder:
-
-        def stage(file: str) -> Path:
-            path = folder / file
-            make_folder(path.parent, sync=False)
-            return path
-
+    def fill(target: NewFolder) -> None:
         renamed = dict(_renamed_files(context))
         for file in side_files(context).files:
             if file in renamed:
-                stage(file).write_bytes(renamed[file])
+                target.add(file).write_bytes(renamed[file])
             else:
-                copy_file(context.sources[0].root / file, stage(file))
-        make(stage)
-        check()
+                copy_file(root / file, target.add(file))
+        make(target)
+
+    if out is not None:
+        write_folder(out, fill, check=check)
+        return
+    change = Change("edit", summary, undoable=not context.recipe.scrub)
+    change_in_place(root, replace, check=check, change=change)
 
 
 def side_files(context: EditContext) -> SideFiles:
@@ -97,48 +74,13 @@ def side_files(context: EditContext) -> SideFiles:
     return find_side_files(context.sources[0].root, set(_old_files(context)))
 
 
-def check_free(out: Path) -> None:
-    """Raise if a folder for a new dataset is taken.
-
-    Raises:
-        FolderTakenError: It exists and is not empty, or is a link.
-    """
-    if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
-        raise FolderTakenError(f"{str(out)!r} already exists: choose a new folder.")
-
-
-def check_space(folder: Path, needed_bytes: int) -> None:
-    """Raise if a disk has no room for what is to be written.
-
-    Raises:
-        EditError: It has not.
-    """
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(there).free
-    if needed_bytes > free:
-        raise EditError(
-            f"About {needed_bytes:,} bytes would be written, and {free:,} are free: make room, or "
-            f"write to another disk with --out. The disk of {str(folder)!r}."
-        )
-
-
 def _old_files(context: EditContext) -> Iterator[str]:
     """Yield the files of the first source that the new dataset may not have."""
-    source = context.sources[0]
-    yield from (file for file in source.manifest.data_files.paths() if _is_there(source.root, file))
-    for files in source.manifest.video_files.values():
-        yield from (file for file in files.paths() if _is_there(source.root, file))
-    if source.manifest.version.startswith("v3"):
-        yield from (p.relative_to(source.root).as_posix() for p in episode_files(source.root))
-
-
-def _is_there(root: Path, file: str) -> bool:
-    return (root / file).is_file()
-
-
-def _kept(context: EditContext) -> set[str]:
-    layout = context.layout
-    return {target.file for target in (*layout.data, *layout.videos) if target.rung == "kept"}
+    root, manifest = context.sources[0].root, context.sources[0].manifest
+    for files in (manifest.data_files, *manifest.video_files.values()):
+        yield from (file for file in files.paths() if (root / file).is_file())
+    if manifest.version.startswith("v3"):
+        yield from (path.relative_to(root).as_posix() for path in episode_files(root))
 
 
 def _renamed_files(context: EditContext) -> Iterator[tuple[str, bytes]]:
@@ -152,3 +94,60 @@ def _renamed_files(context: EditContext) -> Iterator[tuple[str, bytes]]:
             content = renamed_keys(read_file(path), names)
             if content is not None:
                 yield file, content
+
+
+@dataclass(frozen=True, slots=True)
+class SideFiles:
+    """Files that a new dataset gets beside its own, by their paths below the folder."""
+
+    files: tuple[str, ...] = ()
+    """All of them. A link to a file is followed."""
+    outside: tuple[str, ...] = ()
+    """Those that are links which lead out of the folder, other than to the Hub's cache."""
+    left_out: tuple[str, ...] = ()
+    """Links to folders, which may lead to anything, and to files of the dataset: those of deleted
+    episodes must not come along under another name."""
+
+
+def find_side_files(root: Path, listed: Collection[str]) -> SideFiles:
+    """Return what lies beside a dataset; what begins with a dot is left out.
+
+    Args:
+        root: The dataset's folder.
+        listed: Files of the dataset.
+    """
+    files, outside, left_out = [], [], []
+    home = root.resolve()
+    inside = (home, home.parent.parent / "blobs")
+    for path in _below(root):
+        name = path.relative_to(root).as_posix()
+        if any(name == one or name.startswith(f"{one}/") for one in KNOWN_METADATA):
+            continue
+        if path.is_dir():
+            if path.is_symlink() and name != METADATA_FOLDER:
+                left_out.append(name)
+        elif path.is_file() and name not in listed:
+            target = path.resolve() if path.is_symlink() else None
+            if target is not None and _name_below(home, target) in listed:
+                left_out.append(name)
+                continue
+            files.append(name)
+            if target is not None and not any(map(target.is_relative_to, inside)):
+                outside.append(name)
+    return SideFiles(tuple(files), tuple(outside), tuple(left_out))
+
+
+def _name_below(folder: Path, path: Path) -> str | None:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else None
+
+
+def _below(root: Path) -> Iterator[Path]:
+    """Yield files, folders and links below a folder, in order; links to folders are not followed."""
+    for top in sorted(root.iterdir()):
+        if top.name in _FOLDERS_OF_THE_DATASET or top.name.startswith("."):
+            continue
+        yield top
+        if top.is_dir() and (not top.is_symlink() or top.name == METADATA_FOLDER):
+            for path in walk(top):
+                if not any(part.startswith(".") for part in path.relative_to(root).parts):
+                    yield path

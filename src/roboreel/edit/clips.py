@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.edit.encoding import ClipPlace, encode_video, times_of
-from roboreel.edit.sources import is_per_episode
+from roboreel.edit.encoding import ClipPlace, times_of
+from roboreel.edit.layout import is_per_episode
 from roboreel.errors import EditError
-from roboreel.files import copy_file, link_file
 from roboreel.frames.clip_spans import arrange_clips
 from roboreel.video.clip import images_of
 from roboreel.video.mp4 import read_packet_table
@@ -22,33 +21,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.context import EditContext
-    from roboreel.edit.targets import FileTarget
+    from roboreel.edit.layout import FileTarget
     from roboreel.schema import Manifest
 
     Places = dict[int, ClipPlace]
 
 
-def write_clips(context: EditContext, target: FileTarget, out: Path | None) -> Places:
-    """Make a video file of the new dataset; nothing is synced.
+def write_clips(context: EditContext, target: FileTarget, out: Path) -> Places:
+    """Return by new episode where its images are in a video file, which is written if it is new.
 
     Args:
         context: The edit.
         target: The file.
-        out: Where to write; None if the file stays where it is.
-
-    Returns:
-        By new episode, where its images are in the file.
+        out: Where to write; nothing is synced.
     """
-    source, path = target.sources[0]
-    old = context.sources[source].root / path
-    if target.rung == "re-encoded" and out is not None:
-        return encode_video(context, target, out)
-    if target.rung == "remuxed" and out is not None:
+    if target.how == "remuxed":
         return _splice(context, target, out)
-    if target.rung == "linked" and out is not None:
-        link_file(old, out)
-    elif target.rung == "copied" and out is not None:
-        copy_file(old, out)
     return {number: _old_times(context, target, number) for number in target.pieces}
 
 
@@ -73,10 +61,10 @@ def check_clips(
     for target in context.layout.videos:
         if _is_untouched(context, target):
             continue
-        source, path = target.sources[0]
-        copied = target.rung in ("kept", "linked", "copied")
+        copied = target.how in ("kept", "linked", "copied")
         if copied:
-            table = context.sources[source].frames.videos.table(context.sources[source].root / path)
+            videos = context.sources[target.sources[0][0]].frames.videos
+            table = videos.table(context.old_file(target))
         else:
             table = read_packet_table(where(target))
         last = -1
@@ -98,11 +86,11 @@ def check_clips(
 
 def _is_untouched(context: EditContext, target: FileTarget) -> bool:
     """Whether every clip of a file stays as it is."""
-    if target.rung not in ("kept", "linked", "copied"):
+    if target.how not in ("kept", "linked", "copied"):
         return False
     piece = context.recipe.pieces[target.pieces[0]]
     camera = context.old_name(piece, str(target.camera))
-    there = context.source(piece).held(camera).episodes_with(piece.episode)
+    there = context.source(piece).stored(camera).episodes_with(piece.episode)
     return there == len(target.pieces) and all(context.is_whole(n) for n in target.pieces)
 
 
@@ -118,9 +106,9 @@ def _old_times(context: EditContext, target: FileTarget, number: int) -> ClipPla
     piece = context.recipe.pieces[number]
     source, name = context.source(piece), context.old_name(piece, str(target.camera))
     length_s = int(context.layout.length[number]) / context.layout.fps
-    if is_per_episode(context.layout.video_files[str(target.camera)]):
+    if is_per_episode(context.layout.kinds[target.camera].files):
         return ClipPlace(0.0, length_s)
-    if piece.is_whole and not is_per_episode(source.manifest.video_files[name]):
+    if piece.is_whole and not is_per_episode(source.stored(name).files):
         clips = source.manifest.episodes.clips[name]
         return ClipPlace(float(clips.start_s[piece.episode]), float(clips.stop_s[piece.episode]))
     images = _images(context, target, number)
@@ -134,7 +122,7 @@ def _splice(context: EditContext, target: FileTarget, out: Path) -> Places:
         piece = context.recipe.pieces[number]
         name = context.old_name(piece, str(target.camera))
         spans.append(context.source(piece).span(name, piece.episode, piece.start, piece.stop))
-    alone = is_per_episode(context.layout.video_files[str(target.camera)])
+    alone = is_per_episode(context.layout.kinds[target.camera].files)
     hidden = alone and not spans[0].is_exact
     shown = splice_videos(spans, out, hide=hidden)
     clock = spans[0].table.time_base

@@ -10,22 +10,24 @@ from roboreel.edit.layout import new_names
 from roboreel.edit.recipe import frames_at_rate
 from roboreel.errors import StaleDatasetError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
-from roboreel.format.edited_features import with_coding
 from roboreel.format.episode_table import episode_list
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.format.statistics import read_stats_of
-from roboreel.spans.states import digest_of, folder_state
+from roboreel.format.video_info import with_coding
+from roboreel.io.states import digest_of, folder_state
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
+    from roboreel.edit.layout import FileTarget, NewLayout
     from roboreel.edit.recipe import Names, Piece, Recipe
     from roboreel.edit.sources import Source
-    from roboreel.edit.targets import NewLayout
     from roboreel.edit.tasks import TaskPlan
+    from roboreel.io.states import FolderState
     from roboreel.schema import Feature
-    from roboreel.spans.states import FolderState
     from roboreel.stats import FeatureStats
 
 RENUMBERED = (EPISODE_NUMBER, "index", TASK_NUMBER)
@@ -63,12 +65,12 @@ class EditContext:
     @cached_property
     def changes_rows(self) -> bool:
         """Whether rows come or go, so that statistics change."""
-        return not self.keeps_every_row or self.converts
+        return not self.keeps_every_row or self.recounts
 
     @property
-    def converts(self) -> bool:
-        """Whether the new dataset has another version than the first source."""
-        return self.layout.version != self.sources[0].manifest.version
+    def recounts(self) -> bool:
+        """Whether statistics are computed although no row comes or goes."""
+        return self.recipe.anew or self.layout.version != self.sources[0].manifest.version
 
     @cached_property
     def keeps_every_row(self) -> bool:
@@ -121,6 +123,11 @@ class EditContext:
                 "The dataset has changed since the job was made. Remove the job, and plan it again: "
                 f"{', '.join(repr(str(source.root)) for source in self.sources[:4])}."
             )
+
+    def old_file(self, target: FileTarget) -> Path:
+        """Return the file whose bytes a file of the new dataset has."""
+        source, path = target.sources[0]
+        return self.sources[source].root / path
 
     def source(self, piece: Piece) -> Source:
         """Return the dataset that a piece comes from."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.edit.operations import edit_dataset
-from roboreel.edit.planning import plan_edit
+from roboreel.edit.plan import plan_edit
 from roboreel.edit.recipe import Recipe, whole_episodes
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError

@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.edit.clips import write_clips
-from roboreel.edit.edit_commit import commit_edit, file_of
-from roboreel.edit.encoding import encode_span
-from roboreel.edit.making import write_data
-from roboreel.edit.portable import context_from_plain, context_to_plain
-from roboreel.edit.results import write_looks, write_places, write_rows_result
-from roboreel.edit.rows import data_layout
-from roboreel.edit.statistics import image_statistics, looks_at_images, wanted_statistics
-from roboreel.edit.verifying import verify_clips, verify_rows
-from roboreel.edit.work import list_work
+from roboreel.commit import Workshop, finish_commit, locked
+from roboreel.edit.apply import carry_out
+from roboreel.edit.portable import (
+    context_from_plain,
+    context_to_plain,
+    read_result,
+    write_result,
+)
+from roboreel.edit.work import Work
+from roboreel.files import write_atomically
+from roboreel.io.states import digest_of, size_and_digest
 from roboreel.jobs import Operation, Plan, cut
-from roboreel.spans.states import digest_of
-from roboreel.storage.row_stream import Layout
+from roboreel.jobs.folder import read_note
+from roboreel.parquet.row_stream import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
-    from roboreel.edit.context import EditContext
+    from roboreel.commit import Commit, NewFolder
     from roboreel.edit.plan import EditPlan
-    from roboreel.edit.rows import StatsWanted
-    from roboreel.edit.targets import FileTarget
-    from roboreel.edit.work import WorkItem
     from roboreel.jobs import Part, Task
 
-
-@dataclass(frozen=True)
-class Work:
-    """An edit that is carried out by tasks."""
-
-    context: EditContext
-    columns: Layout
-    """Of the new data files."""
-    verify: bool
-    """Whether copies are read back and compared."""
-
-    @cached_property
-    def wanted(self) -> StatsWanted:
-        """Which statistics are computed from the rows."""
-        return wanted_statistics(self.context)
-
-    @cached_property
-    def items(self) -> list[WorkItem]:
-        """What there is to do; a task does some that follow each other."""
-        return list_work(self.context, looks=looks_at_images(self.context))
+_NOTE = "published.json"
 
 
 def plan_edit_job(plan: EditPlan, *, verify: bool = False, task_s: float | None = None) -> Plan:
@@ -65,7 +43,7 @@ def plan_edit_job(plan: EditPlan, *, verify: bool = False, task_s: float | None 
         task_s: About how long a task should take one core; by default see `target_cost`.
     """
     context = plan.context
-    work = Work(context, data_layout(context), verify)
+    work = Work(context, verify=verify)
     cost = np.array([item.cost_s for item in work.items])
     bounds = cut(cost, np.arange(len(cost)), task_s)
     options = {
@@ -91,55 +69,74 @@ def _opened(text: str) -> Work:
     options = json.loads(text)
     context = context_from_plain(options)
     context.check_states(options["metadata"], metadata_only=True)
-    return Work(context, Layout.from_text(options["columns"]), options["verify"])
+    return Work(context, Layout.from_text(options["columns"]), verify=options["verify"])
 
 
 def _run(task: Task, folder: Path) -> dict[str, Any]:
     work = _open(task.options)
     span = range(task.inputs["first"], task.inputs["stop"])
     for number in span:
-        _make(work, work.items[number], folder / str(number))
+        place = folder / str(number)
+        write_result(place, work.items[number].kind, work.make(work.items[number], place))
     return {"items": len(span)}
 
 
-def _make(work: Work, item: WorkItem, place: Path) -> None:
-    """Make one file, or a part of one, and write its results beside it."""
-    if item.kind == "look":
-        numbers = range(item.start, item.stop)
-        looks = {number: image_statistics(work.context, number) for number in numbers}
-        write_looks(place.with_suffix(".json"), looks)
-    elif item.kind == "rows":
-        _make_rows(work, work.context.layout.data[item.target], place)
-    elif item.kind == "video":
-        _make_video(work, work.context.layout.videos[item.target], place)
-    else:
-        target = work.context.layout.videos[item.target]
-        encode_span(work.context, target, (item.start, item.stop), file_of(target, place))
-
-
-def _make_video(work: Work, target: FileTarget, place: Path) -> None:
-    # Links are made by the commit: a task writes to its own folder alone.
-    out = file_of(target, place) if target.rung in ("copied", "remuxed") else None
-    places = write_clips(work.context, target, out)
-    if work.verify and target.rung == "remuxed" and out is not None:
-        verify_clips(work.context, target, places, out)
-    write_places(place.with_suffix(".json"), places)
-
-
-def _make_rows(work: Work, target: FileTarget, place: Path) -> None:
-    out = file_of(target, place) if target.rung in ("copied", "rewritten") else None
-    result = write_data(work.context, target, work.columns, work.wanted, out)
-    if work.verify and target.rung == "rewritten" and out is not None:
-        verify_rows(work.context, target, out)
-    write_rows_result(place.with_suffix(".json"), result)
-
-
 def _commit(plan: Plan, parts: Iterator[Part]) -> dict[str, Any]:
-    folders: dict[int, Path] = {}
-    for part in parts:
+    """Publish what tasks have made, unless that was done before a crash."""
+    places: list[Path] = []
+    for part in sorted(parts, key=lambda part: int(part.task.inputs["first"])):
         span = range(part.task.inputs["first"], part.task.inputs["stop"])
-        folders |= dict.fromkeys(span, part.folder)
-    return commit_edit(plan.options, folders, lambda: _open(plan.options))
+        places += [part.folder / str(number) for number in span]
+    out = None if plan.options["out"] is None else Path(plan.options["out"])
+    root = Path(plan.options["sources"][0]) if out is None else out
+    note = places[0].parent / _NOTE
+    if out is None:
+        # What was decided before a crash is done first: then it can be told what there is.
+        workshop = Workshop(root)
+        with locked(workshop):
+            finish_commit(workshop)
+    if not _is_published(note, root):
+        _publish(plan.options, places, out, note)
+    said = read_note(note)
+    return {"path": str(root), "episodes": said["episodes"], "frames": said["frames"]}
+
+
+def _publish(options: Mapping[str, Any], places: list[Path], out: Path | None, note: Path) -> None:
+    work = _open(options)
+
+    def result(number: int) -> Any:  # noqa: ANN401  # by the kind of item
+        return read_result(places[number], work.items[number].kind, work.wanted.total)
+
+    def make(target: Commit | NewFolder) -> None:
+        staged: dict[str, Path] = {}
+
+        def stage(file: str) -> Path:
+            staged[file] = target.add(file)
+            return staged[file]
+
+        manifest = work.assemble(places, result, stage)
+        # Written down right before the dataset is what it will be.
+        said = {
+            "episodes": len(manifest.episodes),
+            "frames": manifest.episodes.num_rows,
+            "files": {file: size_and_digest(path) for file, path in staged.items()},
+        }
+        write_atomically(note, json.dumps(said))
+
+    def check() -> None:
+        work.context.check_states(options["state"])
+
+    carry_out(work.context, out, make, check, summary=options["summary"])
+
+
+def _is_published(note: Path, root: Path) -> bool:
+    """Whether a dataset has every file that a commit was about to give it."""
+    if not note.exists():
+        return False
+    files = read_note(note)["files"]
+    return all(
+        (root / f).is_file() and size_and_digest(root / f) == mark for f, mark in files.items()
+    )
 
 
 OPERATION = Operation(run=_run, commit=_commit)

@@ -10,7 +10,6 @@ import numpy as np
 
 from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
-from roboreel.edit.work import encoded_spans
 from roboreel.files import link_file
 from roboreel.format.video_info import encoding_of
 from roboreel.video.encode import VideoWriter, check_size
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.context import EditContext
-    from roboreel.edit.targets import FileTarget
+    from roboreel.edit.layout import FileTarget
     from roboreel.video.encoding import Encoding
     from roboreel.video.packet_table import PacketTable
 
@@ -45,7 +44,7 @@ def check_encodings(context: EditContext) -> None:
     Raises:
         EncodingError: A size or codec is impossible.
     """
-    for camera in {one.camera for one in context.layout.videos if one.rung == "re-encoded"}:
+    for camera in {one.camera for one in context.layout.videos if one.how == "re-encoded"}:
         encoding, size = _coding_of(context, str(camera))
         check_size(size, encoding)
 
@@ -57,16 +56,6 @@ def _coding_of(context: EditContext, camera: str) -> tuple[Encoding, tuple[int, 
     return encoding, (feature.shape[0], feature.shape[1])
 
 
-def encode_video(context: EditContext, target: FileTarget, out: Path) -> dict[int, ClipPlace]:
-    """Write a video file, and return where its episodes are; nothing is synced."""
-    spans = encoded_spans(context, target)
-    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
-        parts = [Path(scratch, f"{place}{out.suffix}") for place in range(len(spans))]
-        for span, part in zip(spans, parts, strict=True):
-            encode_span(context, target, span, part)
-        return join_encoded(context, target, parts, out)
-
-
 def encode_span(context: EditContext, target: FileTarget, span: tuple[int, int], out: Path) -> None:
     """Write some episodes of a video file to a file of their own; nothing is synced.
 
@@ -75,7 +64,7 @@ def encode_span(context: EditContext, target: FileTarget, span: tuple[int, int],
     Args:
         context: The edit.
         target: The video file.
-        span: Which of its episodes: one of `encoded_spans`.
+        span: Which of its episodes.
         out: Where to write.
     """
     camera = str(target.camera)

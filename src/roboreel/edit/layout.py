@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from roboreel.edit.recipe import frames_at_rate
-from roboreel.edit.sources import is_per_episode
-from roboreel.edit.targets import FileTarget, NewLayout
-from roboreel.edit.units import Held, Unit, merged_units
 from roboreel.errors import EditError
+from roboreel.format.edits import FileEdit
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_files
+from roboreel.format.templates import template_fields
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -23,13 +22,129 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.recipe import Piece, Recipe
-    from roboreel.edit.targets import Facts
+    from roboreel.edit.sources import Source
     from roboreel.edit.tasks import TaskPlan
+    from roboreel.format.edits import How
     from roboreel.schema import FileSet, Manifest
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTarget(FileEdit):
+    """A data or video file of the new dataset."""
+
+    pieces: tuple[int, ...]
+    """Numbers of its episodes, in the order of their rows."""
+    sources: tuple[tuple[int, str], ...]
+    """What it is made from: number of the source, and path below its folder."""
+    camera: str | None = None
+    """New name of the camera; None for data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewFiles:
+    """The new files of one kind: data, or the videos of a camera."""
+
+    files: FileSet
+    file: NDArray[np.int64]
+    """The file of each new episode."""
+    targets: tuple[FileTarget, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class NewLayout:
+    """The files of the new dataset, and where its episodes lie."""
+
+    version: str
+    fps: float
+    start: NDArray[np.int64]
+    """First row of each new episode."""
+    length: NDArray[np.int64]
+    kinds: Mapping[str | None, NewFiles]
+    """By the new name of a camera; data under None."""
+
+    @cached_property
+    def data(self) -> tuple[FileTarget, ...]:
+        """The data files."""
+        return self.kinds[None].targets
+
+    @cached_property
+    def videos(self) -> tuple[FileTarget, ...]:
+        """The video files of all cameras."""
+        return tuple(one for camera in self.cameras for one in self.kinds[camera].targets)
+
+    @property
+    def cameras(self) -> list[str]:
+        """The cameras that are stored as video."""
+        return [camera for camera in self.kinds if camera is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Episodes that go into one new file, and the old files that they lie in."""
+
+    pieces: tuple[int, ...]
+    sources: tuple[tuple[int, str], ...]
+    place: int | None = None
+    """Which file of the first source it is, if it is one of them alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """The files of one kind of an old dataset, and what each holds."""
+
+    files: FileSet
+    file: NDArray[np.int64]
+    """The file of each episode; below 0 if it has none."""
+    episodes: NDArray[np.int64]
+    """Episodes in each file that have frames, ``(F,)``."""
+    frames: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, manifest: Manifest, camera: str | None) -> Stored:
+        """Return the videos of a camera; the data files for None."""
+        table = manifest.episodes
+        file = table.data_file if camera is None else table.clips[camera].file
+        files = manifest.data_files if camera is None else manifest.video_files[camera]
+        known = file >= 0
+        count = int(file.max(initial=-1)) + 1
+        filled = np.bincount(file[known & (table.length > 0)], minlength=count)
+        frames = np.zeros(count, np.int64)
+        np.add.at(frames, file[known], table.length[known])
+        return cls(files, file, filled.astype(np.int64), frames)
+
+    def path_of(self, episode: int) -> str:
+        """Return the path of the file of an episode."""
+        return self.files[int(self.file[episode])]
+
+    def episodes_with(self, episode: int) -> int:
+        """Return how many episodes with frames share the file of an episode."""
+        file = int(self.file[episode])
+        return int(self.episodes[file]) if file >= 0 else 0
+
+    def frames_with(self, episode: int) -> int:
+        """Return how many frames are in the file of an episode."""
+        file = int(self.file[episode])
+        return int(self.frames[file]) if file >= 0 else 0
+
+
+def is_per_episode(files: FileSet) -> bool:
+    """Whether each episode has a file of its own, named by its number."""
+    return bool({"episode_index", "episode_chunk"} & template_fields(files.template))
+
+
+def new_names(manifest: Manifest, names: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the features of a source that stay: old name by new name, in the order of the source."""
+    named = ((names.get(name, name), name) for name in manifest.features)
+    return {new: old for new, old in named if new is not None}
+
+
 def lay_out(
-    recipe: Recipe, sources: Sequence[Facts], tasks: TaskPlan, *, in_place: bool, link: bool = False
+    recipe: Recipe,
+    sources: Sequence[Source],
+    tasks: TaskPlan,
+    *,
+    in_place: bool,
+    link: bool = False,
 ) -> NewLayout:
     """Return the files of the new dataset.
 
@@ -43,191 +158,162 @@ def lay_out(
     Raises:
         EditError: A clip cannot be cut without encoding it again, and that is not allowed.
     """
-    return _Planner(recipe, sources, tasks, in_place, link).plan()
+    first = sources[0].manifest
+    names = new_names(first, recipe.names[0])
+    cameras = [
+        name
+        for name, old in names.items()
+        if first.features[old].is_video and old not in first.absent_cameras
+    ]
+    fps = [source.manifest.fps for source in sources]
+    length = np.array(
+        [len(frames_at_rate(p, fps[p.source], recipe.fps)) for p in recipe.pieces], np.int64
+    )
+    start = _starts(recipe, sources, length)
+    planned = [
+        (kind, _Planner(recipe, sources, tasks, (start, length), kind, in_place, link))
+        for kind in (None, *cameras)
+    ]
+    return NewLayout(
+        recipe.version or first.version,
+        recipe.fps or first.fps,
+        start,
+        length,
+        {kind: planner.plan() for kind, planner in planned},
+    )
 
 
-def new_names(manifest: Manifest, names: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the features of a source that stay: old name by new name, in the order of the source."""
-    named = ((names.get(name, name), name) for name in manifest.features)
-    return {new: old for new, old in named if new is not None}
+def _starts(
+    recipe: Recipe, sources: Sequence[Source], length: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first row of each new episode; rows stay in the order that they have."""
+    old = [source.manifest.episodes.start for source in sources]
+    keys = [(p.start, int(old[p.source][p.episode]), p.source) for p in recipe.pieces]
+    order = np.lexsort(np.array(keys, np.int64).T) if keys else np.empty(0, np.int64)
+    start = np.empty(len(keys), np.int64)
+    start[order] = np.cumsum(length[order]) - length[order]
+    return start
 
 
 class _Planner:
+    """Plans the files of one kind: data, or the videos of a camera."""
+
     def __init__(
         self,
         recipe: Recipe,
-        sources: Sequence[Facts],
+        sources: Sequence[Source],
         tasks: TaskPlan,
+        rows: tuple[NDArray[np.int64], NDArray[np.int64]],
+        camera: str | None,
         in_place: bool,
         link: bool,
     ) -> None:
         self._recipe, self._sources, self._tasks = recipe, sources, tasks
-        self._in_place, self._link = in_place, link
+        self._start, self._length = rows
+        self._camera, self._in_place, self._link = camera, in_place, link
         self._first = sources[0].manifest
         self._version = recipe.version or self._first.version
-        self._fps = recipe.fps or self._first.fps
         self._converts = self._version[:2] != self._first.version[:2]
-        self.length = np.array(
-            [len(frames_at_rate(p, self._of(p).fps, recipe.fps)) for p in recipe.pieces], np.int64
-        )
-        self.start = self._starts()
-        # Asked for with every episode.
-        self._old_names = cache(self._read_old_names)
-        self._held = cache(self._count_held)
+        pairs = zip(sources, recipe.names, strict=True)
+        self._old = [
+            None if camera is None else new_names(source.manifest, names)[camera]
+            for source, names in pairs
+        ]
+        """The name of the camera in each source."""
+        self._stored = [s.stored(old) for s, old in zip(sources, self._old, strict=True)]
+        alone = is_per_episode(self._stored[0].files)
+        self._alone = not self._version.startswith("v3") if self._converts else alone
+        """Whether each new episode has a file of its own."""
+        self._encodes = camera is not None and (recipe.fps is not None or camera in recipe.codings)
 
-    def plan(self) -> NewLayout:
-        """Return the files of the new dataset."""
-        data_files, data_file, data = self._data()
-        video_files, video_file, videos = {}, {}, []
-        for camera in self._cameras():
-            files, file, targets = self._video(camera)
-            video_files[camera], video_file[camera] = files, file
-            videos += targets
-        return NewLayout(
-            version=self._version,
-            fps=self._fps,
-            start=self.start,
-            length=self.length,
-            data=tuple(data),
-            videos=tuple(videos),
-            data_files=data_files,
-            data_file=data_file,
-            video_files=video_files,
-            video_file=video_file,
-        )
-
-    def _of(self, piece: Piece) -> Manifest:
-        return self._sources[piece.source].manifest
-
-    def _old(self, piece: Piece, camera: str) -> str:
-        """Return the name of a camera in the source of a piece."""
-        return self._old_names(piece.source)[camera]
-
-    def _read_old_names(self, source: int) -> dict[str, str]:
-        return new_names(self._sources[source].manifest, self._recipe.names[source])
-
-    def _count_held(self, source: int, camera: str | None) -> Held:
-        """Return what the files of a source hold: of a camera, by its new name, or of data."""
-        episodes = self._sources[source].manifest.episodes
-        if camera is None:
-            return Held.of(episodes.data_file, episodes.length)
-        return Held.of(episodes.clips[self._old_names(source)[camera]].file, episodes.length)
-
-    def _cameras(self) -> list[str]:
-        names = new_names(self._first, self._recipe.names[0])
-        features = self._first.features
-        absent = self._first.absent_cameras
-        return [n for n, old in names.items() if features[old].is_video and old not in absent]
-
-    def _starts(self) -> NDArray[np.int64]:
-        """Return the first row of each new episode; rows stay in the order that they have."""
-        pieces = self._recipe.pieces
-        keys = [(p.start, int(self._of(p).episodes.start[p.episode]), p.source) for p in pieces]
-        order = np.lexsort(np.array(keys, np.int64).T) if keys else np.empty(0, np.int64)
-        start = np.empty(len(pieces), np.int64)
-        start[order] = np.cumsum(self.length[order]) - self.length[order]
-        return start
-
-    # Data files
-
-    def _data(self) -> tuple[FileSet, NDArray[np.int64], list[FileTarget]]:
-        files_of = [source.manifest.data_files for source in self._sources]
-        file_of = [source.manifest.episodes.data_file for source in self._sources]
-        limit = file_limits(self._first).data_bytes
-        units = list(self._units(files_of, file_of, limit, None))
-        same = [self._is_same_data(unit) for unit in units]
-        # LeRobot reads rows in the order of the names: after a file with a new name, all have one.
-        files, file = self._name(units, files_of[0], None, list(accumulate(same, min)))
+    def plan(self) -> NewFiles:
+        """Return the files."""
+        units = list(self._units())
+        if self._camera is None:
+            same = [self._is_same_data(unit) for unit in units]
+            # LeRobot reads rows in the order of the names: after a file with a new name, all have
+            # one.
+            named = list(accumulate(same, min))
+        else:
+            named = same = [self._is_same_video(unit) for unit in units]
+        files, file = self._name(units, named)
         targets = []
         for place, unit in enumerate(units):
-            size = self._share(unit, None)
-            target = FileTarget(files[place], "rewritten", unit.pieces, unit.sources, size)
-            targets.append(self._whole(target) if same[place] else target)
-        return files, file, targets
+            target = FileTarget(
+                files[place],
+                pieces=unit.pieces,
+                sources=unit.sources,
+                size_bytes=self._share(unit),
+                camera=self._camera,
+            )
+            how = self._how_same(target) if same[place] else self._how_new(unit)
+            targets.append(replace(target, how=how))
+        return NewFiles(files, file, tuple(targets))
+
+    def _how_same(self, target: FileTarget) -> How:
+        """Return how a file is made that has the bytes of an old one."""
+        if self._in_place:
+            return "kept" if target.sources[0] == (0, target.file) else "linked"
+        return "linked" if self._link else "copied"
+
+    def _how_new(self, unit: Unit) -> How:
+        if self._camera is None:
+            return "rewritten"
+        if self._encodes:
+            return "re-encoded"
+        # A clip may begin between keyframes: in v2.x an edit list hides what is before it.
+        if not self._recipe.scrub and (not self._alone or self._key(unit) is not None):
+            return "remuxed"
+        exact = [self._is_exact(self._recipe.pieces[number]) for number in unit.pieces]
+        return "remuxed" if all(exact) else "re-encoded"
 
     def _is_same_data(self, unit: Unit) -> bool:
         """Whether a file has all rows of an old one, and none of them changes."""
         recipe = self._recipe
-        if len(unit.sources) != 1 or unit.sources[0][0] or self._converts or recipe.fps is not None:
+        if recipe.anew or self._converts or recipe.fps is not None:
+            return False
+        if len(unit.sources) != 1 or unit.sources[0][0]:
             return False
         stored = {n for n, f in self._first.features.items() if not f.is_video}
         if any(name in stored or name not in self._first.features for name in recipe.names[0]):
             return False
-        return self._has_all(unit, None) and all(self._keeps_rows(number) for number in unit.pieces)
+        return self._has_all(unit) and all(self._keeps_rows(number) for number in unit.pieces)
 
     def _keeps_rows(self, number: int) -> bool:
         piece, episodes = self._recipe.pieces[number], self._first.episodes
         return (
             piece.is_whole
             and episodes.number[piece.episode] == number
-            and episodes.start[piece.episode] == self.start[number]
+            and episodes.start[piece.episode] == self._start[number]
             and not self._tasks.changes(piece, episodes.tasks_of(piece.episode))
         )
 
-    def _has_all(self, unit: Unit, camera: str | None) -> bool:
+    def _is_same_video(self, unit: Unit) -> bool:
+        """Whether a file can have the bytes of an old one."""
+        if self._encodes or len(unit.sources) != 1:
+            return False
+        if not self._alone and unit.place is not None and not self._recipe.scrub:
+            return True
+        return self._has_all(unit) and not self._shows_more(self._recipe.pieces[unit.pieces[0]])
+
+    def _has_all(self, unit: Unit) -> bool:
         """Whether a unit has every frame of the file that it comes from, in one source."""
         pieces = [self._recipe.pieces[number] for number in unit.pieces]
-        there = self._held(pieces[0].source, camera).episodes_with(pieces[0].episode)
+        there = self._stored[pieces[0].source].episodes_with(pieces[0].episode)
         whole = all(piece.is_whole for piece in pieces)
         return whole and len(pieces) == len({piece.episode for piece in pieces}) == there
 
-    # Videos
-
-    def _video(self, camera: str) -> tuple[FileSet, NDArray[np.int64], list[FileTarget]]:
-        old = [self._old_names(source)[camera] for source in range(len(self._sources))]
-        files_of = [
-            s.manifest.video_files[name] for s, name in zip(self._sources, old, strict=True)
-        ]
-        file_of = [
-            s.manifest.episodes.clips[name].file for s, name in zip(self._sources, old, strict=True)
-        ]
-        limit = file_limits(self._first).video_bytes
-        units = list(self._units(files_of, file_of, limit, camera))
-        grouped = not self._is_alone(files_of[0])
-        same = [self._is_same_video(unit, camera, grouped) for unit in units]
-        files, file = self._name(units, files_of[0], camera, same)
-        targets = []
-        for place, unit in enumerate(units):
-            size = self._share(unit, camera)
-            target = FileTarget(files[place], "remuxed", unit.pieces, unit.sources, size, camera)
-            whole = self._whole(target) if same[place] else None
-            targets.append(whole or self._with_rung(target, unit, grouped))
-        return files, file, targets
-
-    def _is_same_video(self, unit: Unit, camera: str, grouped: bool) -> bool:
-        """Whether a file can have the bytes of an old one."""
-        recipe = self._recipe
-        if recipe.fps is not None or camera in recipe.codings or len(unit.sources) != 1:
-            return False
-        if grouped and unit.place is not None and not recipe.scrub:
-            return True
-        return self._has_all(unit, camera) and not self._shows_more(
-            camera, recipe.pieces[unit.pieces[0]]
-        )
-
-    def _with_rung(self, target: FileTarget, unit: Unit, grouped: bool) -> FileTarget:
-        recipe = self._recipe
-        pieces = [recipe.pieces[number] for number in unit.pieces]
-        if recipe.fps is not None or target.camera in recipe.codings:
-            return replace(target, rung="re-encoded")
-        # A clip may begin between keyframes: in v2.x an edit list hides what is before it.
-        if not recipe.scrub and (grouped or self._key(unit, target.camera) is not None):
-            return target
-        exact = [self._is_exact(piece, str(target.camera), grouped) for piece in pieces]
-        return target if all(exact) else replace(target, rung="re-encoded")
-
-    def _shows_more(self, camera: str, piece: Piece) -> bool:
+    def _shows_more(self, piece: Piece) -> bool:
         """Whether an old file has images that would come along and must not."""
-        source, old = self._sources[piece.source], self._old(piece, camera)
-        if is_per_episode(source.manifest.video_files[old]) and not self._recipe.scrub:
+        if is_per_episode(self._stored[piece.source].files) and not self._recipe.scrub:
             return False
-        return source.has_unused(old, piece.episode)
+        return self._sources[piece.source].has_unused(str(self._old[piece.source]), piece.episode)
 
-    def _is_exact(self, piece: Piece, camera: str, grouped: bool) -> bool:
+    def _is_exact(self, piece: Piece) -> bool:
         """Whether the packets of a piece can be cut out; raise if they cannot and must be."""
-        source, old = self._sources[piece.source], self._old(piece, camera)
-        cut = source.cut(old, piece.episode, piece.start, piece.stop, joined=grouped)
-        if cut.is_exact or (self._recipe.reencode and not grouped):
+        source, old = self._sources[piece.source], str(self._old[piece.source])
+        cut = source.cut(old, piece.episode, piece.start, piece.stop, joined=not self._alone)
+        if cut.is_exact or (self._recipe.reencode and self._alone):
             return cut.is_exact
         number = int(source.manifest.episodes.number[piece.episode])
         where = f"at the frames {_few(cut.starts)}" if cut.starts else "nowhere"
@@ -235,96 +321,72 @@ class _Planner:
             f"Frames {piece.start} to {piece.stop} of episode {number} of {old!r} cannot become a file "
             f"of their own without encoding them again: a lossless cut can start {where}, and must "
             "end where no later image is needed. Choose such a frame"
-            + ("." if grouped else ", or allow it with --reencode (reencode=True).")
+            + (", or allow it with --reencode (reencode=True)." if self._alone else ".")
         )
 
-    def _whole(self, target: FileTarget) -> FileTarget:
-        """Return a file that has the bytes of an old one."""
-        if self._in_place:
-            same = target.sources[0] == (0, target.file)
-            return replace(target, rung="kept" if same else "linked")
-        return replace(target, rung="linked" if self._link else "copied")
-
-    # Both
-
-    def _units(
-        self,
-        files_of: Sequence[FileSet],
-        file_of: Sequence[NDArray[np.int64]],
-        limit: int,
-        camera: str | None,
-    ) -> Iterator[Unit]:
+    def _units(self) -> Iterator[Unit]:
         """Yield the new files, in the order of their rows."""
         pieces = self._recipe.pieces
-        alone = self._is_alone(files_of[0])
-        held: dict[tuple[int, int], list[int]] = {}
-        for number in np.argsort(self.start, kind="stable").tolist():
+        groups: dict[tuple[int, int], list[int]] = {}
+        for number in np.argsort(self._start, kind="stable").tolist():
             piece = pieces[number]
-            file = int(file_of[piece.source][piece.episode])
-            key = (piece.source, number if alone else file)
-            held.setdefault(key, []).append(number)
+            file = int(self._stored[piece.source].file[piece.episode])
+            groups.setdefault((piece.source, number if self._alone else file), []).append(number)
         units = []
-        for (source, _), numbers in held.items():
-            file = int(file_of[source][pieces[numbers[0]].episode])
-            path = (source, files_of[source][file])
-            units.append(Unit(tuple(numbers), (path,), None if alone else file))
-        if alone:
-            yield from units
-            return
-        yield from self._joined(units, files_of, limit, camera)
+        for (source, file), numbers in groups.items():
+            path = self._stored[source].path_of(pieces[numbers[0]].episode)
+            place = None if self._alone else file
+            units.append(Unit(tuple(numbers), ((source, path),), place))
+        return iter(units) if self._alone else self._joined(units)
 
-    def _is_alone(self, files: FileSet) -> bool:
-        """Whether each new episode has files of its own."""
-        return is_per_episode(files) if not self._converts else not self._version.startswith("v3")
-
-    def _joined(
-        self, units: Sequence[Unit], files_of: Sequence[FileSet], limit: int, camera: str | None
-    ) -> Iterator[Unit]:
+    def _joined(self, units: Sequence[Unit]) -> Iterator[Unit]:
         """Yield units; those of sources with a file per episode are joined up to a size."""
-        held: list[Unit] = []
+        limits = file_limits(self._first)
+        limit = limits.data_bytes if self._camera is None else limits.video_bytes
+        group: list[Unit] = []
         size, key = 0, None
         for unit in units:
-            source = unit.sources[0][0]
-            if not is_per_episode(files_of[source]):
-                yield from merged_units(held)
-                held, size = [], 0
+            alone = is_per_episode(self._stored[unit.sources[0][0]].files)
+            its_size, its_key = (self._share(unit), self._key(unit)) if alone else (0, None)
+            if its_key is None or its_key != key or size + its_size > limit:
+                yield from _merged(group)
+                group, size = [], 0
+            if alone:
+                group.append(unit)
+            else:
                 yield unit
-                continue
-            its_size, its_key = self._share(unit, camera), self._key(unit, camera)
-            fits = held and its_key is not None and its_key == key and size + its_size <= limit
-            if not fits:
-                yield from merged_units(held)
-                held, size = [], 0
-            held.append(unit)
             size, key = size + its_size, its_key
-        yield from merged_units(held)
+        yield from _merged(group)
 
-    def _key(self, unit: Unit, camera: str | None) -> Hashable:
-        if camera is None or self._recipe.fps is not None or camera in self._recipe.codings:
-            return True
+    def _key(self, unit: Unit) -> Hashable:
+        """Return what is equal for units that can share a file; None if it can share none."""
         piece = self._recipe.pieces[unit.pieces[0]]
-        return self._sources[piece.source].coding(self._old(piece, camera), piece.episode)
+        old = self._old[piece.source]
+        if old is None or self._encodes:
+            return True
+        return self._sources[piece.source].coding(old, piece.episode)
 
-    def _share(self, unit: Unit, camera: str | None) -> int:
+    def _share(self, unit: Unit) -> int:
         """Return how large a new file will be, about: as many bytes per frame as the old ones."""
         size = sum(self._sources[source].size_bytes(path) for source, path in unit.sources)
-        if camera is not None and unit.place is not None and not self._recipe.scrub:
+        if self._camera is not None and unit.place is not None and not self._recipe.scrub:
             return size  # what no longer belongs to an episode stays in the file
         if len(unit.sources) > 1:
             return size
         first = self._recipe.pieces[unit.pieces[0]]
-        total = self._held(first.source, camera).frames_with(first.episode)
-        kept = int(self.length[list(unit.pieces)].sum())
+        total = self._stored[first.source].frames_with(first.episode)
+        kept = int(self._length[list(unit.pieces)].sum())
         return size * min(kept, total) // total if total else size
 
     def _name(
-        self, units: Sequence[Unit], old: FileSet, camera: str | None, same: Sequence[bool]
+        self, units: Sequence[Unit], same: Sequence[bool]
     ) -> tuple[FileSet, NDArray[np.int64]]:
         """Return the files, and which of them each episode is in.
 
         In place, files that change get new names if names are stored in a table: the old files stay
         complete until the table is replaced.
         """
+        old = self._stored[0].files
         file = np.empty(len(self._recipe.pieces), np.int64)
         for place, unit in enumerate(units):
             file[list(unit.pieces)] = place
@@ -335,13 +397,21 @@ class _Planner:
         files = place_files(
             self._version,
             None if self._converts else old,
-            camera=camera,
-            count=len(units),
+            camera=self._camera,
             files_per_chunk=self._first.files_per_chunk,
             places=places if stays else None,
             numbers=[unit.pieces[0] for unit in units],
         )
         return files, file
+
+
+def _merged(units: Sequence[Unit]) -> Iterator[Unit]:
+    """Yield one unit of all the episodes of some, if there are any."""
+    if len(units) == 1:
+        yield units[0]
+    elif units:
+        pieces = tuple(number for unit in units for number in unit.pieces)
+        yield Unit(pieces, tuple(path for unit in units for path in unit.sources))
 
 
 def _few(frames: Sequence[int]) -> str:

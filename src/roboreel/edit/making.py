@@ -1,4 +1,4 @@
-"""The new dataset, made file by file: videos, rows, and then what describes them."""
+"""What describes the new dataset, once its data and video files are made."""
 
 from __future__ import annotations
 
@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.edit.clips import check_clips, write_clips
-from roboreel.edit.rows import RowsResult, data_layout, write_rows
-from roboreel.edit.sources import is_per_episode
-from roboreel.edit.statistics import (
-    camera_statistics,
-    image_statistics,
-    looks_at_images,
-    stores_total,
-    total_statistics,
-    wanted_statistics,
-)
-from roboreel.files import copy_file, link_file
-from roboreel.format import write_v2, write_v3
+from roboreel.edit.clips import check_clips
+from roboreel.edit.layout import is_per_episode
+from roboreel.edit.rows import RowsResult
+from roboreel.edit.statistics import camera_statistics, stores_total, total_statistics
+from roboreel.files import copy_file
 from roboreel.format.edited_episodes import EditedEpisodes, Origin, write_edited_episodes
-from roboreel.format.edited_info import edited_info, edited_stats, moved_splits, stored_stats
+from roboreel.format.edited_info import edited_info
+from roboreel.format.episode_table import episode_list
 from roboreel.format.json_files import write_json
 from roboreel.format.paths import INFO_PATH, STATS_PATH, SUBTASKS_PATH, tasks_path
+from roboreel.format.splits import moved_splits
+from roboreel.format.statistics import edited_stats, stored_stats
 from roboreel.format.tables import rows_within_files
+from roboreel.format.tables_v3 import write_texts
+from roboreel.parquet.ragged import TextLists
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
-from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,13 +31,10 @@ if TYPE_CHECKING:
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.encoding import ClipPlace
-    from roboreel.edit.rows import StatsWanted
-    from roboreel.edit.targets import FileTarget
+    from roboreel.edit.layout import FileTarget
     from roboreel.stats import FeatureStats
-    from roboreel.storage.row_stream import Layout
 
     Stage = Callable[[str], Path]
-    Progress = Callable[[str, int, int], None]
 
 
 @dataclass(slots=True)
@@ -62,36 +55,6 @@ class Made:
         self.places.setdefault(str(target.camera), {}).update(places)
 
 
-def make_dataset(
-    context: EditContext, stage: Stage, *, on_progress: Progress = lambda *_: None
-) -> Manifest:
-    """Write the files of the new dataset; nothing is synced.
-
-    Args:
-        context: What to make.
-        stage: Where to write each file; called in the order in which they are to appear.
-        on_progress: Called with what is written, how many files of it are done, and how many there
-            are.
-
-    Returns:
-        The new dataset.
-    """
-    made, layout = Made(), context.layout
-    for done, target in enumerate(layout.videos):
-        on_progress("Videos", done, len(layout.videos))
-        out = staged_place(target, stage, made)
-        made.add_clips(target, write_clips(context, target, out))
-    columns, wanted = data_layout(context), wanted_statistics(context)
-    for done, target in enumerate(layout.data):
-        on_progress("Rows", done, len(layout.data))
-        out = staged_place(target, stage, made)
-        made.rows.add(write_data(context, target, columns, wanted, out))
-    if looks_at_images(context):
-        every = range(len(context.recipe.pieces))
-        made.looks |= {number: image_statistics(context, number) for number in every}
-    return finish_dataset(context, made, stage)
-
-
 def finish_dataset(context: EditContext, made: Made, stage: Stage) -> Manifest:
     """Write what describes the data and video files of the new dataset, once they are there.
 
@@ -104,59 +67,24 @@ def finish_dataset(context: EditContext, made: Made, stage: Stage) -> Manifest:
     return manifest
 
 
-def staged_place(target: FileTarget, stage: Stage, made: Made) -> Path | None:
-    """Return where to write a file for now; None for one that stays where it is."""
-    if target.rung == "kept":
-        return None
-    made.files[target.file] = stage(target.file)
-    return made.files[target.file]
-
-
-def write_data(
-    context: EditContext,
-    target: FileTarget,
-    columns: Layout,
-    wanted: StatsWanted,
-    out: Path | None,
-) -> RowsResult:
-    """Make a data file of the new dataset; nothing is synced.
-
-    Args:
-        context: The edit.
-        target: The file.
-        columns: Its columns.
-        wanted: Which statistics to compute.
-        out: Where to write; None if the file stays where it is.
-    """
-    if target.rung == "rewritten":
-        return write_rows(context, target, columns, wanted, out)
-    source, path = target.sources[0]
-    old = context.sources[source].root / path
-    if out is not None:
-        (link_file if target.rung == "linked" else copy_file)(old, out)
-    if not wanted.total and not wanted.every:
-        return RowsResult()
-    return write_rows(context, target, columns, wanted, None)
-
-
 def _describe(context: EditContext, made: Made) -> Manifest:
     """Return all that the new dataset's metadata says."""
     layout, first = context.layout, context.sources[0].manifest
-    clips = {}
-    for camera, files in layout.video_files.items():
+    data, clips = layout.kinds[None], {}
+    for camera in layout.cameras:
         times = np.array([made.places[camera][n][:2] for n in range(len(layout.length))]).reshape(
             -1, 2
         )
-        if is_per_episode(files):
+        if is_per_episode(layout.kinds[camera].files):
             times = np.stack([np.zeros(len(layout.length)), layout.length / layout.fps], axis=1)
-        clips[camera] = ClipTable(layout.video_file[camera], times[:, 0], times[:, 1])
+        clips[camera] = ClipTable(layout.kinds[camera].file, times[:, 0], times[:, 1])
     tasks = TextLists.from_lists(list(_task_lists(context, made)))
     episodes = EpisodeTable(
         number=np.arange(len(layout.length), dtype=np.int64),
         start=layout.start,
         length=layout.length,
-        data_file=layout.data_file,
-        data_row=rows_within_files(layout.data_file, layout.start, layout.length),
+        data_file=data.file,
+        data_row=rows_within_files(data.file, layout.start, layout.length),
         clips=clips,
         task_bounds=tasks.bounds,
         task_codes=tasks.codes,
@@ -170,8 +98,8 @@ def _describe(context: EditContext, made: Made) -> Manifest:
         tasks=context.tasks.tasks,
         subtasks=context.subtasks.tasks,
         episodes=episodes,
-        data_files=layout.data_files,
-        video_files=layout.video_files,
+        data_files=data.files,
+        video_files={camera: layout.kinds[camera].files for camera in layout.cameras},
         problems=(),
     )
 
@@ -195,7 +123,7 @@ def _write_metadata(context: EditContext, manifest: Manifest, made: Made, stage:
     _write_tasks(context, manifest, stage)
     _write_subtasks(context, manifest, stage)
     names = context.recipe.names[0]
-    cameras = cache(partial(camera_statistics, context))
+    cameras = cache(partial(camera_statistics, context, made.looks))
     if stores_total(context):
         new = total_statistics(context, made.rows, cameras)
         old = stored_stats(first.root)
@@ -228,7 +156,7 @@ def _write_subtasks(context: EditContext, manifest: Manifest, stage: Stage) -> N
     if len(context.sources) == 1 and old.exists():
         copy_file(old, stage(SUBTASKS_PATH))
     elif manifest.subtasks and manifest.version.startswith("v3"):
-        write_v3.write_tasks(stage(SUBTASKS_PATH), manifest.subtasks, noun="subtask", sync=False)
+        write_texts(stage(SUBTASKS_PATH), manifest.subtasks, "subtask")
 
 
 def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None:
@@ -239,8 +167,7 @@ def _write_tasks(context: EditContext, manifest: Manifest, stage: Stage) -> None
         if not context.in_place:
             copy_file(old, stage(place))
         return
-    write = write_v3.write_tasks if manifest.version.startswith("v3") else write_v2.write_tasks
-    write(stage(place), manifest.tasks, sync=False)
+    episode_list(manifest).write_tasks(stage(place), manifest.tasks)
 
 
 def _info(context: EditContext, manifest: Manifest, origins: list[Origin]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.edit.layout import new_names
-from roboreel.edit.planning import plan_edit
+from roboreel.edit.plan import plan_edit
 from roboreel.edit.recipe import Recipe, whole_episodes
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError

@@ -14,7 +14,7 @@ from roboreel.dataset.opened import Opened
 from roboreel.edit.checks import check_camera, check_columns, check_rename, check_text, with_depth
 from roboreel.edit.idle import moving_span
 from roboreel.edit.layout import new_names
-from roboreel.edit.planning import plan_edit
+from roboreel.edit.plan import plan_edit
 from roboreel.edit.recipe import CameraCoding, Recipe, whole_episodes
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from roboreel.commit import Workshop, locked
-from roboreel.edit.apply import (
-    check_free,
-    check_space,
-    edit_in_place,
-    side_files,
-    write_new,
-)
+from roboreel.commit import ChangeSet, Workshop, check_free, check_space, locked, size_text
+from roboreel.edit.apply import SideFiles, carry_out, side_files
+from roboreel.edit.context import EditContext
 from roboreel.edit.edit_job import plan_edit_job
-from roboreel.edit.making import make_dataset
-from roboreel.edit.side_files import SideFiles
-from roboreel.edit.statistics import looks_at_images
-from roboreel.edit.verifying import verify_copy
-from roboreel.edit.work import list_work
+from roboreel.edit.encoding import check_encodings
+from roboreel.edit.layout import lay_out
+from roboreel.edit.tasks import plan_subtasks, plan_tasks
+from roboreel.edit.work import Work, list_work
+from roboreel.errors import EditError
 from roboreel.jobs import execute, job_path
 from roboreel.jobs.execute import SMALL_S
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from roboreel.edit.context import EditContext
-    from roboreel.edit.targets import FileTarget
+    from roboreel.edit.layout import FileTarget
+    from roboreel.edit.recipe import Recipe
+    from roboreel.edit.sources import Source
     from roboreel.jobs import Executor, Plan
-    from roboreel.spans.states import FolderState
 
 _MOST_SHOWN = 4
-_RUNGS = ("kept", "linked", "copied", "remuxed", "rewritten", "re-encoded")
 
 
 def _nothing(*_: object) -> None:
@@ -43,7 +36,7 @@ def _nothing(*_: object) -> None:
 
 
 @dataclass(frozen=True)
-class EditPlan:
+class EditPlan(ChangeSet):
     """What an edit will do. It prints as a list of files, and does nothing until it is applied.
 
     Examples:
@@ -53,32 +46,15 @@ class EditPlan:
         >>> plan.apply()  # doctest: +SKIP
     """
 
-    root: Path
-    """The dataset's folder; of a merge, that of the first."""
-    out: Path | None
-    """Where the new dataset is written; None if the old one changes."""
+    files: tuple[FileTarget, ...]
+    """The data and video files of the new dataset, and how each is made."""
     said: tuple[str, ...]
     """What was asked for, in words."""
-    states: tuple[FolderState, ...]
-    """The files of each source as they are now: a plan is applied to these and no others."""
     context: EditContext = field(repr=False, compare=False)
     """What is made."""
 
     def __bool__(self) -> bool:
         return bool(self.said)
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    @property
-    def files(self) -> tuple[FileTarget, ...]:
-        """The data and video files of the new dataset, and how each is made."""
-        return (*self.context.layout.data, *self.context.layout.videos)
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes that will be written, about, without the small files of the metadata."""
-        return sum(target.written_bytes for target in self.files)
 
     @property
     def num_episodes(self) -> int:
@@ -101,6 +77,11 @@ class EditPlan:
         few = "; ".join(self.said[:3])
         return few + (f"; and {len(self.said) - 3} more" if len(self.said) > 3 else "")
 
+    @property
+    def is_undoable(self) -> bool:
+        """Whether `roboreel undo` takes it back."""
+        return self.out is None and not self.context.recipe.scrub
+
     def lines(self) -> Iterator[str]:
         """Yield the plan as lines: what was asked for, what becomes of the files, a summary."""
         yield from self.said[:20]
@@ -109,42 +90,31 @@ class EditPlan:
         old = [source.manifest.episodes for source in self.context.sources]
         episodes, frames = sum(map(len, old)), sum(table.num_rows for table in old)
         yield f"episodes {episodes:,} -> {self.num_episodes:,}, frames {frames:,} -> {self.num_frames:,}"
-        for rung in _RUNGS:
-            yield from _of_rung(rung, [one for one in self.files if one.rung == rung])
-        yield from self._last_lines()
-
-    def _last_lines(self) -> Iterator[str]:
+        yield from super().lines()
         beside = self.side_files
         if beside.outside:
             yield f"Links to files outside the folder, whose content is copied: {_few(beside.outside)}."
         if beside.left_out:
             yield f"Links to folders or to files of the dataset, which are left out: {_few(beside.left_out)}."
-        count = Counter(target.rung for target in self.files)
-        encoded = count["re-encoded"]
+        encoded = sum(one.how == "re-encoded" for one in self.files)
         videos = "1 video is" if encoded == 1 else f"{encoded} videos are"
         images = f"{videos} encoded again" if encoded else "nothing is encoded again"
-        yield f"About {_size(self.written_bytes)} and the metadata are written; {images}."
-        if self.context.recipe.scrub and self.out is None:
-            yield "Nothing of what leaves remains, and old changes go: this CANNOT be undone."
-        elif self.out is None:
+        yield f"About {size_text(self.written_bytes)} and the metadata are written; {images}."
+        if self.is_undoable:
             yield "`roboreel undo` takes it back."
+        elif self.out is None:
+            yield "Nothing of what leaves remains, and old changes go: this CANNOT be undone."
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
         return {
-            "path": str(self.root),
-            "out": None if self.out is None else str(self.out),
+            **super().to_json(),
             "operations": list(self.said),
             "episodes": self.num_episodes,
             "frames": self.num_frames,
-            "written_bytes": self.written_bytes,
-            "undoable": self.out is None and not self.context.recipe.scrub,
+            "undoable": self.is_undoable,
             "copied_from_outside": list(self.side_files.outside),
             "left_out": list(self.side_files.left_out),
-            "files": [
-                {"file": one.file, "how": one.rung, "size_bytes": one.size_bytes}
-                for one in self.files
-            ],
         }
 
     def apply(
@@ -178,9 +148,7 @@ class EditPlan:
             return
         check_space(self.out or self.root, self.written_bytes)
         if on is None and job is None and self._is_quick():
-            self._apply_at_once(on_progress)
-            if verify and self.out is not None:
-                verify_copy(self, on_progress=on_progress)
+            self._apply_at_once(on_progress, verify=verify)
             return
         self.check_place()
         planned = plan_edit_job(self, verify=verify)
@@ -203,15 +171,20 @@ class EditPlan:
         return job_path(planned, self.job_name, near=place.absolute().parent)
 
     def _is_quick(self) -> bool:
-        items = list_work(self.context, looks=looks_at_images(self.context))
+        items = list_work(self.context)
         return len(items) < 2 or sum(item.cost_s for item in items) < SMALL_S
 
-    def _apply_at_once(self, on_progress: Callable[[str, int, int], None]) -> None:
-        make = partial(make_dataset, self.context, on_progress=on_progress)
-        if self.out is not None:
-            write_new(self.context, self.out, make, self._check_states)
-        else:
-            edit_in_place(self.context, make, self._check_states, summary=self.summary)
+    def _apply_at_once(
+        self, on_progress: Callable[[str, int, int], None] = _nothing, *, verify: bool = False
+    ) -> None:
+        work = Work(self.context, verify=verify)
+        carry_out(
+            self.context,
+            self.out,
+            lambda target: work.make_all(target, on_progress),
+            self.check,
+            summary=self.summary,
+        )
 
     def check_place(self) -> None:
         """Raise if the edit could not be made now: sooner than after hours of work.
@@ -225,29 +198,53 @@ class EditPlan:
             check_free(self.out)
         else:
             with locked(Workshop(self.root)):
-                self._check_states()
-
-    def _check_states(self) -> None:
-        for source, state in zip(self.context.sources, self.states, strict=True):
-            state.check(source.root)
+                self.check()
 
 
-def _of_rung(rung: str, targets: list[FileTarget]) -> Iterator[str]:
-    if not targets:
-        return
-    noun = "file" if len(targets) == 1 else "files"
-    size = sum(target.size_bytes for target in targets)
-    yield f"{rung:>10}  {len(targets):,} {noun}, {_size(size)}"
-    for target in targets[:_MOST_SHOWN]:
-        yield f"            {target.file}"
-    if len(targets) > _MOST_SHOWN:
-        yield f"            and {len(targets) - _MOST_SHOWN:,} more"
+def plan_edit(
+    sources: Sequence[Source],
+    recipe: Recipe,
+    said: Sequence[str],
+    out: Path | None,
+    *,
+    link: bool = False,
+) -> EditPlan:
+    """Return what an edit would do. Nothing is changed.
+
+    Args:
+        sources: What the recipe's pieces refer to.
+        recipe: What the new dataset is made of.
+        said: What was asked for, in words.
+        out: Where the new dataset is written; None to change the first source.
+        link: Whether files of a new dataset may share their bytes with the old ones.
+
+    Raises:
+        EditError: It cannot be done as asked.
+        EncodingError: Images cannot be encoded as asked.
+    """
+    if out is not None:
+        _check_place(out, sources)
+    manifests = [source.manifest for source in sources]
+    tasks = plan_tasks(recipe, manifests)
+    layout = lay_out(recipe, sources, tasks, in_place=out is None, link=link)
+    subtasks = plan_subtasks(manifests)
+    context = EditContext(recipe, tuple(sources), tasks, subtasks, layout, in_place=out is None)
+    check_encodings(context)
+    files = (*layout.data, *layout.videos)
+    return EditPlan(sources[0].root, out, files, context.states(), tuple(said), context)
+
+
+def _check_place(out: Path, sources: Sequence[Source]) -> None:
+    """Raise if a new dataset would lie inside an old one, and so become a part of it."""
+    place = out.resolve()
+    for source in sources:
+        if source.root.resolve() in place.parents:
+            raise EditError(
+                f"The new dataset would lie inside the old one: choose a folder outside "
+                f"{str(source.root)!r}, not {str(out)!r}."
+            )
 
 
 def _few(names: tuple[str, ...]) -> str:
     more = len(names) - _MOST_SHOWN
     return ", ".join(map(repr, names[:_MOST_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

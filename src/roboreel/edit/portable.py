@@ -1,30 +1,42 @@
-"""An edit as plain values, so that another process or machine makes the same files."""
+"""An edit, and what was learnt by a part of it, as plain values: for other processes and machines."""
 
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.edit.context import EditContext
+from roboreel.edit.encoding import ClipPlace
+from roboreel.edit.layout import FileTarget, NewFiles, NewLayout
 from roboreel.edit.recipe import CameraCoding, Piece, Recipe
+from roboreel.edit.rows import RowsResult
 from roboreel.edit.sources import Source
-from roboreel.edit.targets import FileTarget, NewLayout
 from roboreel.edit.tasks import plan_subtasks, plan_tasks
+from roboreel.format.stats_json import stats_from_json, stats_to_json
+from roboreel.jobs.folder import read_note
 from roboreel.schema import Depth, FileSet
+from roboreel.stats import Accumulator
 from roboreel.video.encoding import Encoding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.edit.targets import Rung
+    from roboreel.edit.work import Kind
+    from roboreel.format.edits import How
+    from roboreel.stats import FeatureStats
 
-_RUNGS: tuple[Rung, ...] = ("kept", "linked", "copied", "remuxed", "rewritten", "re-encoded")
+    EpisodeStats = Mapping[int, Mapping[str, FeatureStats]]
+
+_HOWS: tuple[How, ...] = ("kept", "linked", "copied", "remuxed", "rewritten", "re-encoded")
 _SPANS = ("source", "episode", "start", "stop", "frames")
 
 
@@ -68,6 +80,7 @@ def _recipe_to_plain(recipe: Recipe) -> dict[str, Any]:
         "padded": dict(recipe.padded),
         "reencode": recipe.reencode,
         "scrub": recipe.scrub,
+        "anew": recipe.anew,
     }
 
 
@@ -86,7 +99,11 @@ def _recipe_from_plain(plain: Mapping[str, Any]) -> Recipe:
     given = ("version", "fps", "padded", "reencode", "scrub")
     codings = {name: _coding_from_plain(one) for name, one in plain["codings"].items()}
     return Recipe(
-        tuple(pieces), tuple(plain["names"]), codings=codings, **{key: plain[key] for key in given}
+        tuple(pieces),
+        tuple(plain["names"]),
+        codings=codings,
+        anew=plain.get("anew", False),  # earlier jobs do not say
+        **{key: plain[key] for key in given},
     )
 
 
@@ -110,91 +127,70 @@ def _layout_to_plain(layout: NewLayout) -> dict[str, Any]:
         "fps": layout.fps,
         "start": _pack(layout.start),
         "length": _pack(layout.length),
-        "data": _files_to_plain(layout.data_files, layout.data_file, layout.data),
-        "videos": {
-            camera: _files_to_plain(
-                files,
-                layout.video_file[camera],
-                [one for one in layout.videos if one.camera == camera],
-            )
-            for camera, files in layout.video_files.items()
-        },
+        "data": _files_to_plain(layout.kinds[None]),
+        "videos": {camera: _files_to_plain(layout.kinds[camera]) for camera in layout.cameras},
     }
 
 
 def _layout_from_plain(
     plain: Mapping[str, Any], recipe: Recipe, sources: Sequence[Source]
 ) -> NewLayout:
-    data_files, data_file, data = _files_from_plain(plain["data"], recipe, sources, None)
-    video_files, video_file, videos = {}, {}, []
-    for camera, given in plain["videos"].items():
-        files, file, targets = _files_from_plain(given, recipe, sources, camera)
-        video_files[camera], video_file[camera] = files, file
-        videos += targets
+    kinds = {None: plain["data"], **plain["videos"]}
     return NewLayout(
-        version=plain["version"],
-        fps=plain["fps"],
-        start=_unpack(plain["start"]),
-        length=_unpack(plain["length"]),
-        data=tuple(data),
-        videos=tuple(videos),
-        data_files=data_files,
-        data_file=data_file,
-        video_files=video_files,
-        video_file=video_file,
+        plain["version"],
+        plain["fps"],
+        _unpack(plain["start"]),
+        _unpack(plain["length"]),
+        {kind: _files_from_plain(own, recipe, sources, kind) for kind, own in kinds.items()},
     )
 
 
-def _files_to_plain(
-    files: FileSet, file: NDArray[np.int64], targets: Sequence[FileTarget]
-) -> dict[str, Any]:
+def _files_to_plain(kind: NewFiles) -> dict[str, Any]:
+    files, targets = kind.files, kind.targets
     return {
         "template": files.template,
         "numbers": {name: _pack(column) for name, column in files.numbers.items()},
         "constants": dict(files.constants),
-        "file": _pack(file),
+        "file": _pack(kind.file),
         "pieces": _pack([number for target in targets for number in target.pieces]),
         "counts": _pack([len(target.pieces) for target in targets]),
-        "rungs": _pack([_RUNGS.index(target.rung) for target in targets]),
+        "rungs": _pack([_HOWS.index(target.how) for target in targets]),
         "sizes": _pack([target.size_bytes for target in targets]),
     }
 
 
 def _files_from_plain(
     plain: Mapping[str, Any], recipe: Recipe, sources: Sequence[Source], camera: str | None
-) -> tuple[FileSet, NDArray[np.int64], list[FileTarget]]:
+) -> NewFiles:
     numbers = {name: _unpack(packed) for name, packed in plain["numbers"].items()}
     files = FileSet(plain["template"], numbers, plain["constants"])
-    pieces, counts = _unpack(plain["pieces"]), _unpack(plain["counts"])
-    bounds = np.cumsum(counts)[:-1]
-    columns = (_unpack(plain[name]).tolist() for name in ("rungs", "sizes"))
+    columns = (_unpack(plain[name]).tolist() for name in ("counts", "rungs", "sizes"))
+    pieces = iter(_unpack(plain["pieces"]).tolist())
     targets = []
-    for place, (own, rung, size) in enumerate(
-        zip(np.split(pieces, bounds) if len(counts) else [], *columns, strict=True)
-    ):
-        held = tuple(own.tolist())
-        old = _old_files(recipe, sources, held, camera)
-        targets.append(FileTarget(files[place], _RUNGS[rung], held, old, size, camera))
-    return files, _unpack(plain["file"]), targets
+    for place, (count, how, size) in enumerate(zip(*columns, strict=True)):
+        own = tuple(islice(pieces, count))
+        target = FileTarget(
+            files[place],
+            how=_HOWS[how],
+            pieces=own,
+            sources=_old_files(recipe, sources, own, camera),
+            size_bytes=size,
+            camera=camera,
+        )
+        targets.append(target)
+    return NewFiles(files, _unpack(plain["file"]), tuple(targets))
 
 
 def _old_files(
     recipe: Recipe, sources: Sequence[Source], pieces: Sequence[int], camera: str | None
 ) -> tuple[tuple[int, str], ...]:
     """Return the files that pieces lie in, each once, in the order in which they are needed."""
-    found: dict[tuple[int, int], str] = {}
-    for number in pieces:
-        piece = recipe.pieces[number]
-        manifest = sources[piece.source].manifest
-        if camera is None:
-            files, file = manifest.data_files, manifest.episodes.data_file
-        else:
-            names = recipe.names[piece.source]
-            old = next((o for o, new in names.items() if new == camera), camera)
-            files, file = manifest.video_files[old], manifest.episodes.clips[old].file
-        place = int(file[piece.episode])
-        if (piece.source, place) not in found:
-            found[piece.source, place] = files[place]
+    found = {}
+    for piece in (recipe.pieces[number] for number in pieces):
+        names = recipe.names[piece.source]
+        old = next((o for o, new in names.items() if new == camera and camera), camera)
+        stored = sources[piece.source].stored(old)
+        found[piece.source, int(stored.file[piece.episode])] = stored.path_of(piece.episode)
     return tuple((source, path) for (source, _), path in found.items())
 
 
@@ -207,3 +203,66 @@ def _pack(numbers: Sequence[int] | NDArray[np.int64]) -> str:
 def _unpack(text: str) -> NDArray[np.int64]:
     steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i8")
     return np.cumsum(steps, dtype=np.int64)
+
+
+def write_result(place: Path, kind: Kind, result: Any) -> None:  # noqa: ANN401  # by the kind
+    """Write what `Work.make` returned beside the file that it made; nothing for encoded parts."""
+    if kind == "video":
+        _write(place, {number: list(clip) for number, clip in result.items()})
+    elif kind == "look":
+        _write(place, _stats_to_plain(result))
+    elif kind == "rows":
+        arrays = {
+            f"{name}/{key}": array
+            for name, total in result.totals.items()
+            for key, array in total.state().items()
+        }
+        np.savez(place.with_suffix(".npz"), **arrays)
+        said = {
+            "tasks": result.tasks,
+            "stats": _stats_to_plain(result.stats),
+            "lost": sorted(result.lost),
+            "totals": list(result.totals),
+        }
+        _write(place, said)
+
+
+def read_result(place: Path, kind: Kind, shapes: Mapping[str, tuple[int, ...]]) -> Any:  # noqa: ANN401
+    """Return what `write_result` wrote.
+
+    Args:
+        place: Where the item was made.
+        kind: What the item is.
+        shapes: Of the statistics of all rows, by feature.
+    """
+    said = read_note(place.with_suffix(".json"))
+    if kind == "video":
+        return {int(number): ClipPlace(*clip) for number, clip in said.items()}
+    if kind == "look":
+        return _stats_from_plain(said)
+    with np.load(place.with_suffix(".npz"), allow_pickle=False) as arrays:
+        held = {name: arrays[name] for name in arrays.files}
+    totals = {}
+    for name in said["totals"]:
+        own = {key.rpartition("/")[2]: held[key] for key in held if key.rpartition("/")[0] == name}
+        totals[name] = Accumulator.from_state(shapes[name], own)
+    tasks = {int(number): tuple(own) for number, own in said["tasks"].items()}
+    return RowsResult(tasks, _stats_from_plain(said["stats"]), totals, set(said["lost"]))
+
+
+def _stats_to_plain(stats: EpisodeStats) -> dict[int, dict[str, Any]]:
+    return {
+        number: {name: stats_to_json(one) for name, one in own.items()}
+        for number, own in stats.items()
+    }
+
+
+def _stats_from_plain(plain: Mapping[str, Any]) -> dict[int, dict[str, FeatureStats]]:
+    return {
+        int(number): {name: stats_from_json(name, raw, "a job") for name, raw in own.items()}
+        for number, own in plain.items()
+    }
+
+
+def _write(place: Path, said: Mapping[Any, Any]) -> None:
+    place.with_suffix(".json").write_text(json.dumps(said), encoding="utf-8")

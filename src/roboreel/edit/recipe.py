@@ -94,6 +94,8 @@ class Recipe:
     """Whether a clip may be encoded again where its packets cannot be cut."""
     scrub: bool = False
     """Whether nothing may remain of the images that leave."""
+    anew: bool = False
+    """Whether rows are numbered and statistics computed whatever the sources say of them."""
 
     @property
     def columns(self) -> dict[str, Value | None]:

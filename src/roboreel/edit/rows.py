@@ -11,11 +11,11 @@ import numpy as np
 from roboreel.edit.context import RENUMBERED
 from roboreel.errors import CorruptFileError, DatasetError, EditError
 from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+from roboreel.parquet.arrow_types import is_numeric, plain_numbers
+from roboreel.parquet.dense import numbers_of
+from roboreel.parquet.row_stream import RowReader, TablePart, read_layout, write_parts
+from roboreel.parquet.to_arrow import from_numpy
 from roboreel.stats import Accumulator, stats_of
-from roboreel.storage.arrow_types import is_numeric, plain_numbers
-from roboreel.storage.dense import dense_numbers
-from roboreel.storage.row_stream import RowReader, TablePart, read_layout, write_parts
-from roboreel.storage.to_arrow import from_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.context import EditContext
+    from roboreel.edit.layout import FileTarget
     from roboreel.edit.recipe import Piece
-    from roboreel.edit.targets import FileTarget
+    from roboreel.parquet.row_stream import Layout
     from roboreel.stats import FeatureStats
-    from roboreel.storage.row_stream import Layout
 
 
 SUBTASK_NUMBER = "subtask_index"
@@ -96,7 +96,7 @@ def _rewritten(context: EditContext) -> Iterator[Piece]:
     """Yield a piece of each old data file whose rows are written anew."""
     seen: set[tuple[int, int]] = set()
     for target in context.layout.data:
-        for number in target.pieces if target.rung == "rewritten" else ():
+        for number in target.pieces if target.how == "rewritten" else ():
             piece = context.recipe.pieces[number]
             file = int(context.source(piece).manifest.episodes.data_file[piece.episode])
             if (piece.source, file) not in seen:
@@ -308,14 +308,14 @@ def _values(
     """Return the numbers of a feature, which a column may hold; None if one is missing."""
     feature = context.features[name]
     if name in part.columns:
-        dtype = feature.numpy_dtype
-        return np.asarray(part.columns[name]).astype(dtype)
+        return np.asarray(part.columns[name]).astype(feature.numpy_dtype)
     if old is None:
         return None
     try:
-        return dense_numbers(name, part.table.column(old), feature, place="a data file")
+        values, nulls = numbers_of(name, part.table.column(old), feature, place="a data file")
     except DatasetError:
         return None
+    return values if nulls is None else None
 
 
 # Language columns of an episode that is cut: their times count from the new start.

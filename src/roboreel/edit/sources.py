@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.edit.units import Held
+from roboreel.edit.layout import Stored
 from roboreel.errors import CorruptFileError, EditError, MissingFileError
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
-from roboreel.format.info_edits import read_raw_info
-from roboreel.format.templates import template_fields
+from roboreel.format.json_files import read_object
+from roboreel.format.paths import info_path
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.memory.budget import process_budget
-from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.sources import refuse_source, stat_below
-from roboreel.storage.arrow_types import is_numeric, plain_numbers
-from roboreel.storage.small_files import read_small_file
+from roboreel.io.budget import process_budget
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.sources import refuse_source, stat_below
+from roboreel.parquet.arrow_types import is_numeric, plain_numbers
+from roboreel.parquet.small_files import read_small_file
 from roboreel.video.clip import images_of
 from roboreel.video.splice import ImageSpan, can_begin_at, restarts_at, splice_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.schema import FileSet, Manifest
-    from roboreel.storage.small_files import SmallFile
+    from roboreel.parquet.small_files import SmallFile
+    from roboreel.schema import Manifest
     from roboreel.video.packet_table import PacketTable
 
-_MOST_TABLES = 512
-# A merge takes thousands of sources, one after the other.
-_MOST_READINGS = 8
 _tokens = count()
+# A merge takes thousands of sources, one after the other.
+_READERS: KeptOpen[str, FrameReader] = KeptOpen(limit=8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +49,6 @@ class Cut:
     """Whether decoding them takes no image before the first or after the last."""
     starts: tuple[int, ...] = ()
     """Frames of the episode at which a file can begin."""
-
-
-def is_per_episode(files: FileSet) -> bool:
-    """Whether each episode has a file of its own, named by its number."""
-    return bool({"episode_index", "episode_chunk"} & template_fields(files.template))
-
-
-@lru_cache(maxsize=4096)
-def _path(root: Path, file: str) -> Path:
-    # Making a path is slow, and planning, writing and comparing ask for the same ones.
-    return root / file
-
-
-class _Reading:
-    """What a source has open."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        self.frames = FrameReader(manifest)
-        videos = self.frames.videos
-        self.table: Callable[[str], PacketTable] = lru_cache(maxsize=_MOST_TABLES)(
-            lambda path: videos.table(Path(path))
-        )
-        """Returns the packets of a file; `VideoReader.table` asks for its state each time."""
-
-
-_READINGS: KeptOpen[str, _Reading] = KeptOpen(limit=_MOST_READINGS)
 
 
 class Source:
@@ -104,7 +77,7 @@ class Source:
     def _remember(self) -> None:
         self._token = f"edited {next(_tokens)}"
         weakref.finalize(self, process_budget().drop_prefix, self._token).atexit = False
-        self.held = cache(self._count_held)
+        self.stored = cache(self._list_stored)
         self._ordered: set[int] = set()
         self._first_image: dict[tuple[str, int], int] = {}
         """By camera and episode, where its images begin in their file, if they follow one another."""
@@ -114,20 +87,16 @@ class Source:
     @cached_property
     def info(self) -> dict[str, Any]:
         """What info.json says."""
-        return read_raw_info(self.root)
+        return read_object(info_path(self.root))
 
     @property
     def frames(self) -> FrameReader:
         """Reads the data and the videos. Only the sources used last keep one, and files open."""
-        return self._reading.frames
+        return _READERS.get(self._token, self._begin_reading)
 
-    @property
-    def _reading(self) -> _Reading:
-        return _READINGS.get(self._token, self._begin_reading)
-
-    def _begin_reading(self) -> _Reading:
+    def _begin_reading(self) -> FrameReader:
         self._ordered.clear()
-        return _Reading(self.manifest)
+        return FrameReader(self.manifest)
 
     def size_bytes(self, file: str) -> int:
         """Return the size of a file, by its path below the folder.
@@ -164,8 +133,7 @@ class Source:
 
     def data_file(self, episode: int) -> Path:
         """Return the data file of an episode."""
-        manifest = self.manifest
-        return _path(self.root, manifest.data_files[int(manifest.episodes.data_file[episode])])
+        return self.root / self.stored().path_of(episode)
 
     def episode_file(self, episode: int) -> SmallFile | None:
         """Return the data file of an episode if it is small and holds its rows alone.
@@ -174,7 +142,7 @@ class Source:
         an edit comes back to them.
         """
         file = int(self.manifest.episodes.data_file[episode])
-        if file in self._shared or self._of_rows.episodes_with(episode) != 1:
+        if file in self._shared or self.stored().episodes_with(episode) != 1:
             return None
         key = (self._token, file)
         budget = process_budget()
@@ -186,12 +154,6 @@ class Source:
                 return None
             budget.put(key, held, held.size_bytes, owner="rows of small files")
         return held
-
-    @cached_property
-    def _of_rows(self) -> Held:
-        """What the data files hold."""
-        episodes = self.manifest.episodes
-        return Held.of(episodes.data_file, episodes.length)
 
     def _note_order(self, episode: int) -> None:
         """Note the order of an episode's rows, if its data file has been read."""
@@ -225,7 +187,7 @@ class Source:
                 f"The rows of episode {request.episode} are out of order. Run `roboreel repair` "
                 f"first: {str(self.root)!r}."
             )
-        table = self._reading.table(str(request.path))
+        table = self.frames.videos.table(request.path)
         clock = table.ticks, table.time_base
         return images_of(every, request.clip, *clock, request.times_of, step=table.step)
 
@@ -253,19 +215,19 @@ class Source:
 
     def video_file(self, camera: str, episode: int) -> str:
         """Return the path below the folder of the video that shows an episode."""
-        file = int(self.manifest.episodes.clips[camera].file[episode])
-        if file < 0:
+        stored = self.stored(camera)
+        if stored.file[episode] < 0:
             number = int(self.manifest.episodes.number[episode])
             raise MissingFileError(
                 f"The metadata names no video of {camera!r} for episode {number}: delete the episode, "
                 f"or remove the camera, by the same edit: {str(self.root)!r}."
             )
-        return self.manifest.video_files[camera][file]
+        return stored.path_of(episode)
 
     def video(self, camera: str, episode: int) -> tuple[Path, PacketTable]:
         """Return the video that shows an episode, and its packets."""
-        path = _path(self.root, self.video_file(camera, episode))
-        return path, self._reading.table(str(path))
+        path = self.root / self.video_file(camera, episode)
+        return path, self.frames.videos.table(path)
 
     def coding(self, camera: str, episode: int) -> Hashable:
         """Return a key that is equal for videos whose packets can share a file; None if none can."""
@@ -273,14 +235,13 @@ class Source:
         key = splice_key(table)
         return key if key and len(table.size) and restarts_at(path, table, 0) else None
 
-    def _count_held(self, camera: str) -> Held:
-        """Return what the videos of a camera hold."""
-        episodes = self.manifest.episodes
-        return Held.of(episodes.clips[camera].file, episodes.length)
+    def _list_stored(self, camera: str | None = None) -> Stored:
+        """Return the videos of a camera, or the data files, and what each holds."""
+        return Stored.of(self.manifest, camera)
 
     def has_unused(self, camera: str, episode: int) -> bool:
         """Return whether the video of an episode has images that belong to no episode."""
-        frames = self.held(camera).frames_with(episode)
+        frames = self.stored(camera).frames_with(episode)
         return len(self.video(camera, episode)[1].size) > frames
 
     def cut(self, camera: str, episode: int, start: int, stop: int, *, joined: bool) -> Cut:

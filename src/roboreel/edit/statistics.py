@@ -9,20 +9,18 @@ from roboreel.dataset.opened import Opened
 from roboreel.edit.rows import StatsWanted
 from roboreel.errors import DatasetError
 from roboreel.format.counters import TASK_NUMBER
-from roboreel.format.edited_info import stored_stats
 from roboreel.format.paths import STATS_PATH
-from roboreel.format.statistics import read_episode_stats, read_stats
-from roboreel.record.totals import ImageSampler, sample_stride
-from roboreel.stats import merge_stats, shape_of_stats
+from roboreel.format.statistics import read_episode_stats, read_stats, stored_stats
+from roboreel.stats import ImageSampler, merge_stats, sample_stride, shape_of_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from roboreel.edit.context import EditContext
     from roboreel.edit.rows import RowsResult
     from roboreel.stats import FeatureStats
 
-    CameraStats = Callable[[], list[dict[int, dict[str, FeatureStats]]]]
+    CameraStats = Callable[[], Sequence[Mapping[int, Mapping[str, FeatureStats]]]]
 
 
 def wanted_statistics(context: EditContext) -> StatsWanted:
@@ -40,13 +38,13 @@ def wanted_statistics(context: EditContext) -> StatsWanted:
     own = shapes if stores_own(context) else {}
     # Before v3.0 there were no quantiles, and v2.0 has nothing of single episodes.
     is_new = context.layout.version.startswith("v3") or context.lacks_own
-    return StatsWanted(total, own, every=context.converts and is_new)
+    return StatsWanted(total, own, every=context.recounts and is_new)
 
 
 def stores_total(context: EditContext) -> bool:
     """Whether the new dataset has statistics of all rows together."""
     version = context.layout.version
-    made = context.converts or len(context.sources) > 1
+    made = context.recounts or len(context.sources) > 1
     there = (context.sources[0].root / STATS_PATH).exists()
     return there or (made and version != "v2.1")
 
@@ -55,7 +53,7 @@ def stores_own(context: EditContext) -> bool:
     """Whether the new dataset has statistics of each episode."""
     if context.layout.version == "v2.0":
         return False
-    return context.converts or not context.lacks_own
+    return context.recounts or not context.lacks_own
 
 
 def total_statistics(
@@ -83,7 +81,7 @@ def looks_at_images(context: EditContext) -> bool:
 
     Only where the old dataset has none of single episodes, as v2.0 never has, and the new one must.
     """
-    return context.converts and stores_own(context) and context.lacks_own
+    return context.recounts and context.lacks_own and (context.recipe.anew or stores_own(context))
 
 
 def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStats]:
@@ -91,7 +89,7 @@ def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStat
     piece = context.recipe.pieces[number]
     source = context.source(piece)
     dataset = Dataset(Opened(source.manifest, None, None))
-    stride = sample_stride(source.manifest.fps)
+    stride = 1 if context.recipe.anew else sample_stride(source.manifest.fps)
     rows = int(source.manifest.episodes.start[piece.episode]) + context.frames(number)[::stride]
     found = {}
     for name, feature in context.features.items():
@@ -101,8 +99,7 @@ def image_statistics(context: EditContext, number: int) -> dict[str, FeatureStat
         old = context.old_name(piece, name)
         for row in rows.tolist():
             sampler.take(dataset.read([row], [old], layout="hwc")[old][0])
-        if sampler.gathered is not None:
-            found[name] = sampler.gathered.finish()
+        found[name] = sampler.gathered.finish()
     return found
 
 
@@ -129,8 +126,17 @@ def _merged_images(context: EditContext, read: CameraStats) -> dict[str, Feature
     return merged
 
 
-def camera_statistics(context: EditContext) -> list[dict[int, dict[str, FeatureStats]]]:
-    """Return the statistics of cameras by number of the episode, for each source."""
+def camera_statistics(
+    context: EditContext, looks: Mapping[int, Mapping[str, FeatureStats]]
+) -> Sequence[Mapping[int, Mapping[str, FeatureStats]]]:
+    """Return the statistics of cameras by number of the episode, for each source.
+
+    Args:
+        context: The edit.
+        looks: What images say that were looked at, by new episode.
+    """
+    if context.recipe.anew:
+        return [{context.old_number(number): own for number, own in looks.items()}]
     found = []
     for source in context.sources:
         features = source.manifest.features.items()

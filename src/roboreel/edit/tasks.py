@@ -82,56 +82,34 @@ def plan_tasks(recipe: Recipe, manifests: Sequence[Manifest]) -> TaskPlan:
     A task that loses its last episode leaves, and those behind it are numbered anew, since LeRobot
     finds tasks by their place. Tasks that no episode had stay.
     """
-    had: set[str] = set()
-    for manifest in manifests:
-        had |= set(manifest.episodes.task_texts)
+    had = {text for manifest in manifests for text in manifest.episodes.task_texts}
     used = dict.fromkeys(
         piece.new_task(text)
         for piece in recipe.pieces
-        for text in _texts(manifests[piece.source], piece)
+        for text in manifests[piece.source].episodes.tasks_of(piece.episode)
     )
     used |= dict.fromkeys(piece.task for piece in recipe.pieces if piece.task is not None)
-    first = dict(sorted(manifests[0].tasks.items()))
+
+    def stays(text: str) -> bool:
+        return text in used or text not in had
+
+    first, *others = [dict(sorted(manifest.tasks.items())) for manifest in manifests]
+    if not all(map(stays, first.values())):
+        first = dict(enumerate(filter(stays, first.values())))
+    new = [text for tasks in others for text in tasks.values() if stays(text)]
     old = tuple(dict(manifest.tasks) for manifest in manifests)
-    if all(text in used or text not in had for text in first.values()):
-        tasks = dict(first)
-    else:
-        kept = [text for text in first.values() if text in used or text not in had]
-        tasks = dict(enumerate(kept))
-    listed = _Numbered(tasks)
-    for manifest in manifests[1:]:
-        for text in dict(sorted(manifest.tasks.items())).values():
-            if text in used or text not in had:
-                listed.add(text)
-    for text in used:
-        listed.add(text)
-    return TaskPlan(tasks, old)
+    return TaskPlan(_extended(first, [*new, *used]), old)
 
 
 def plan_subtasks(manifests: Sequence[Manifest]) -> TaskPlan:
     """Return the subtasks of the new dataset: those of all sources."""
-    subtasks = dict(manifests[0].subtasks)
-    listed = _Numbered(subtasks)
-    for manifest in manifests[1:]:
-        for text in manifest.subtasks.values():
-            listed.add(text)
-    return TaskPlan(subtasks, tuple(dict(manifest.subtasks) for manifest in manifests))
+    first, *others = (dict(manifest.subtasks) for manifest in manifests)
+    new = [text for subtasks in others for text in subtasks.values()]
+    return TaskPlan(_extended(first, new), (first, *others))
 
 
-class _Numbered:
-    """Tasks by number, to which new ones are added."""
-
-    def __init__(self, tasks: dict[int, str]) -> None:
-        self._tasks = tasks
-        self._known = set(tasks.values())
-        self._next = max(tasks, default=-1) + 1
-
-    def add(self, text: str) -> None:
-        if text not in self._known:
-            self._tasks[self._next] = text
-            self._known.add(text)
-            self._next += 1
-
-
-def _texts(manifest: Manifest, piece: Piece) -> tuple[str, ...]:
-    return manifest.episodes.tasks_of(piece.episode)
+def _extended(tasks: Mapping[int, str], texts: Sequence[str]) -> dict[int, str]:
+    """Return tasks by number, with further texts behind them."""
+    known = set(tasks.values())
+    new = [text for text in dict.fromkeys(texts) if text not in known]
+    return {**tasks, **dict(enumerate(new, max(tasks, default=-1) + 1))}

@@ -11,9 +11,9 @@ from roboreel.edit.rows import read_piece
 from roboreel.edit.sources import Source
 from roboreel.errors import EditError
 from roboreel.format.counters import COUNTERS
-from roboreel.spans.reading import SpanReader
-from roboreel.storage.arrays import same_values
-from roboreel.storage.row_stream import RowReader
+from roboreel.io.reading import SpanReader
+from roboreel.parquet.row_stream import RowReader
+from roboreel.parquet.to_arrow import same_values
 from roboreel.video.mp4 import read_packet_table
 
 if TYPE_CHECKING:
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.edit.context import EditContext
-    from roboreel.edit.encoding import ClipPlace
+    from roboreel.edit.layout import FileTarget
     from roboreel.edit.plan import EditPlan
-    from roboreel.edit.targets import FileTarget
     from roboreel.video.packet_table import PacketTable
 
 _PORTION_BYTES = 2**22
@@ -42,8 +41,7 @@ def verify_copy(
 
     Args:
         plan: A plan that was applied.
-        on_progress: Called with what is compared, how many episodes are done, and how many there
-            are.
+        on_progress: Called with what is compared, how many files are done, and how many there are.
 
     Raises:
         EditError: Something differs. That is a defect of this library.
@@ -51,30 +49,29 @@ def verify_copy(
     if plan.out is None:
         raise ValueError("Only a new dataset can be compared with the old one.")
     new, context = Source(plan.out), plan.context
-    encoded = {
-        (one.camera, number)
-        for one in context.layout.videos
-        for number in one.pieces
-        if one.rung == "re-encoded"
-    }
-    pieces = context.recipe.pieces
-    with RowReader() as before, RowReader() as after:
-        for number, piece in enumerate(pieces):
-            on_progress("Compared", number, len(pieces))
-            if len(context.frames(number)) == piece.stop - piece.start:
-                was = read_piece(context, piece, before)
-                now = _rows(after, new, number, 0, piece.stop - piece.start)
-                _compare_rows(context, number, was, now)
-                new.note_rows(number, now)
-            for camera in new.manifest.video_files:
-                if (camera, number) not in encoded:
-                    path, table = new.video(camera, number)
-                    images = new.images(camera, number)
-                    _compare_packets(context, number, camera, path, table, images)
+    for done, target in enumerate(plan.files):
+        on_progress("Compared", done, len(plan.files))
+        path, camera = plan.out / target.file, target.camera
+        if camera is None:
+            verify_rows(context, target, path, new.note_rows)
+        elif target.how != "re-encoded":
+            images = {number: new.images(camera, number) for number in target.pieces}
+            verify_clips(context, target, path, images)
 
 
-def verify_rows(context: EditContext, target: FileTarget, path: Path) -> None:
+def verify_rows(
+    context: EditContext,
+    target: FileTarget,
+    path: Path,
+    note: Callable[[int, Any], None] = lambda *_: None,
+) -> None:
     """Compare a data file that was written with the rows that it was made from.
+
+    Args:
+        context: The edit.
+        target: The file.
+        path: Where it is by now.
+        note: Called with the number and the rows of each episode that was compared.
 
     Raises:
         EditError: A value differs.
@@ -85,24 +82,29 @@ def verify_rows(context: EditContext, target: FileTarget, path: Path) -> None:
             piece, length = context.recipe.pieces[number], int(context.layout.length[number])
             if len(context.frames(number)) == piece.stop - piece.start:
                 was = read_piece(context, piece, before)
-                _compare_rows(context, number, was, after.take(path, row, row + length))
+                now = after.take(path, row, row + length)
+                _compare_rows(context, number, was, now)
+                note(number, now)
             row += length
 
 
 def verify_clips(
-    context: EditContext, target: FileTarget, places: Mapping[int, ClipPlace], path: Path
+    context: EditContext, target: FileTarget, path: Path, images: Mapping[int, NDArray[np.int64]]
 ) -> None:
     """Compare a video file that was put together with the packets that it was made from.
+
+    Args:
+        context: The edit.
+        target: The file.
+        path: Where it is by now.
+        images: The images of each new episode, as their positions in the file.
 
     Raises:
         EditError: A packet differs.
     """
     table = read_packet_table(path)
     for number in target.pieces:
-        # Behind an edit list the file begins with the first image.
-        first = places[number].first or 0
-        images = first + np.arange(int(context.layout.length[number]))
-        _compare_packets(context, number, str(target.camera), path, table, images)
+        _compare_packets(context, number, str(target.camera), path, table, images[number])
 
 
 def _compare_rows(context: EditContext, number: int, was: Any, now: Any) -> None:  # noqa: ANN401  # Arrow tables
@@ -118,11 +120,6 @@ def _compare_rows(context: EditContext, number: int, was: Any, now: Any) -> None
         values = values if values.type.equals(target.type) else values.cast(target.type)
         if not same_values(values, target):
             raise _differs(context, number, str(name))
-
-
-def _rows(reader: RowReader, source: Source, episode: int, start: int, stop: int) -> Any:  # noqa: ANN401
-    first = source.first_row(episode)
-    return reader.take(source.data_file(episode), first + start, first + stop)
 
 
 def _compare_packets(

@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roboreel.errors import DatasetError
-from roboreel.format import lerobot_v2, lerobot_v3, write_v2, write_v3
-from roboreel.format.absent import find_absent_cameras
-from roboreel.format.episode_table import episode_files
-from roboreel.format.info import read_info
+from roboreel.format import lerobot_v2, lerobot_v3
+from roboreel.format.consistency import find_absent_cameras
+from roboreel.format.episode_table import episode_list
+from roboreel.format.info import read_info, write_info
+from roboreel.format.json_files import write_json
 from roboreel.format.manifest_state import ManifestFiles
-from roboreel.format.paths import info_path
+from roboreel.format.paths import STATS_PATH, SUBTASKS_PATH, info_path, tasks_path
+from roboreel.format.stats_json import dataset_stats_to_json
+from roboreel.format.tables_v3 import episode_files, write_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_manifest", "write_manifest"]
 
+WRITTEN_VERSIONS = ("v2.0", "v2.1", "v3.0")
 _TRIES = 20
 """How often a dataset is read again because it changed meanwhile; then it is taken as it is."""
 
@@ -89,5 +93,15 @@ def write_manifest(
         stats: Statistics of the whole dataset, by feature.
         episode_stats: Statistics of each episode, in the order of the table.
     """
-    write = write_v3 if manifest.version.startswith("v3") else write_v2
-    write.write_manifest(manifest, stats, episode_stats)
+    root, version = manifest.root, manifest.version
+    if version not in WRITTEN_VERSIONS:
+        raise ValueError(f"{WRITTEN_VERSIONS} are written: the manifest is of {version}.")
+    listed = episode_list(manifest)
+    listed.write_tasks(root / tasks_path(version), manifest.tasks, sync=True)
+    if manifest.subtasks and version == "v3.0":
+        write_texts(root / SUBTASKS_PATH, manifest.subtasks, "subtask", sync=True)
+    listed.write(lambda file: root / file, [{}] * len(manifest.episodes), episode_stats, sync=True)
+    # Of the statistics, v2.1 stores those of the episodes alone, v2.0 those of the dataset.
+    if version == "v2.0" or (version == "v3.0" and stats is not None):
+        write_json(root / STATS_PATH, dataset_stats_to_json(stats or {}, version))
+    write_info(info_path(root), manifest)

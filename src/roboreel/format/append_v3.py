@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import UnsupportedVersionError
-from roboreel.format.episode_metadata import metadata_columns, stage_columns
+from roboreel.format.episode_metadata import column_types
 from roboreel.format.info import write_info
+from roboreel.format.json_files import write_json
 from roboreel.format.ledger import RECORDED_VERSION
 from roboreel.format.paths import INFO_PATH, STATS_PATH, TASKS_PATH
-from roboreel.format.places import episodes_path, following
+from roboreel.format.places import NOWHERE, episodes_path, following
+from roboreel.format.stats_json import dataset_stats_to_json
+from roboreel.format.tables_v3 import metadata_columns, stage_columns, write_episodes, write_texts
 from roboreel.format.templates import template_fields
 from roboreel.format.write_data import write_data_file
-from roboreel.format.write_v3 import write_episodes, write_stats, write_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +56,7 @@ def start_dataset(manifest: Manifest, stage: Stage) -> None:
         manifest: The dataset.
         stage: Where to write each file; called in the order in which they are to appear.
     """
-    write_tasks(stage(TASKS_PATH), {}, sync=False)
+    write_texts(stage(TASKS_PATH), {}, "task")
     write_info(stage(INFO_PATH), manifest, sync=False)
 
 
@@ -95,18 +97,19 @@ def append_episodes(
     """
     write_data_file(stage(new.data_files[0]), columns, new.features, sync=False)
     if new.tasks != ledger.about.tasks:
-        write_tasks(stage(TASKS_PATH), new.tasks, sync=False)
-    write_stats(stage(STATS_PATH), stats, sync=False)
+        write_texts(stage(TASKS_PATH), new.tasks, "task")
+    write_json(stage(STATS_PATH), dataset_stats_to_json(stats, new.version), sync=False)
     place = following(ledger.last_episodes, ledger.about.files_per_chunk)
-    like = stage_columns(ledger, metadata, stage)
+    like = None
+    if ledger.last_episodes != NOWHERE:
+        like = stage_columns(ledger.about.root, metadata, column_types(ledger), stage)
     write_episodes(
         stage(episodes_path(place)),
         new,
         place=place,
-        episode_stats=episode_stats,
+        stats=episode_stats,
         metadata=metadata_columns(metadata),
         like=like,
-        sync=False,
     )
     saved = ledger.after(new)
     counts = (saved.num_episodes, saved.num_rows)

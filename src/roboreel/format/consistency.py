@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +9,18 @@ import numpy as np
 
 from roboreel.findings import finding
 from roboreel.format.paths import INFO_PATH, tasks_path
-from roboreel.format.tables import compare_totals
+from roboreel.format.splits import compare_splits
 from roboreel.words import enumerated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.findings import Finding
+    from roboreel.findings import Finding, Severity
     from roboreel.format.info import Info
-    from roboreel.schema import EpisodeTable
-
-_SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
+    from roboreel.schema import EpisodeTable, Manifest
 
 
 def compare_metadata(
@@ -40,11 +37,28 @@ def compare_metadata(
         missing = (finding("RR111", says, severity="warning", file=file, fixable=known),)
         totals.pop("total_tasks", None)
     return (
-        *compare_totals(totals, episodes, len(tasks)),
+        *_compare_totals(totals, episodes, len(tasks)),
         *missing,
-        *_compare_splits(info.splits, len(episodes)),
+        *compare_splits(info.splits, len(episodes)),
         *_unlisted_tasks(episodes, tasks, file),
     )
+
+
+def _compare_totals(
+    totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
+) -> Iterator[Finding]:
+    counts = {
+        "total_episodes": len(episodes),
+        "total_frames": episodes.num_rows,
+        "total_tasks": num_tasks,
+    }
+    for key, count in counts.items():
+        if totals.get(key, count) != count:
+            noun = key.removeprefix("total_")
+            says = f"info.json counts {totals[key]} {noun}, the tables hold {count}."
+            # Nobody reads by the number of tasks.
+            severity: Severity = "warning" if noun == "tasks" else "error"
+            yield finding("RR101", says, severity=severity, file=INFO_PATH)
 
 
 def _unlisted_tasks(
@@ -114,20 +128,38 @@ def compare_spans(columns: Mapping[str, NDArray[Any]], file: str) -> tuple[Findi
     return (finding("RR203", says, file=file, episode=int(number[first])),)
 
 
-def _compare_splits(splits: Mapping[str, str], num_episodes: int) -> tuple[Finding, ...]:
-    problems = []
-    for name, spelled in splits.items():
-        match = _SPLIT.fullmatch(spelled)
-        # Some write percentages or lists: their own business, which nobody here reads.
-        if match is None:
-            continue
-        start, stop = int(match[1]), int(match[2])
-        if stop > num_episodes or start > stop:
+def find_absent_cameras(manifest: Manifest) -> Iterator[Finding]:
+    """Yield the cameras none of whose video files exists, if there is anything else.
+
+    A folder that holds the metadata alone has no data file either, and says nothing of cameras.
+    For a dataset as it should be, this asks for one file of each camera.
+    """
+    root = manifest.root
+    if not (root / manifest.data_files.template.split("/", 1)[0]).exists():
+        return
+    absent = [
+        (camera, len(files))
+        for camera, files in manifest.video_files.items()
+        if len(files) and not (root / files[0]).exists() and not _any_there(root, files.paths())
+    ]
+    if absent and _any_there(root, manifest.data_files.paths()):
+        for camera, count in absent:
             says = (
-                f"The split {name!r} is {spelled!r}, but there are {num_episodes} episodes: "
-                f"{f'0:{num_episodes}'!r} would be all."
+                f"The camera {camera!r} is declared in info.json, but none of its video files "
+                f"exists: {count} {'is' if count == 1 else 'are'} named."
             )
-            # What a reversed one means cannot be told; a single one means all.
-            fixable = start <= stop or len(splits) == 1
-            problems.append(finding("RR113", says, file=INFO_PATH, fixable=fixable))
-    return tuple(problems)
+            yield finding("RR109", says, severity="error", file=INFO_PATH, feature=camera)
+
+
+def _any_there(root: Path, paths: Sequence[str]) -> bool:
+    """Return whether one of many files exists, asking each folder once."""
+    folders = {path.rpartition("/")[0] for path in paths}
+    there = {f"{folder}/{name}" for folder in folders for name in _names_in(root / folder)}
+    return not there.isdisjoint(paths)
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []

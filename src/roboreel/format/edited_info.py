@@ -1,49 +1,22 @@
-"""What info.json, stats.json and other files of meta/ say of a dataset that is made from others."""
+"""What info.json and other files of meta/ say of a dataset that is made from others."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from roboreel.format.features import feature_to_json
 from roboreel.format.info_edits import with_version
-from roboreel.format.json_files import read_json
 from roboreel.format.limits import FILE_SIZES_MB
-from roboreel.format.paths import (
-    EPISODE_LINES_PATH,
-    EPISODE_STATS_PATH,
-    EPISODES_FOLDER,
-    INFO_PATH,
-    STATS_PATH,
-    SUBTASKS_PATH,
-    TASKS_PATH,
-)
-from roboreel.format.statistics import dataset_stats_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Collection, Mapping
 
     from roboreel.schema import Manifest
-    from roboreel.stats import FeatureStats
 
     Raw = dict[str, Any]
     Names = Mapping[str, str | None]
 
-KNOWN_METADATA = (
-    INFO_PATH,
-    STATS_PATH,
-    TASKS_PATH,
-    SUBTASKS_PATH,
-    EPISODE_LINES_PATH,
-    EPISODE_STATS_PATH,
-    "meta/tasks.jsonl",
-    EPISODES_FOLDER,
-)
-"""Files and folders of meta/ that we write; others are kept."""
-
-_SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
 _OF_V2 = ("total_videos", "total_chunks")
 
 
@@ -85,56 +58,6 @@ def edited_info(
     return info
 
 
-def moved_splits(raw: Raw, origins: Sequence[int], old_count: int) -> dict[str, Any]:
-    """Return the splits of info.json after episodes came, went or were cut.
-
-    Args:
-        raw: What info.json says; its splits are spans of episode numbers, such as ``"0:40"``.
-        origins: The old number of each new episode, ascending.
-        old_count: How many episodes there were.
-
-    Examples:
-        >>> moved_splits({"splits": {"train": "0:3", "val": "3:5"}}, [0, 2, 3, 4, 4], 5)
-        {'train': '0:2', 'val': '2:5'}
-    """
-    splits = raw.get("splits")
-    if not isinstance(splits, dict) or not splits:
-        return {"train": f"0:{len(origins)}"}
-    if list(splits.values()) == [f"0:{old_count}"]:  # all, even if their numbers have gaps
-        return dict.fromkeys(splits, f"0:{len(origins)}")
-    return {name: _moved(spelled, origins) for name, spelled in splits.items()}
-
-
-def stored_stats(root: Path) -> Raw:
-    """Return what stats.json of a dataset says; empty if there is none."""
-    path = root / STATS_PATH
-    raw = read_json(path) if path.exists() else {}
-    return raw if isinstance(raw, dict) else {}
-
-
-def edited_stats(
-    raw: Raw,
-    names: Names,
-    new: Mapping[str, FeatureStats],
-    *,
-    version: str,
-    features: Collection[str],
-) -> Raw:
-    """Return what stats.json says: what is stored under new names, and what is new.
-
-    Args:
-        raw: What is stored.
-        names: New names of features.
-        new: Statistics that are new, by new name.
-        version: The new dataset's version: v2.0 has no counts and no quantiles.
-        features: The features of the new dataset.
-    """
-    known = {names.get(name, name): entry for name, entry in raw.items()}
-    kept = {name: entry for name, entry in known.items() if name is not None}
-    known_new = {name: one for name, one in new.items() if name in features}
-    return {**kept, **dataset_stats_to_json(known_new, version)}
-
-
 def renamed_keys(content: bytes, names: Names) -> bytes | None:
     """Return a JSON file of meta/ in which ``original_key`` names features; None if it stays.
 
@@ -164,14 +87,6 @@ def _features(raw: Raw, manifest: Manifest, names: Names, coded: Collection[str]
     added = {n: feature_to_json(f) for n, f in manifest.features.items() if n not in kept}
     # Counters that older writers did not list are not listed now.
     return {**kept, **(added if _is_v3(manifest.version) else {}), **new}
-
-
-def _moved(spelled: object, origins: Sequence[int]) -> object:
-    match = _SPLIT.fullmatch(str(spelled))
-    if match is None:
-        return spelled
-    start, stop = (sum(number < int(end) for number in origins) for end in match.groups())
-    return f"{start}:{stop}"
 
 
 def _renamed(said: object, names: Mapping[str, str]) -> object:

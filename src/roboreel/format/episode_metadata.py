@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import FrameError
-from roboreel.format.episode_table import episode_files, is_metadata
+from roboreel.format.episode_list import is_metadata
 from roboreel.format.places import NOWHERE, episodes_path
-from roboreel.storage.parquet import add_null_columns, plain_types
+from roboreel.parquet.writing import plain_types
 from roboreel.text import is_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from roboreel.errors import DatasetError
     from roboreel.format.ledger import Ledger
 
@@ -46,41 +43,6 @@ def check_metadata(there: Mapping[str, type], metadata: Mapping[str, object]) ->
             what = f"metadata[{name!r}]"
             checked[name] = check_value(what, value, there.get(name), FrameError)
     return checked
-
-
-def metadata_columns(metadata: Sequence[Mapping[str, Value]]) -> dict[str, list[Value | None]]:
-    """Return the columns of some episodes, None where one says nothing."""
-    names = dict.fromkeys(name for one in metadata for name in one)
-    return {name: [one.get(name) for one in metadata] for name in names}
-
-
-def stage_columns(
-    ledger: Ledger, metadata: Sequence[Mapping[str, Value]], stage: Callable[[str], Path]
-) -> Path | None:
-    """Give the files of the episode table the columns that they lack, as nulls.
-
-    LeRobot takes the columns from the first file, and refuses files that have more. So the files
-    change in the order of their names: at any moment the first one has all columns.
-
-    Args:
-        ledger: What the dataset holds so far.
-        metadata: What `check_metadata` returned for each of the next episodes.
-        stage: Where to write each file.
-
-    Returns:
-        A file with the columns that the next one must have; None if there is no file yet.
-    """
-    if ledger.last_episodes == NOWHERE:
-        return None
-    root, there = ledger.about.root, column_types(ledger)
-    given = {name: type(value) for one in metadata for name, value in one.items()}
-    lacking = {n: kind for n, kind in given.items() if there.get(n, type(None)) is type(None)}
-    last = root / episodes_path(ledger.last_episodes)
-    for path in episode_files(root) if lacking else ():
-        staged = stage(path.relative_to(root).as_posix())
-        add_null_columns(path, staged, lacking)
-        last = staged
-    return last
 
 
 def column_types(ledger: Ledger) -> dict[str, type]:

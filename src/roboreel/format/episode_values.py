@@ -10,7 +10,7 @@ import numpy as np
 from roboreel.errors import DatasetError
 from roboreel.format.counters import COUNTERS
 from roboreel.format.statistics import read_episode_stat_columns
-from roboreel.spans.sources import size_of
+from roboreel.io.sources import size_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

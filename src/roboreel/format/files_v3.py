@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import re
 from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING
@@ -14,8 +13,8 @@ from roboreel.distinct import distinct, numbered
 from roboreel.errors import MetadataError
 from roboreel.findings import finding
 from roboreel.format.paths import EPISODES_FOLDER
-from roboreel.format.templates import check_template, file_set, template_fields
-from roboreel.storage.parquet_table import open_parquet
+from roboreel.format.templates import check_template, file_set, numbers_in, template_fields
+from roboreel.parquet.parquet_table import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -197,27 +196,13 @@ def _row_counts(root: Path, template: str, files: Sequence[tuple[int, int]]) -> 
 
 def _on_disk(root: Path, template: str, constants: Mapping[str, str]) -> list[tuple[int, int]]:
     """Return chunk and number of each file that a template could name, in ascending order."""
-    pattern, expression = "", ""
-    seen: set[str] = set()
-    for literal, name, _, _ in Formatter().parse(template):
-        pattern += glob.escape(literal)
-        expression += re.escape(literal)
-        if name is None:
-            continue
-        if name in constants:
-            pattern += glob.escape(constants[name])
-            expression += re.escape(constants[name])
-            continue
-        pattern += "*"
-        expression += f"(?P={name})" if name in seen else rf"(?P<{name}>\d+)"
-        seen.add(name)
-    matches = (
-        re.fullmatch(expression, path.relative_to(root).as_posix()) for path in root.glob(pattern)
+    pattern = "".join(
+        glob.escape(literal) + ("" if name is None else "*")
+        for literal, name, _, _ in Formatter().parse(template)
     )
-    return sorted(
-        {
-            tuple(int(found[name]) if name in seen else 0 for name in _OF_TABLE)  # type: ignore[misc]
-            for found in matches
-            if found is not None
-        }
-    )
+    there: set[tuple[int, int]] = set()
+    for path in root.glob(pattern):
+        numbers = numbers_in(template, path.relative_to(root).as_posix(), constants)
+        if numbers is not None:
+            there.add((numbers.get("chunk_index", 0), numbers.get("file_index", 0)))
+    return sorted(there)

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from roboreel.errors import DatasetError, NotADatasetError
+from roboreel.io.reading import read_file
+from roboreel.io.sources import refuse_source
 from roboreel.mirror.addresses import is_address
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.opening import find_mirror, open_mirror, open_tree
-from roboreel.spans.reading import read_file
-from roboreel.spans.sources import refuse_source
 
 SCHEME = "hf://datasets/"
 

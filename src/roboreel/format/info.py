@@ -10,7 +10,7 @@ from roboreel.errors import MetadataError, NotADatasetError, UnsupportedVersionE
 from roboreel.findings import finding
 from roboreel.format.counters import COUNTERS
 from roboreel.format.features import feature_from_json, feature_to_json
-from roboreel.format.json_files import read_json, whole, write_json
+from roboreel.format.json_files import read_object, whole, write_json
 from roboreel.format.limits import FILE_SIZES_MB, FILES_PER_CHUNK
 from roboreel.format.paths import (
     EPISODE_LINES_PATH,
@@ -108,9 +108,7 @@ def read_info(root: Path) -> Info:
     if not path.is_file():
         _refuse_v1(root)
         raise NotADatasetError(what_is_there(root))
-    raw = read_json(path)
-    if not isinstance(raw, dict):
-        raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
+    raw = read_object(path)
     _check_storage(raw.get("storage_format"), path)
     features, problems = _features(raw.get("features"), path)
     version, doubts = _recognise_version(raw.get("codebase_version"), root, path)

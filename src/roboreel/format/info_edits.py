@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from roboreel.errors import MetadataError
 from roboreel.format.features import feature_from_json
-from roboreel.format.json_files import read_json
-from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     Raw = dict[str, Any]
-
-_SPLIT = re.compile(r"\s*(\d+)\s*:\s*(\d+)\s*")
-
-
-def read_raw_info(root: Path) -> Raw:
-    """Return what info.json holds, as it is.
-
-    Raises:
-        MetadataError: It is not a JSON object.
-    """
-    raw = read_json(info_path(root))
-    if not isinstance(raw, dict):
-        raise MetadataError(f"An object was expected: {str(info_path(root))!r}.")
-    return raw
 
 
 def with_version(raw: Raw, version: str) -> Raw:
@@ -41,16 +22,6 @@ def with_counts(raw: Raw, counts: Mapping[str, int]) -> Raw:
     """Return info.json with other counts of ``episodes``, ``frames`` and ``tasks``."""
     totals = {f"total_{noun}": count for noun, count in counts.items()}
     return {**raw, **{key: count for key, count in totals.items() if key in raw}}
-
-
-def with_splits(raw: Raw, num_episodes: int) -> Raw:
-    """Return info.json with splits that end where the episodes do; a single split has them all."""
-    splits = raw.get("splits")
-    if not isinstance(splits, dict):
-        return raw
-    if len(splits) == 1:
-        return {**raw, "splits": dict.fromkeys(splits, f"0:{num_episodes}")}
-    return {**raw, "splits": {name: _clipped(s, num_episodes) for name, s in splits.items()}}
 
 
 def with_video_format(
@@ -85,11 +56,3 @@ def _is_channels_first(camera: str, entry: Raw) -> bool:
     height, width, channels = feature_from_json(camera, entry).shape
     stored = list(entry.get("shape") or ())
     return stored == [channels, height, width] and stored != [height, width, channels]
-
-
-def _clipped(spelled: object, num_episodes: int) -> object:
-    match = _SPLIT.fullmatch(str(spelled))
-    if match is None or int(match[1]) > int(match[2]):
-        return spelled
-    start, stop = (min(int(end), num_episodes) for end in match.groups())
-    return spelled if (start, stop) == (int(match[1]), int(match[2])) else f"{start}:{stop}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.files import write_atomically
-from roboreel.spans.reading import read_file
-from roboreel.storage.json_text import parse_json
+from roboreel.io.reading import read_file
+from roboreel.parquet.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,6 +49,19 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  # typed by the caller
         ) from error
     except (ValueError, RecursionError) as error:
         raise MetadataError(f"Not a readable JSON file ({error}): {str(path)!r}.") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds.
+
+    Raises:
+        MissingFileError: There is no such file.
+        MetadataError: It is not a JSON object.
+    """
+    raw = read_json(path)
+    if not isinstance(raw, dict):
+        raise MetadataError(f"An object was expected, not a {type(raw).__name__}: {str(path)!r}.")
+    return raw
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, sync: bool = True) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.format.episode_table import episode_files
 from roboreel.format.places import (
     NOWHERE,
     files_after,
@@ -16,6 +15,7 @@ from roboreel.format.places import (
     new_files,
     place_of,
 )
+from roboreel.format.tables_v3 import episode_files
 from roboreel.schema import ClipTable, EpisodeTable, Manifest
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from roboreel.format.counters import EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.json_files import whole
 from roboreel.format.tables import arrange_episodes, sorted_once
 from roboreel.format.templates import file_set, template_fields
+from roboreel.parquet.jsonl import read_line_columns, read_lines
 from roboreel.schema import ClipTable, Manifest
-from roboreel.storage.jsonl import read_line_columns, read_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

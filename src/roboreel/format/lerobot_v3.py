@@ -9,14 +9,14 @@ import numpy as np
 from roboreel.errors import CorruptFileError, MetadataError
 from roboreel.findings import finding
 from roboreel.format.consistency import compare_metadata, compare_spans, repeated_number
-from roboreel.format.episode_table import named_and_ignored_files
 from roboreel.format.files_v3 import data_files_of, video_files_of
 from roboreel.format.json_files import whole
 from roboreel.format.paths import EPISODES_FOLDER, SUBTASKS_PATH, TASKS_PATH
 from roboreel.format.tables import arrange_episodes, sorted_once
+from roboreel.format.tables_v3 import named_and_ignored_files
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.ragged import TextLists
 from roboreel.schema import ClipTable, Manifest
-from roboreel.storage.parquet_table import open_parquet
-from roboreel.storage.ragged import TextLists
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

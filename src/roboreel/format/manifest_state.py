@@ -9,8 +9,8 @@ from pathlib import Path
 
 from roboreel.errors import CorruptFileError, MissingFileError, UnfinishedChangeError
 from roboreel.format.paths import CHANGES_FOLDER, DECIDED_FOLDER, INFO_PATH, STEPS_PATH
+from roboreel.io.reading import read_file
 from roboreel.schema import ManifestState
-from roboreel.spans.reading import read_file
 
 # A writer that has decided moves one file after the other within this time, unless it died.
 _PATIENCE_S, _PAUSE_S = 10.0, 0.01

@@ -35,6 +35,17 @@ EPISODE_STATS_PATH = "meta/episodes_stats.jsonl"
 """Only in v2.1; v3.0 has the statistics of episodes in the episode table."""
 SMALL_NAMES = frozenset(["info.json", "tasks.parquet", "tasks.jsonl", "episodes.jsonl"])
 """Names of the files in ``meta/`` that hold no statistics, and so are small."""
+KNOWN_METADATA = (
+    INFO_PATH,
+    STATS_PATH,
+    TASKS_PATH,
+    SUBTASKS_PATH,
+    EPISODE_LINES_PATH,
+    EPISODE_STATS_PATH,
+    "meta/tasks.jsonl",
+    EPISODES_FOLDER,
+)
+"""Files and folders of meta/ that we write; others are kept."""
 
 
 def info_path(root: Path) -> Path:

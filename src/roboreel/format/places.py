@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from roboreel.distinct import distinct
 from roboreel.format.limits import FILES_PER_CHUNK
+from roboreel.format.templates import template_fields
 from roboreel.schema import FileSet
 
 if TYPE_CHECKING:
@@ -91,17 +93,20 @@ def new_files(
         cameras: The cameras that are stored as video.
         episodes_per_file: Episodes to a file; v2.0 and v2.1 have one to a file always.
     """
-    grouped = version.startswith("v3")
-    file = np.arange(num_episodes, dtype=np.int64) // (episodes_per_file if grouped else 1)
-    number = np.arange(file[-1] + 1 if num_episodes else 0, dtype=np.int64)
-    if grouped:
-        fields = {"chunk_index": number // FILES_PER_CHUNK, "file_index": number % FILES_PER_CHUNK}
-        data_path, video_path = DATA_PATH, VIDEO_PATH
-    else:
-        fields = {"episode_chunk": number // FILES_PER_CHUNK, "episode_index": number}
-        data_path, video_path = _DATA_PATH_V2, _VIDEO_PATH_V2
-    videos = {camera: FileSet(video_path, fields, {"video_key": camera}) for camera in cameras}
-    return NewFiles(file, FileSet(data_path, fields), videos)
+    per_file = episodes_per_file if version.startswith("v3") else 1
+    file = np.arange(num_episodes, dtype=np.int64) // per_file
+
+    def named(camera: str | None) -> FileSet:
+        return place_files(
+            version,
+            None,
+            camera=camera,
+            files_per_chunk=FILES_PER_CHUNK,
+            places=None,
+            numbers=distinct(file),
+        )
+
+    return NewFiles(file, named(None), {camera: named(camera) for camera in cameras})
 
 
 def place_files(
@@ -109,10 +114,9 @@ def place_files(
     old: FileSet | None,
     *,
     camera: str | None,
-    count: int,
     files_per_chunk: int,
     places: Sequence[int | None] | None,
-    numbers: Sequence[int],
+    numbers: Sequence[int] | NDArray[np.int64],
 ) -> FileSet:
     """Return the data files, or the videos of a camera, of a dataset that is made from others.
 
@@ -120,7 +124,6 @@ def place_files(
         version: LeRobot's name of the layout.
         old: Files of the same kind, whose names are followed; None for LeRobot's own names.
         camera: The camera; None for data.
-        count: How many files there are.
         files_per_chunk: How many a folder takes; before v3.0, how many episodes.
         places: If files stay where they are, which of the old ones they are; None for one that gets
             a name after all old ones.
@@ -140,12 +143,16 @@ def place_files(
         after = count_from(len(old))
         kept = [next(after) if place is None else place for place in places]
         return FileSet(template, {n: column[kept] for n, column in columns.items()}, constants)
-    place, number = np.arange(count, dtype=np.int64), np.array(numbers, np.int64)
-    if "{episode_index" in template or "{episode_chunk" in template:
-        place = number
-    fields = {"chunk_index": place // files_per_chunk, "file_index": place % files_per_chunk}
-    of_episode = {"episode_chunk": number // files_per_chunk, "episode_index": number}
-    used = {name: column for name, column in of_episode.items() if f"{{{name}" in template}
-    if not grouped:
-        fields = {"chunk_index": fields["chunk_index"]} if "{chunk_index" in template else {}
-    return FileSet(template, {**fields, **used}, constants)
+    number = np.array(numbers, np.int64)
+    used = template_fields(template)
+    place = number if used & {"episode_index", "episode_chunk"} else np.arange(len(number))
+    fields = {
+        "chunk_index": place // files_per_chunk,
+        "file_index": place % files_per_chunk,
+        "episode_chunk": number // files_per_chunk,
+        "episode_index": number,
+    }
+    if grouped:  # the episode table says so of every file
+        used |= {"chunk_index", "file_index"}
+    columns = {name: column for name, column in fields.items() if name in used}
+    return FileSet(template, columns, constants)

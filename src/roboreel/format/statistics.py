@@ -1,26 +1,31 @@
-"""Statistics in the metadata ⇄ FeatureStats."""
+"""The statistics that the metadata has of a dataset and of its episodes, read and changed."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.errors import MetadataError
-from roboreel.format.episode_table import episode_list, split_stat_column, stat_column
-from roboreel.format.json_files import read_json
+from roboreel.format.edits import edit_json
+from roboreel.format.episode_list import split_stat_column, stat_column
+from roboreel.format.episode_table import episode_list
+from roboreel.format.json_files import read_json, read_object
 from roboreel.format.paths import STATS_PATH
-from roboreel.stats import QUANTILES, FeatureStats, merge_stats
+from roboreel.format.stats_json import dataset_stats_to_json, stats_from_columns, stats_from_json
+from roboreel.stats import merge_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.format.episode_table import EpisodeList
+    from roboreel.format.edits import FileEdit
+    from roboreel.format.episode_list import EpisodeList
     from roboreel.schema import Manifest
+    from roboreel.stats import FeatureStats
 
 _KEYS = ("min", "max", "mean", "std")
 
@@ -32,12 +37,8 @@ def read_stats(manifest: Manifest) -> dict[str, FeatureStats]:
     """
     path = manifest.root / STATS_PATH
     if path.exists():
-        raw = read_json(path)
-        if not isinstance(raw, dict):
-            raise MetadataError(
-                f"An object was expected, not a {type(raw).__name__}: {str(path)!r}."
-            )
-        return {name: stats_from_json(name, entry, str(path)) for name, entry in raw.items()}
+        entries = read_object(path).items()
+        return {name: stats_from_json(name, entry, str(path)) for name, entry in entries}
     merged: dict[str, list[FeatureStats]] = {}
     for _, stats in read_episode_stats(manifest):
         for name, feature_stats in stats.items():
@@ -94,7 +95,8 @@ def read_episode_stat_columns(
     columns: dict[str, NDArray[np.float64]] = {}
     odd: set[str] = set()
     for numbers, name, values in episode_list(manifest).numbers(features, _KEYS):
-        positions, listed = _positions(manifest, numbers)
+        listed = np.isin(numbers, manifest.episodes.number)
+        positions = np.searchsorted(manifest.episodes.number, numbers[listed])
         if name not in columns:
             columns[name] = np.full((len(manifest.episodes), values.shape[1]), np.nan)
         if columns[name].shape[1] == values.shape[1]:
@@ -111,122 +113,47 @@ def read_episode_stat_columns(
     return found
 
 
-def _positions(
-    manifest: Manifest, numbers: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the positions of those episodes that the dataset has, and which these are."""
-    known = manifest.episodes.number
-    found = np.searchsorted(known, numbers)
-    listed = found < len(known)
-    listed[listed] = known[found[listed]] == numbers[listed]
-    return found[listed].astype(np.int64), listed
+def stored_stats(root: Path) -> dict[str, Any]:
+    """Return what stats.json of a dataset says; empty if there is none."""
+    path = root / STATS_PATH
+    raw = read_json(path) if path.exists() else {}
+    return raw if isinstance(raw, dict) else {}
 
 
-def stats_from_json(name: str, raw: Mapping[str, Any], where: str) -> FeatureStats:
-    """Return one feature's statistics.
+def edited_stats(
+    raw: Mapping[str, Any],
+    names: Mapping[str, str | None],
+    new: Mapping[str, FeatureStats],
+    *,
+    version: str,
+    features: Collection[str],
+) -> dict[str, Any]:
+    """Return what stats.json says: what is stored under new names, and what is new.
 
-    Raises:
-        MetadataError: They are not numbers, or some are missing.
+    Args:
+        raw: What is stored.
+        names: New names of features; None for one that goes.
+        new: Statistics that are new, by new name.
+        version: The new dataset's version: v2.0 has no counts and no quantiles.
+        features: The features of the new dataset.
     """
+    known = {names.get(name, name): entry for name, entry in raw.items()}
+    kept = {name: entry for name, entry in known.items() if name is not None}
+    known_new = {name: stats for name, stats in new.items() if name in features}
+    return {**kept, **dataset_stats_to_json(known_new, version)}
+
+
+def stores_whole_stats(manifest: Manifest) -> bool:
+    """Return whether a dataset should have statistics of all rows together; v2.1 need not."""
+    return manifest.version != "v2.1" or (manifest.root / STATS_PATH).exists()
+
+
+def edit_stats(manifest: Manifest, stats: Mapping[str, FeatureStats]) -> FileEdit | None:
+    """Return how stats.json must change; None if not at all. An unreadable file is written anew."""
     try:
-        # v2.0 has no counts, and only v3.0 has quantiles.
-        return FeatureStats(
-            min=np.asarray(raw["min"], dtype=np.float64),
-            max=np.asarray(raw["max"], dtype=np.float64),
-            mean=np.asarray(raw["mean"], dtype=np.float64),
-            std=np.asarray(raw["std"], dtype=np.float64),
-            count=np.asarray(raw.get("count", 0), dtype=np.int64).reshape(-1)[:1].reshape(()),
-            quantiles={
-                key: np.asarray(raw[key], dtype=np.float64) for key in QUANTILES if key in raw
-            },
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise MetadataError(
-            f"The statistics of {name!r} cannot be understood ({error!r}): {where!r}."
-        ) from error
-
-
-def stats_from_columns(values: Mapping[str, Any], where: str) -> dict[str, FeatureStats]:
-    """Return statistics by feature from the columns ``stats/<feature>/<key>`` of one episode."""
-    return {name: stats_from_json(name, raw, where) for name, raw in by_feature(values).items()}
-
-
-def by_feature(values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the columns ``stats/<feature>/<key>`` of one episode as stats.json has them."""
-    raw: dict[str, dict[str, Any]] = {}
-    for name, value in values.items():
-        feature, key = split_stat_column(name)
-        if value is not None:
-            raw.setdefault(feature, {})[key] = value
-    return raw
-
-
-def legible_stats(entries: Mapping[str, Any]) -> dict[str, FeatureStats]:
-    """Return what can be understood of statistics as stats.json has them, with NaN for what is missing.
-
-    A feature with anything else than numbers is left out.
-    """
-    found: dict[str, FeatureStats] = {}
-    for name, raw in entries.items():
-        with suppress(MetadataError, AttributeError, StopIteration, ValueError):
-            known = {key: one for key, one in raw.items() if isinstance(one, (list, int, float))}
-            shape = np.shape(next(known[key] for key in _KEYS if key in known))
-            unknown = dict.fromkeys(_KEYS, np.full(shape, np.nan))
-            found[name] = stats_from_json(name, {**unknown, **known}, "")
-    return found
-
-
-def stats_to_json(stats: FeatureStats) -> dict[str, Any]:
-    """Return what stats.json has for one feature.
-
-    A feature of one number has lists of one, too: LeRobot refuses to add an episode to others.
-    """
-    return {
-        "min": _listed(stats.min),
-        "max": _listed(stats.max),
-        "mean": _listed(stats.mean),
-        "std": _listed(stats.std),
-        "count": [int(stats.count.max(initial=0))],
-        **{key: _listed(values) for key, values in stats.quantiles.items()},
-    }
-
-
-def dataset_stats_to_json(stats: Mapping[str, FeatureStats], version: str) -> dict[str, Any]:
-    """Return what stats.json says in a version: v2.0 has no counts and no quantiles."""
-    entries = {name: stats_to_json(one) for name, one in stats.items()}
-    if version == "v2.0":
-        return {name: {key: entry[key] for key in _KEYS} for name, entry in entries.items()}
-    return entries
-
-
-def stats_to_columns(several: Sequence[FeatureStats]) -> dict[str, NDArray[Any] | list[Any]]:
-    """Return what `stats_to_json` does for several episodes, by key: a value for each.
-
-    As arrays, if they are of one shape: most of the work on lists is making Python's numbers.
-    """
-    shape, keys = several[0].shape, several[0].quantiles.keys()
-    if not all(
-        one.mean.size and one.shape == shape and one.quantiles.keys() == keys for one in several
-    ):
-        columns: dict[str, list[Any]] = {}
-        for one in several:
-            for key, value in stats_to_json(one).items():
-                columns.setdefault(key, []).append(value)
-        return dict(columns)
-
-    def joined(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.concatenate(parts).reshape(-1, *shape) if shape else np.array(parts)[:, None]
-
-    return {
-        "min": joined([one.min for one in several]),
-        "max": joined([one.max for one in several]),
-        "mean": joined([one.mean for one in several]),
-        "std": joined([one.std for one in several]),
-        "count": np.array([[int(one.count.max(initial=0))] for one in several], np.int64),
-        **{key: joined([one.quantiles[key] for one in several]) for key in keys},
-    }
-
-
-def _listed(values: NDArray[np.float64]) -> list[Any]:
-    listed: list[Any] = values.tolist() if values.ndim else [values.item()]
-    return listed
+        old = stored_stats(manifest.root)
+    except MetadataError:
+        old = {}
+    known = {name: stats[name] for name in manifest.features if name in stats}
+    new = edited_stats(old, {}, known, version=manifest.version, features=manifest.features)
+    return edit_json(STATS_PATH, old, new)

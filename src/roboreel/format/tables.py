@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.findings import Finding, Severity
+    from roboreel.findings import Finding
+    from roboreel.parquet.ragged import TextLists
     from roboreel.schema import ClipTable
-    from roboreel.storage.ragged import TextLists
 
 _MOST_FRAMES = 2**40
 
@@ -74,9 +74,7 @@ def arrange_episodes(
             f"{int(length[wrong][0])}, in "
             f"{str(path)!r}."
         )
-    order = np.lexsort((number, place))
-    start = np.empty_like(length)
-    start[order] = np.cumsum(length[order]) - length[order]
+    start = _starts(number, place, length)
     return EpisodeTable(
         number=number,
         start=start,
@@ -98,9 +96,7 @@ def with_lengths(episodes: EpisodeTable, length: NDArray[np.int64], *, fps: floa
         length: Frames of each episode, ``(E,)``.
         fps: Frames per second.
     """
-    order = np.lexsort((episodes.number, episodes.start))
-    start = np.empty_like(length)
-    start[order] = np.cumsum(length[order]) - length[order]
+    start = _starts(episodes.number, episodes.start, length)
     changed = length != episodes.length
     clips = {
         camera: replace(table, stop_s=np.where(changed, table.start_s + length / fps, table.stop_s))
@@ -113,6 +109,16 @@ def with_lengths(episodes: EpisodeTable, length: NDArray[np.int64], *, fps: floa
         data_row=rows_within_files(episodes.data_file, start, length),
         clips=clips,
     )
+
+
+def _starts(
+    number: NDArray[np.int64], place: NDArray[np.int64], length: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the first row of each episode, if rows lie in the order of places, then of numbers."""
+    order = np.lexsort((number, place))
+    start = np.empty_like(length)
+    start[order] = np.cumsum(length[order]) - length[order]
+    return start
 
 
 def rows_within_files(
@@ -128,25 +134,3 @@ def rows_within_files(
     rows = np.empty_like(length)
     rows[order] = before - base
     return rows
-
-
-def compare_totals(
-    totals: Mapping[str, int], episodes: EpisodeTable, num_tasks: int
-) -> tuple[Finding, ...]:
-    """Return where info.json and the tables disagree."""
-    found: dict[str, tuple[int, str, Severity]] = {
-        "total_episodes": (len(episodes), "episodes", "error"),
-        "total_frames": (episodes.num_rows, "frames", "error"),
-        # Nobody reads by this number.
-        "total_tasks": (num_tasks, "tasks", "warning"),
-    }
-    return tuple(
-        finding(
-            "RR101",
-            f"info.json counts {totals[key]} {noun}, the tables hold {count}.",
-            severity=severity,
-            file="meta/info.json",
-        )
-        for key, (count, noun, severity) in found.items()
-        if key in totals and totals[key] != count
-    )

@@ -51,6 +51,23 @@ def template_fields(template: str) -> set[str]:
         return set()
 
 
+def numbers_in(template: str, path: str, constants: Mapping[str, str]) -> dict[str, int] | None:
+    """Return the numbers in the path of a file; None if it is not named by the template."""
+    pattern = ""
+    seen: set[str] = set()
+    for literal, name, _, _ in Formatter().parse(template):
+        pattern += re.escape(literal)
+        if name is None:
+            continue
+        if name in constants:
+            pattern += re.escape(constants[name])
+        else:
+            pattern += f"(?P={name})" if name in seen else rf"(?P<{name}>\d+)"
+            seen.add(name)
+    match = re.fullmatch(pattern, path)
+    return None if match is None else {name: int(text) for name, text in match.groupdict().items()}
+
+
 def check_template(
     template: str,
     numbers: Collection[str],

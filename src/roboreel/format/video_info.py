@@ -48,6 +48,23 @@ def with_video_info(feature: Feature, encoding: Encoding, fps: float) -> Feature
     return replace(feature, extra={**feature.extra, "info": info})
 
 
+def with_coding(
+    feature: Feature, encoding: Encoding | None, size: tuple[int, int] | None, fps: float
+) -> Feature:
+    """Return a camera whose video is encoded otherwise.
+
+    Args:
+        feature: The camera as it is.
+        encoding: How it is encoded; None for the codec that it has.
+        size: Height and width; None if they stay.
+        fps: Images per second.
+    """
+    shape = feature.shape if size is None else (*size, feature.shape[2])
+    extra = {key: value for key, value in feature.extra.items() if key != "video_info"}
+    resized = replace(feature, shape=shape, extra=extra)
+    return with_video_info(resized, encoding or encoding_of(feature), fps)
+
+
 def _settings(encoding: Encoding) -> dict[str, Any]:
     """Return how the encoder is set, under the names that LeRobot has for it since 0.6."""
     used = encoding.encoder_options()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from roboreel.storage.frame_tables import frame_schema, frame_table, picture_columns
-from roboreel.storage.parquet import write_parquet
+from roboreel.parquet.frame_tables import frame_schema, frame_table, picture_columns
+from roboreel.parquet.writing import write_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

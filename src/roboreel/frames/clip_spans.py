@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from roboreel.schema import Manifest
 
-__all__ = ["ClipSpans", "arrange_clips"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClipSpans:

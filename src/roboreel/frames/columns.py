@@ -6,43 +6,72 @@ import math
 import threading
 import warnings
 import weakref
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from roboreel.errors import DatasetError, MissingValueError
-from roboreel.frames.dense import Dense
+from roboreel.distinct import distinct
+from roboreel.errors import CorruptFileError, DatasetError, MissingValueError
 from roboreel.frames.pieces import Pieces
-from roboreel.storage.parquet_errors import parquet_errors
+from roboreel.parquet.dense import Numbers
+from roboreel.parquet.reader import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
-    from roboreel.memory.budget import Budget
+    from roboreel.frames.pieces import DerivedCounters
+    from roboreel.io.budget import Budget
     from roboreel.schema import Feature
 
-__all__ = ["Columns"]
 
 _DENSE = "dense columns"
-# Features of a row group are read together up to this size: a call costs more than its data.
-_TOGETHER_BYTES = 2**22
-# A pass over small row groups reads about this much at once.
-_AHEAD_BYTES = 2**14
+# Adjacent row groups are read together up to this size: a call costs more than its data. For a
+# single pass, larger ones are held like those of any other read.
+_TOGETHER_BYTES = 2**23
+# So much is decoded in the time that a call takes.
+_LITTLE_BYTES = 2**17
+# A single pass over small row groups reads about this much at once.
+_AHEAD_BYTES = 2**20
+
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Run:
-    """Features of adjacent row groups."""
+@dataclass(slots=True, eq=False)
+class _Dense:
+    """One feature over all rows, filled as rows are asked for."""
+
+    values: NDArray[Any]
+    written: NDArray[np.bool_]
+    """Which rows have been read. No other is ever returned."""
+    is_full: bool = False
+    nulls: NDArray[np.bool_] | None = None
+    """Which rows are null, as far as they have been read; None if none is."""
+    groups: set[tuple[int, int]] = field(default_factory=set)
+    """Files and row groups that have been read."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, rows: NDArray[np.int64], part: Numbers) -> None:
+        """Take in the values of some rows."""
+        if part.nulls is not None:
+            with self.lock:
+                if self.nulls is None:  # pages without any are never touched
+                    self.nulls = np.zeros(len(self.values), bool)
+            self.nulls[rows] = part.nulls
+        self.values[rows] = part.values
+        self.written[rows] = True
+
+
+class _Run(NamedTuple):
+    """Numbers of adjacent rows of a file."""
 
     names: tuple[str, ...]
     file: int
-    first: int
-    stop: int
+    groups: range
     values: dict[str, NDArray[Any]]
 
 
@@ -74,7 +103,6 @@ class Columns:
         name: str,
         rows: NDArray[np.int64],
         *,
-        episodes: NDArray[np.int64] | None = None,
         together: Callable[[], Sequence[str]] | None = None,
     ) -> NDArray[Any]:
         """Return a feature at some rows, with the shape of ``rows`` followed by that of a value.
@@ -82,7 +110,6 @@ class Columns:
         Args:
             name: A feature of numbers, texts or language; the latter two are objects.
             rows: Rows of the dataset, of any shape, in any order, repeats allowed.
-            episodes: Positions of the episodes that the rows lie in, if they are known.
             together: Returns the features that are needed next. If row groups have to be read,
                 theirs are read along: faster than one by one.
 
@@ -93,37 +120,41 @@ class Columns:
         flat = rows.reshape(-1)
         if feature.kind != "number":
             return self._gather_objects(name, flat).reshape(rows.shape)
-        dense = self._dense(name, feature)
-        if dense is None:
-            return self._gather_groups(name, feature, flat).reshape(
-                *rows.shape, *feature.value_shape
+        values, nulls = self._gather_numbers(name, flat, together)
+        if nulls is not None and nulls.any():
+            row = int(flat[nulls.argmax()])
+            file, _ = self._files.locate_one(row)
+            raise MissingValueError(
+                f"{name!r} is null in row {row:,}, but every frame needs a value, in "
+                f"{str(self._files.path(file))!r}."
             )
-        if dense.num_missing:
-            touched = self._files.episodes_of(flat) if episodes is None else episodes
-            if np.count_nonzero(dense.missing[touched]):
-                more = {} if together is None else self._lacking(together())
-                # Ours comes last: what is held by now may be the array of another thread.
-                self._fill({**more, name: dense}, flat)
-        if dense.nulls is not None:
-            self._check_nulls(name, dense.nulls, flat)
-        return dense.values.take(rows, axis=0)
+        return values.reshape(*rows.shape, *feature.value_shape)
 
     def gather_tasks(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of tasks or subtasks at some rows, ``(N,)``; a null is -1."""
-        try:
-            return np.asarray(self.gather(name, rows), np.int64)
-        except MissingValueError:
-            pass
-        out = np.empty(len(rows), np.int64)
-        for file, group, places in self._groups(rows):
-            for chosen, values in self._pieces.held(name, file, group, places.rows, nulls=True):
-                out[places.slots[chosen]] = values
-        return out
+        values, nulls = self._gather_numbers(name, rows)
+        return np.asarray(values if nulls is None else np.where(nulls, -1, values), np.int64)
+
+    def _gather_numbers(
+        self,
+        name: str,
+        rows: NDArray[np.int64],
+        together: Callable[[], Sequence[str]] | None = None,
+    ) -> Numbers:
+        dense = self._dense(name)
+        if dense is None:
+            return self._gather_groups(name, rows)
+        if not dense.is_full and not dense.written[rows].all():
+            more = {} if together is None else self._lacking(together())
+            # Ours comes last: what is held by now may be the array of another thread.
+            self._fill({**more, name: dense}, rows)
+        nulls = None if dense.nulls is None else dense.nulls[rows]
+        return Numbers(dense.values.take(rows, axis=0), nulls)
 
     def is_stored(self, name: str, row: int) -> bool:
         """Return whether the data file of a row has a column of a feature."""
         file, _ = self._files.locate_one(row)
-        return self._files.open(file).has_column(name)
+        return name in self._files.open(file).names
 
     def read_span(self, names: Sequence[str], start: int, stop: int) -> dict[str, NDArray[Any]]:
         """Return several features at rows ``[start, stop)`` of one episode, for a single pass.
@@ -178,49 +209,41 @@ class Columns:
         part, *others = self._files.parts(start, stop)
         if others:
             return {}
-        file, first = part.file, part.first
-        last = first + part.num_rows - 1
-        bounds = self._files.group_bounds(file)
-        touched = np.searchsorted(bounds, [first, last], side="right") - 1
-        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
-        group = int(touched[0])
-        while group <= touched[1]:
-            if self._group_bytes(names, int(bounds[group + 1] - bounds[group])) > _TOGETHER_BYTES:
+        bounds, parts = self._files.group_bounds(part.file), []
+        first, last = part.first, part.first + part.num_rows
+        while first < last:
+            group = int(np.searchsorted(bounds, first, side="right")) - 1
+            if self._bytes(names, int(bounds[group + 1] - bounds[group])) > _TOGETHER_BYTES:
                 return {}
             try:
-                run = self._read_run(names, file, group)
+                run = self._read_run(names, part.file, group)
             except MissingValueError:
                 return {}
-            begin, end = int(bounds[run.first]), int(bounds[run.stop])
-            inside = slice(max(first - begin, 0), min(last + 1, end) - begin)
-            for name, values in run.values.items():
-                parts[name].append(values[inside])
-            group = run.stop
-        return {name: _joined(some) for name, some in parts.items()}
+            begin, end = int(bounds[run.groups.start]), int(bounds[run.groups.stop])
+            inside = slice(first - begin, last - begin)
+            parts.append({name: values[inside] for name, values in run.values.items()})
+            first = end
+        return {name: _joined([values[name] for values in parts]) for name in names}
 
     def _read_run(self, names: tuple[str, ...], file: int, group: int) -> _Run:
         """Return a row group; if the one before it was read last, also some that follow."""
         last, stop = self._run, group + 1
+        bounds = self._files.group_bounds(file)
         if last is not None and (last.names, last.file) == (names, file):
-            if last.first <= group < last.stop:
+            if group in last.groups:
                 return last
-            if last.stop == group:
-                bounds = self._files.group_bounds(file)
-                end = bounds[group] + _AHEAD_BYTES // max(1, self._group_bytes(names, 1))
+            if last.groups.stop == group:
+                end = bounds[group] + _AHEAD_BYTES // max(1, self._bytes(names, 1))
                 stop = max(stop, int(np.searchsorted(bounds, end, side="right")) - 1)
-        try:
-            run = self._read_groups(names, file, group, stop)
-        except DatasetError:
-            if stop == group + 1:
-                raise
-            # Perhaps it is in what follows: report it when that is asked for.
-            run = self._read_groups(names, file, group, group + 1)
-        self._run = run
-        return run
+        self._run = _or_the_first(partial(self._read_groups, names, file), range(group, stop))
+        return self._run
 
-    def _read_groups(self, names: tuple[str, ...], file: int, group: int, stop: int) -> _Run:
-        values = self._pieces.read(file, range(group, stop), names)
-        return _Run(names, file, group, stop, values)
+    def _read_groups(self, names: tuple[str, ...], file: int, groups: range) -> _Run:
+        parts = [values for _, values in self._pieces.numbers(file, groups, names)]
+        if any(part[name].nulls is not None for part in parts for name in names):
+            raise MissingValueError("Some values are null.")
+        values = {name: _joined([part[name].values for part in parts]) for name in names}
+        return _Run(names, file, groups, values)
 
     def _fits(self, feature: Feature) -> bool:
         held = self._budget.held_by(_DENSE)
@@ -232,76 +255,93 @@ class Columns:
     def _row_bytes(self, feature: Feature) -> int:
         return math.prod(feature.value_shape) * feature.numpy_dtype.itemsize
 
-    def _dense(self, name: str, feature: Feature) -> Dense | None:
-        key = (self._files.token, name)
-        held: Dense | None = self._budget.get(key)
+    def _dense(self, name: str) -> _Dense | None:
+        """Return the array of a feature, perhaps empty as yet; None if it does not fit."""
+        key, feature = (self._files.token, name), self._features[name]
+        held: _Dense | None = self._budget.get(key)
         if held is None and self._fits(feature):
             shape = (self._files.num_rows, *feature.value_shape)
             # Not zeroed: pages that no row group fills are never touched and cost nothing.
             values = np.empty(shape, feature.numpy_dtype)
-            missing = self._files.lengths.copy()
-            held = Dense(values, set(), missing, threading.Lock(), int(missing.sum()))
+            held = _Dense(values, np.zeros(len(values), bool))
             self._budget.put(key, held, self._column_bytes(feature), owner=_DENSE)
         return held
 
-    def _lacking(self, names: Sequence[str]) -> dict[str, Dense]:
+    def _lacking(self, names: Sequence[str]) -> dict[str, _Dense]:
         """Return the dense arrays of some features that are not complete yet."""
-        lacking = {}
-        for name in names:
-            feature = self._features.get(name)
-            if feature is None or feature.kind != "number":
-                continue
-            dense = self._dense(name, feature)
-            if dense is not None and dense.num_missing:
-                lacking[name] = dense
-        return lacking
+        numbers = [name for name in names if self._is_number(name)]
+        found = {name: self._dense(name) for name in numbers}
+        return {name: dense for name, dense in found.items() if dense and not dense.is_full}
 
-    def _fill(self, columns: Mapping[str, Dense], rows: NDArray[np.int64]) -> None:
-        for file, group, _ in self._groups(rows):
-            names = [name for name, dense in columns.items() if (file, group) not in dense.filled]
+    def _is_number(self, name: str) -> bool:
+        feature = self._features.get(name)
+        return feature is not None and feature.kind == "number"
+
+    def _fill(self, columns: Mapping[str, _Dense], rows: NDArray[np.int64]) -> None:
+        """Read the row groups of some rows, and more and more of those that follow them."""
+        needed = {n: set(self.groups_of(rows[~d.written[rows]])) for n, d in columns.items()}
+        groups = sorted(set().union(*needed.values()))
+        # As much again as was read until now: so the first batch waits for little more than its own
+        # rows, and a few calls read the rest.
+        ahead = min(len(dense.groups) for dense in columns.values()) // max(1, len(groups))
+        for file, group in groups:
+            names = [name for name in columns if (file, group) in needed[name]]
             if not names:
-                continue
-            bounds = self._files.group_bounds(file)
-            first, stop = int(bounds[group]), int(bounds[group + 1])
-            for together in self._portions(names, stop - first):
-                written: dict[str, list[tuple[Any, Any]]] = {name: [] for name in together}
-                for start, values in self._pieces.numbers(file, group, together):
-                    length, begin = len(next(iter(values.values()))), first + start
-                    there = self._files.rows_of_span(file, begin, begin + length)
-                    is_whole = len(there.rows) == length
-                    for name, part in values.items():
-                        columns[name].put(there.rows, part if is_whole else part[there.places])
-                        written[name].append((there.episodes, there.counts))
-                for name, parts in written.items():
-                    columns[name].finish((file, group), parts)
+                continue  # Read with those before it.
+            bounds, stop = self._files.group_bounds(file), group + 1
+            row_bytes = self._bytes(names, 1)
+            while stop + 1 < len(bounds) and not any(
+                (file, stop) in columns[n].groups for n in names
+            ):
+                wanted = stop <= group + ahead or any((file, stop) in needed[n] for n in names)
+                size = int(bounds[stop + 1] - bounds[group]) * row_bytes
+                if size > (_TOGETHER_BYTES if wanted else _LITTLE_BYTES):
+                    break
+                stop += 1
+            lacking = {name: columns[name] for name in names}
+            read = _or_the_first(partial(self._put, lacking, file), range(group, stop))
+            for name in names:
+                needed[name] -= read
+        for name, dense in columns.items():
+            dense.is_full = bool(dense.written.all())
+            if not dense.written[rows].all():
+                raise CorruptFileError(
+                    f"Some rows of {name!r} are in no data file. Run `roboreel check`: "
+                    f"{str(self._files.root)!r}."
+                )
 
-    def _check_nulls(self, name: str, nulls: NDArray[np.bool_], rows: NDArray[np.int64]) -> None:
-        wrong = rows[nulls[rows]]
-        if len(wrong):
-            file, _ = self._files.locate_one(int(wrong[0]))
-            raise MissingValueError(
-                f"{name!r} is null in row {int(wrong[0]):,}, but every frame needs a value, in "
-                f"{str(self._files.open(file).path)!r}."
-            )
+    def _put(self, columns: Mapping[str, _Dense], file: int, groups: range) -> set[tuple[int, int]]:
+        for first, values in self._pieces.numbers(file, groups, list(columns)):
+            stop = first + len(next(iter(values.values())).values)
+            there = self._files.rows_of_span(file, first, stop)
+            is_whole = len(there.rows) == stop - first
+            for name, part in values.items():
+                columns[name].put(there.rows, part if is_whole else part.at(there.places))
+        read = {(file, group) for group in groups}
+        for dense in columns.values():
+            dense.groups |= read
+        return read
 
-    def _portions(self, names: list[str], count: int) -> list[list[str]]:
-        """Return which features to read together from a row group of ``count`` rows."""
-        small = self._group_bytes(names, count) <= _TOGETHER_BYTES
-        return [names] if small else [[name] for name in names]
-
-    def _group_bytes(self, names: Iterable[str], count: int) -> int:
+    def _bytes(self, names: Iterable[str], count: int) -> int:
         """Return the size of ``count`` rows of several features."""
         return sum(self._row_bytes(self._features[name]) for name in names) * count
 
-    def _gather_groups(self, name: str, feature: Feature, rows: NDArray[np.int64]) -> NDArray[Any]:
+    def _gather_groups(self, name: str, rows: NDArray[np.int64]) -> Numbers:
         self._warn_once()
-        out: NDArray[Any] | None = None
+        feature = self._features[name]
+        shape, nulls = feature.value_shape, np.zeros(len(rows), bool)
+        values: NDArray[Any] | None = None
         for file, group, places in self._groups(rows):
-            for chosen, values in self._pieces.held(name, file, group, places.rows):
-                if out is None:  # Not before a value is seen: a declared shape may be anything.
-                    out = np.empty((len(rows), *feature.value_shape), feature.numpy_dtype)
-                out[places.slots[chosen]] = values
-        return np.empty((0, *feature.value_shape), feature.numpy_dtype) if out is None else out
+            for chosen, part in self._pieces.held(name, file, group, places.rows):
+                if values is None:  # Not before a value is seen: a declared shape may be anything.
+                    values = np.empty((len(rows), *shape), feature.numpy_dtype)
+                slots = places.slots[chosen]
+                values[slots] = part.values
+                if part.nulls is not None:
+                    nulls[slots] = part.nulls
+        if values is None:
+            values = np.empty((0, *shape), feature.numpy_dtype)
+        return Numbers(values, nulls)
 
     def _gather_objects(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         out = np.empty(len(rows), dtype=object)
@@ -313,13 +353,18 @@ class Columns:
 
     def unread(self, name: str, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return those of some rows whose values have to be read from files."""
-        feature = self._features[name]
-        dense = self._dense(name, feature) if feature.kind == "number" else None
-        return rows if dense is None else rows[dense.missing[self._files.episodes_of(rows)] > 0]
+        dense = self._dense(name) if self._is_number(name) else None
+        return rows if dense is None else rows[~dense.written[rows]]
 
     def groups_of(self, rows: NDArray[np.int64]) -> list[tuple[int, int]]:
         """Return the files and row groups that hold some rows."""
-        return [(file, group) for file, group, _ in self._groups(rows)]
+        files, file_rows = self._files.locate(rows)
+        groups = []
+        for file in distinct(files).tolist():
+            bounds = self._files.group_bounds(file)
+            inside = np.searchsorted(bounds, file_rows[files == file], side="right") - 1
+            groups += [(file, group) for group in distinct(inside).tolist()]
+        return groups
 
     def _groups(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, int, _Places]]:
         """Yield the file and row group of some rows, and which of the rows lie in it."""
@@ -331,6 +376,19 @@ class Columns:
             for chosen in _runs_of_equal(groups):
                 group, wanted = int(groups[chosen[0]]), slots[chosen]
                 yield file, group, _Places(wanted, file_rows[wanted] - bounds[group])
+
+
+def _or_the_first(read: Callable[[range], _T], groups: range) -> _T:
+    """Return what reading some row groups gives; if that fails, what the first of them gives.
+
+    A fault may be in what follows: it is reported when that is asked for.
+    """
+    try:
+        return read(groups)
+    except DatasetError:
+        if len(groups) == 1:
+            raise
+        return read(groups[:1])
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from roboreel.distinct import distinct
 from roboreel.errors import DatasetError, RemoteError
-from roboreel.spans.sources import carry_stop, fetch
+from roboreel.io.sources import carry_stop, fetch
 from roboreel.threads import ThreadPool
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from roboreel.schema import Manifest
     from roboreel.video.reader import VideoReader
 
-__all__ = ["Fetching"]
 
 _ORDER = "frame_index"
 _AT_ONCE = 32
@@ -126,7 +125,7 @@ class Fetching:
             for place in self._groups(rows):
                 names_of.setdefault(place, []).append(name)
         for (file, group), names in names_of.items():
-            spans = self._files.open(file).spans(group, names)
+            spans = self._files.open(file).reader.byte_spans(group, names)
             wanted.setdefault(self._files.path(file), []).extend(spans)
         for camera, rows in pictures.items():
             for file, file_rows in self._by_file(rows):

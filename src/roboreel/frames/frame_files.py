@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,42 +13,34 @@ from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.forking import after_fork
 from roboreel.format.counters import EPISODE_NUMBER
 from roboreel.frames.unchanged import telling_changes
-from roboreel.memory.budget import process_budget
-from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.mapped import MappedFile, changed_file
-from roboreel.storage.open_files import OpenFiles
-from roboreel.storage.parquet_errors import parquet_errors
-from roboreel.storage.row_groups import RowGroups
+from roboreel.io.budget import process_budget
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.mapped import changed_file
+from roboreel.parquet.reader import parquet_errors
+from roboreel.parquet.row_groups import OpenFiles, RowGroups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.schema import EpisodeTable, FileSet
 
-__all__ = ["FrameFiles", "RowsThere"]
 
 _MAX_OPEN_FILES = 64
-_MAX_MAPS = 256
 # Episode numbers are compared this much at a time.
 _AT_ONCE_BYTES = 2**20
 _tokens = count()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowsThere:
+class RowsThere(NamedTuple):
     """The dataset's rows in some rows of a file; those that cannot be located are left out."""
 
     rows: NDArray[np.int64]
     places: NDArray[np.int64]
     """Where each lies, counted from the first of the file's rows."""
-    episodes: NDArray[np.int64]
-    """Positions of their episodes."""
-    counts: NDArray[np.int64]
-    """How many of the rows each episode has."""
 
 
 class Part(NamedTuple):
@@ -86,7 +77,6 @@ class FrameFiles:
         self._confirm = confirm
         self._open: KeptOpen[int, RowGroups] = KeptOpen(limit=_MAX_OPEN_FILES)
         self._arrow_files = OpenFiles(budget or process_budget())
-        self._maps: KeptOpen[int, MappedFile] = KeptOpen(limit=_MAX_MAPS, survives_fork=True)
         self._bounds: dict[int, NDArray[np.int64]] = {}
         self._versions: dict[int, object] = {}
         """What changes when a file is replaced, of those that were opened."""
@@ -196,24 +186,19 @@ class FrameFiles:
             row = episodes.start[position]
             for part in parts:
                 if part.file == file:
-                    positions, rows = np.append(positions, position), np.append(rows, row)
-                    begins, lengths = (
-                        np.append(begins, part.first),
-                        np.append(lengths, part.num_rows),
-                    )
+                    rows, begins = np.append(rows, row), np.append(begins, part.first)
+                    lengths = np.append(lengths, part.num_rows)
                 row += part.num_rows
         # In the order of the file, which need not be that of the episode numbers.
         order = np.argsort(begins, kind="stable")
-        positions, rows, begins, lengths = (
-            column[order] for column in (positions, rows, begins, lengths)
-        )
+        rows, begins, lengths = (column[order] for column in (rows, begins, lengths))
         begin, end = np.maximum(begins, first), np.minimum(begins + lengths, last)
         inside = np.flatnonzero(begin < end)
-        positions, counts = positions[inside], (end - begin)[inside]
+        counts = (end - begin)[inside]
         before = np.cumsum(counts) - counts
         in_file = np.arange(counts.sum()) + np.repeat(begin[inside] - before, counts)
         rows = in_file + np.repeat((rows - begins)[inside], counts)
-        return RowsThere(rows, in_file - first, positions, counts)
+        return RowsThere(rows, in_file - first)
 
     def group_bounds(self, file: int) -> NDArray[np.int64]:
         """Return where a file's row groups start and stop; kept after the file is closed."""
@@ -229,10 +214,6 @@ class FrameFiles:
     def note_freed(self, size_bytes: int) -> None:
         """Count memory that was freed; much of it is returned to the system."""
         self._arrow_files.note_freed(size_bytes)
-
-    def map(self, file: int) -> MappedFile:
-        """Return a file, mapped."""
-        return self._maps.get(file, lambda: self._map_file(file))
 
     def path(self, file: int) -> Path:
         """Return where a file lies."""
@@ -272,12 +253,6 @@ class FrameFiles:
             opened = RowGroups(path, self._arrow_files)
         self._check_version(file, opened.version)
         return opened
-
-    def _map_file(self, file: int) -> MappedFile:
-        with telling_changes(self._confirm):
-            mapped = MappedFile(self.path(file))
-        self._check_version(file, mapped.version)
-        return mapped
 
     def _check_version(self, file: int, version: object) -> None:
         """Raise if a file was replaced after its row groups were counted, or the dataset changed."""
@@ -335,33 +310,37 @@ class FrameFiles:
         bounds = file.bounds
         first_places = (np.searchsorted(starts, bounds[:-1], side="right") - 1).tolist()
         last_places = (np.searchsorted(starts, bounds[1:] - 1, side="right") - 1).tolist()
+        mixed = []
         for group, (first, last) in enumerate(zip(first_places, last_places, strict=True)):
             if bounds[group] == bounds[group + 1]:
                 continue
-            extremes = file.extremes(group, EPISODE_NUMBER) if first == last else None
-            if extremes is not None:
-                # Decimals, which a damaged file may hold, compare with Python's numbers alone.
-                if extremes != (int(numbers[first]), int(numbers[first])):
-                    return False
-            elif not self._rows_agree(file, group, starts, numbers):
+            extremes = file.reader.extremes(group, EPISODE_NUMBER) if first == last else None
+            if extremes is None:
+                mixed.append(group)
+            # Decimals, which a damaged file may hold, compare with Python's numbers alone.
+            elif extremes != (int(numbers[first]), int(numbers[first])):
                 return False
-        return True
+        return self._rows_agree(file, mixed, starts, numbers)
 
     def _rows_agree(
-        self, file: RowGroups, group: int, starts: NDArray[np.int64], numbers: NDArray[np.int64]
+        self,
+        file: RowGroups,
+        groups: list[int],
+        starts: NDArray[np.int64],
+        numbers: NDArray[np.int64],
     ) -> bool:
-        row = int(file.bounds[group])
-        for stored in self._episode_numbers(file, group):
-            rows = np.arange(row, row + len(stored))
+        if not groups:
+            return True
+        ends = np.cumsum(np.diff(file.bounds)[groups])
+        shift, place = file.bounds[1:][groups] - ends, 0
+        for stored in file.integers(groups, EPISODE_NUMBER, _AT_ONCE_BYTES):
+            places = np.arange(place, place + len(stored))
+            rows = places + shift[np.searchsorted(ends, places, side="right")]
             expected = numbers[np.searchsorted(starts, rows, side="right") - 1]
             if not np.array_equal(stored, expected):
                 return False
-            row += len(stored)
+            place += len(stored)
         return True
-
-    def _episode_numbers(self, file: RowGroups, group: int) -> Iterator[NDArray[np.int64]]:
-        num_rows = file.piece_rows(group, EPISODE_NUMBER, _AT_ONCE_BYTES)
-        return file.integers(group, EPISODE_NUMBER, num_rows)
 
     def _runs(self, file: RowGroups) -> dict[int, tuple[int, int]]:
         """Return the rows of the last run of each episode number."""
@@ -369,17 +348,17 @@ class FrameFiles:
             return {}
         runs: dict[int, tuple[int, int]] = {}
         row, last = 0, None
-        for group in range(len(file.bounds) - 1):
-            for stored in self._episode_numbers(file, group):
-                change = (np.flatnonzero(np.diff(stored)) + 1).tolist()
-                for start, stop in pairwise([0, *change, len(stored)]):
-                    if start == stop:
-                        continue
-                    number = int(stored[start])
-                    goes_on = start == 0 and number == last
-                    runs[number] = (runs[number][0] if goes_on else row + start, row + stop)
-                    last = number
-                row += len(stored)
+        groups = range(len(file.bounds) - 1)
+        for stored in file.integers(groups, EPISODE_NUMBER, _AT_ONCE_BYTES):
+            change = (np.flatnonzero(np.diff(stored)) + 1).tolist()
+            for start, stop in pairwise([0, *change, len(stored)]):
+                if start == stop:
+                    continue
+                number = int(stored[start])
+                goes_on = start == 0 and number == last
+                runs[number] = (runs[number][0] if goes_on else row + start, row + stop)
+                last = number
+            row += len(stored)
         return runs
 
     def _find_by_number(self, file: int, positions: NDArray[np.int64]) -> None:

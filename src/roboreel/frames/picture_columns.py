@@ -9,11 +9,11 @@ import numpy as np
 
 from roboreel.errors import MissingFileError, MissingValueError, UnsafePathError
 from roboreel.format.templates import leaves_folder
-from roboreel.memory.kept_open import KeptOpen
-from roboreel.spans.reading import read_file
-from roboreel.spans.sources import exists
-from roboreel.storage.extents.byte_column import ByteColumn
-from roboreel.storage.parquet_errors import parquet_errors
+from roboreel.io.kept_open import KeptOpen
+from roboreel.io.reading import read_file
+from roboreel.io.sources import exists
+from roboreel.parquet.extents.byte_column import ByteColumn
+from roboreel.parquet.reader import parquet_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.frames.frame_files import FrameFiles
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
 
-__all__ = ["PictureColumns"]
 
 _MAX_OPEN_COLUMNS = 64
 # A pass locates this many pictures at a time.
@@ -121,7 +120,7 @@ class PictureColumns:
     def _beside(self, camera: str, file: int, file_row: int) -> bytes | None:
         """Return the picture of a row that stores a path in place of bytes; None if it has neither."""
         opened = self._files.open(file)
-        if not opened.has_leaf(f"{camera}.path"):
+        if f"{camera}.path" not in opened.leaves:
             return None
         group = int(np.searchsorted(opened.bounds, file_row, side="right")) - 1
         stored = self._budget.load(
@@ -161,10 +160,10 @@ class PictureColumns:
 
     def _open_column(self, camera: str, file: int) -> ByteColumn:
         # Some writers store the bytes alone, without a path beside them.
-        is_plain = self._files.open(file).has_leaf(camera)
+        is_plain = camera in self._files.open(file).leaves
         return ByteColumn(
             self._files.path(file),
             (camera,) if is_plain else (camera, "bytes"),
             budget=self._budget,
-            metadata=lambda: self._files.open(file).metadata,
+            metadata=lambda: self._files.open(file).reader.metadata,
         )

@@ -1,16 +1,16 @@
-"""Parts of row groups, read within the budget: most row groups are one part."""
+"""Row groups read within the budget: small ones together, large ones in parts."""
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from roboreel.distinct import distinct
-from roboreel.errors import MissingValueError
-from roboreel.storage.dense import dense_numbers
-from roboreel.storage.nulls import PartlyNull, read_around_nulls
+from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
+from roboreel.parquet.dense import Numbers, numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.frames.derived import DerivedCounters
     from roboreel.frames.frame_files import FrameFiles
-    from roboreel.memory.budget import Budget
-    from roboreel.schema import Feature
-    from roboreel.storage.row_groups import RowGroups
+    from roboreel.io.budget import Budget
+    from roboreel.schema import Feature, Manifest
 
-__all__ = ["Pieces"]
 
 _OWNER = "row groups"
-# A row group that takes more than this share of the budget is read in parts of half of that.
+# What takes more than this share of the budget is read in parts of half of that.
 _SHARE = 16
 # However small the budget is: a page takes about this much.
 _LEAST_BYTES = 2**16
@@ -38,7 +35,7 @@ _MANY_READS = 256
 
 
 class Pieces:
-    """Row groups of a dataset's files, whole or in parts."""
+    """Row groups of a dataset's files, in parts of some rows: most are one part."""
 
     def __init__(
         self,
@@ -59,44 +56,20 @@ class Pieces:
         """Whether most row groups that are read had been read before."""
         return self._num_reads > _MANY_READS + 2 * len(self._steps)
 
-    def read(
-        self, file: int, groups: Sequence[int], names: Sequence[str]
-    ) -> dict[str, NDArray[Any]]:
-        """Return features in adjacent row groups, whole.
+    def numbers(
+        self, file: int, groups: range, names: Sequence[str]
+    ) -> Iterator[tuple[int, dict[str, Numbers]]]:
+        """Yield numbers of adjacent row groups: a part's first row in the file, and its values.
 
         Raises:
-            MissingValueError: A value is null.
-            TooLargeError: They take more than the limit.
+            CorruptFileError: They cannot be read.
+            TooLargeError: Not even one row fits.
         """
-        missing = [name for name in names if self._is_derived(file, name)]
-        stored = {name: self._features[name] for name in names if name not in missing}
-        opened, limit_bytes = self._files.open(file), self._limit_bytes * max(4, len(names))
-        values = opened.read_numbers(groups, stored, limit_bytes) if stored else {}
-        bounds = self._files.group_bounds(file)
-        start, stop = int(bounds[groups[0]]), int(bounds[groups[-1] + 1])
-        values |= {name: self._derived.derive(name, file, start, stop) for name in missing}
-        return {name: values[name] for name in names}
-
-    def numbers(
-        self, file: int, group: int, names: Sequence[str]
-    ) -> Iterator[tuple[int, dict[str, NDArray[Any] | PartlyNull]]]:
-        """Yield parts of a row group: the place of their first row, and values by feature.
-
-        Several features are read together only where they are small: see `Columns`.
-        """
-        count = self._rows(file, group)
-        if all(self._step(file, group, name) >= count for name in names):
-            with self._lent(names, count):
-                yield 0, self._whole(file, group, names)
-            return
-        for name in names:
-            step = self._step(file, group, name)
-            with self._lent([name], count):
-                for number, values in enumerate(self._parts(name, file, group, step)):
-                    yield number * step, {name: values}
+        step = self._rows_at_once(file, groups, names)
+        yield from self._parts(file, groups, names, step)
 
     def held(
-        self, name: str, file: int, group: int, rows: NDArray[np.int64], *, nulls: bool = False
+        self, name: str, file: int, group: int, rows: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.intp], Any]]:
         """Yield values of some rows of a row group: which of ``rows``, and their values.
 
@@ -107,16 +80,12 @@ class Pieces:
             file: Number of the file.
             group: Number of the row group.
             rows: Rows of the row group, ``(N,)``, in any order.
-            nulls: Whether the feature is a number of which some may be null: those become -1.
-
-        Raises:
-            MissingValueError: A number is null.
         """
         step = self._step(file, group, name)
         parts = rows // step
         missing = set()
         # With the step: another limit has other parts.
-        key = (self._files.token, name, file, group, step, nulls)
+        key = (self._files.token, name, file, group, step)
         for part in distinct(parts).tolist():
             values = self._budget.get((*key, part))
             if values is None:
@@ -125,99 +94,70 @@ class Pieces:
                 yield _chosen(parts, part, rows, step, values)
         if missing:
             self._num_reads += 1
-            with self._lent([name], self._rows(file, group)):
-                read = self._parts(name, file, group, step, nulls=nulls)
-                for part, values in zip(range(max(missing) + 1), read, strict=False):
-                    if part in missing:
-                        self._budget.put((*key, part), values, int(values.nbytes), owner=_OWNER)
-                        # As much was dropped for it, and as much freed after reading it.
-                        self._files.note_freed(2 * int(values.nbytes))
-                        yield _chosen(parts, part, rows, step, values)
+            read = self._parts(file, range(group, group + 1), [name], step)
+            for part, (_, columns) in zip(range(max(missing) + 1), read, strict=False):
+                if part in missing:
+                    values = columns[name]
+                    if isinstance(values, Numbers):  # What it shares with Arrow is larger.
+                        values = Numbers(values.values.copy(), values.nulls)
+                    self._budget.put((*key, part), values, int(values.nbytes), owner=_OWNER)
+                    # As much was dropped for it, and as much freed after reading it.
+                    self._files.note_freed(2 * int(values.nbytes))
+                    yield _chosen(parts, part, rows, step, values)
 
     def _parts(
-        self, name: str, file: int, group: int, step: int, *, nulls: bool = False
-    ) -> Iterator[Any]:
-        """Yield the parts of a row group: arrays of numbers, or Arrow arrays of texts."""
-        opened, is_number = self._files.open(file), self._features[name].kind == "number"
-        if self._is_derived(file, name):
-            bounds = self._files.group_bounds(file)
-            first, last = int(bounds[group]), int(bounds[group + 1])
-            for start in range(first, last, step):
-                yield self._derived.derive(name, file, start, min(start + step, last))
-        elif nulls:
-            for values in opened.integers(group, name, step):
-                yield values.copy()
-        elif step < self._rows(file, group):
-            for piece in opened.pieces(group, name, step):
-                yield self._dense(opened, group, name, piece) if is_number else piece
-        elif is_number:
-            whole = self._whole(file, group, [name])[name]
-            yield whole if isinstance(whole, PartlyNull) else whole.copy()
-        else:
-            yield opened.read([group], [name], self._limit_bytes)[name]
-
-    def _whole(
-        self, file: int, group: int, names: Sequence[str]
-    ) -> dict[str, NDArray[Any] | PartlyNull]:
-        """Return features of numbers in a row group, whether or not some rows are null."""
-        try:
-            return dict(self.read(file, [group], names))
-        except MissingValueError:
-            if len(names) > 1:
-                return {name: self._whole(file, group, [name])[name] for name in names}
-        (name,), opened = names, self._files.open(file)
-        column = opened.read([group], [name], self._limit_bytes * 4)[name]
-        return {name: self._around_nulls(opened, group, name, column)}
-
-    def _dense(
-        self,
-        opened: RowGroups,
-        group: int,
-        name: str,
-        piece: Any,  # noqa: ANN401  # pyarrow is untyped
-    ) -> NDArray[Any] | PartlyNull:
-        place = opened.describe(group)
-        try:
-            return dense_numbers(name, piece, self._features[name], place=place).copy()
-        except MissingValueError:
-            return self._around_nulls(opened, group, name, piece)
-
-    def _around_nulls(
-        self,
-        opened: RowGroups,
-        group: int,
-        name: str,
-        column: Any,  # noqa: ANN401
-    ) -> PartlyNull:
-        place = opened.describe(group)
-        return read_around_nulls(name, column, self._features[name], place=place)
+        self, file: int, groups: range, names: Sequence[str], step: int
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield parts of adjacent row groups: numbers, or Arrow arrays of texts."""
+        opened, bounds = self._files.open(file), self._files.group_bounds(file)
+        first, last = int(bounds[groups.start]), int(bounds[groups.stop])
+        derived = [name for name in names if self._is_derived(file, name)]
+        stored = [name for name in names if name not in derived]
+        place = opened.describe(groups.start)
+        with self._lent(names, min(step, last - first)):
+            read = opened.parts(groups, stored, step) if stored else None
+            while first < last:
+                columns = {} if read is None else next(read)
+                count = len(next(iter(columns.values()))) if columns else min(step, last - first)
+                for name, column in columns.items():
+                    feature = self._features[name]
+                    if feature.kind == "number":
+                        columns[name] = numbers_of(name, column, feature, place=place)
+                for name in derived:
+                    values = self._derived.derive(name, file, first, first + count)
+                    columns[name] = Numbers(values)
+                yield first, columns
+                first += count
 
     def _is_derived(self, file: int, name: str) -> bool:
-        return self._derived.can_derive(name) and not self._files.open(file).has_column(name)
+        return self._derived.can_derive(name) and name not in self._files.open(file).names
 
     def _step(self, file: int, group: int, name: str) -> int:
         """Return how many rows of a feature are read at a time."""
         key = (file, group, name, self._limit_bytes)
         step = self._steps.get(key)
         if step is None:
-            count = self._rows(file, group)
-            if self._is_derived(file, name):
-                rows = self._limit_bytes // self._features[name].numpy_dtype.itemsize
-            else:
-                rows = self._files.open(file).piece_rows(group, name, self._limit_bytes)
-            step = self._steps[key] = rows if rows >= count else max(1, rows // 2)
+            bounds = self._files.group_bounds(file)
+            rows = self._rows_at_once(file, range(group, group + 1), [name])
+            is_whole = rows >= bounds[group + 1] - bounds[group]
+            step = self._steps[key] = rows if is_whole else max(1, rows // 2)
         return step
 
-    def _rows(self, file: int, group: int) -> int:
-        bounds = self._files.group_bounds(file)
-        return int(bounds[group + 1] - bounds[group])
+    def _rows_at_once(self, file: int, groups: range, names: Sequence[str]) -> int:
+        stored = [name for name in names if not self._is_derived(file, name)]
+        if not stored:
+            return self._limit_bytes // _COPIES
+        return self._files.open(file).rows_at_once(groups, stored, self._limit_bytes)
 
     def _lent(self, names: Sequence[str], count: int) -> AbstractContextManager[None]:
-        """Count the memory that reading some features of a row group takes."""
-        sizes = [self._features[name] for name in names]
-        numbers = [f for f in sizes if f.kind == "number"]
-        row_bytes = sum(math.prod(f.value_shape) * f.numpy_dtype.itemsize for f in numbers)
-        whole = row_bytes * count if len(numbers) == len(sizes) else self._limit_bytes
+        """Count the memory that reading some rows takes."""
+        features = [self._features[name] for name in names]
+        sizes = [
+            math.prod(f.value_shape) * f.numpy_dtype.itemsize
+            for f in features
+            if f.kind == "number"
+        ]
+        whole = sum(sizes) * count if len(sizes) == len(names) else self._limit_bytes
         return self._budget.in_hand(_COPIES * min(whole, self._limit_bytes), owner=_OWNER)
 
     @property
@@ -234,10 +174,55 @@ def _chosen(
 ) -> tuple[NDArray[np.intp], Any]:
     chosen = np.flatnonzero(parts == part)
     places = rows[chosen] - part * step
-    if isinstance(values, PartlyNull):
-        return chosen, values.sound(places)
-    if isinstance(values, np.ndarray):
-        return chosen, values[places]
+    if isinstance(values, Numbers):
+        return chosen, values.at(places)
     objects = np.empty(len(places), dtype=object)
     objects[:] = [values[place].as_py() for place in places.tolist()]
     return chosen, objects
+
+
+class DerivedCounters:
+    """The counters of rows whose files leave them out, as GR00T's datasets do."""
+
+    def __init__(self, manifest: Manifest, files: FrameFiles) -> None:
+        self._manifest = manifest
+        self._files = files
+
+    def can_derive(self, name: str) -> bool:
+        """Return whether a feature is a counter."""
+        return name in COUNTERS
+
+    def derive(self, name: str, file: int, start: int, stop: int) -> NDArray[Any]:
+        """Return a counter at the rows ``[start, stop)`` of a file; 0 for rows of no episode.
+
+        A task is the number of the episode's first task; -1 if the table of tasks does not have it.
+        """
+        there = self._files.rows_of_span(file, start, stop)
+        values = np.zeros(stop - start, self._manifest.features[name].numpy_dtype)
+        values[there.places] = self._values(name, there.rows)
+        return values
+
+    def _values(self, name: str, rows: NDArray[np.int64]) -> NDArray[Any]:
+        if name == "index":
+            return rows
+        episodes = self._manifest.episodes
+        positions = self._files.episodes_of(rows)
+        if name == EPISODE_NUMBER:
+            return episodes.number[positions]
+        if name == TASK_NUMBER:
+            return self._tasks[positions]
+        frames = rows - episodes.start[positions]
+        return frames if name == "frame_index" else frames / self._manifest.fps
+
+    @cached_property
+    def _tasks(self) -> NDArray[np.int64]:
+        """The number of each episode's first task, ``(E,)``."""
+        episodes = self._manifest.episodes
+        numbers: dict[str, int] = {}
+        for number, text in self._manifest.tasks.items():
+            numbers.setdefault(text, number)
+        known = np.array([numbers.get(text, -1) for text in episodes.task_texts], np.int64)
+        first, has_one = episodes.task_bounds[:-1], np.diff(episodes.task_bounds) > 0
+        codes = np.full(len(episodes), -1, np.int64)
+        codes[has_one] = known[episodes.task_codes[first[has_one]]]
+        return codes

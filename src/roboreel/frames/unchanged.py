@@ -13,7 +13,7 @@ from roboreel.errors import DatasetError, StaleDatasetError, UnfinishedChangeErr
 from roboreel.forking import after_fork
 from roboreel.format import read_manifest
 from roboreel.format.manifest_state import ManifestFiles
-from roboreel.spans.sources import source_of
+from roboreel.io.sources import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.schema import FileSet, Manifest, ManifestState
-
-__all__ = ["Unchanged", "begins_with", "extends", "fingerprint", "telling_changes"]
 
 
 class Unchanged:
@@ -47,6 +45,8 @@ class Unchanged:
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
+        self._given_up: tuple[int | None, str] = (None, "")
+        """A change that was waited for long enough, by its time, and what is said of it."""
 
     def confirm(self) -> None:
         """Look whether the files that were opened until now are those of the manifest.
@@ -66,9 +66,13 @@ class Unchanged:
 
     def _compare(self, state: ManifestState) -> None:
         """Read the manifest again, and note the state of the dataset if it has only grown."""
+        decided = self._files.decided()
+        if decided is not None and decided == self._given_up[0]:
+            raise UnfinishedChangeError(self._given_up[1])
         try:
             now = read_manifest(self._manifest.root)
-        except UnfinishedChangeError:
+        except UnfinishedChangeError as error:
+            self._given_up = decided, str(error)
             raise
         except (DatasetError, OSError) as error:
             raise self._stale() from error
@@ -92,6 +96,8 @@ def telling_changes(confirm: Callable[[], None]) -> Iterator[None]:
     """If a file cannot be read because the dataset was changed, say that: its name may be gone."""
     try:
         yield
+    except (StaleDatasetError, UnfinishedChangeError):
+        raise  # It is said already: looking again would wait as long again.
     except DatasetError:
         confirm()
         raise
@@ -108,6 +114,28 @@ def begins_with(manifest: Manifest, num_episodes: int, known: str) -> bool:
     return len(manifest.episodes) >= num_episodes and fingerprint(manifest, num_episodes) == known
 
 
+def is_still(
+    manifest: Manifest, num_episodes: int, known: str, state: ManifestState | None
+) -> bool:
+    """Return whether a manifest begins with the episodes of a fingerprint, and was not edited since.
+
+    An edit that keeps all places may give files of the same names other values. The undo store knows
+    it; a copy of a dataset may have none, and is compared by its fingerprint alone.
+
+    Args:
+        manifest: The dataset as it is now.
+        num_episodes: How many episodes it had.
+        known: Their fingerprint.
+        state: Its state then.
+    """
+    now = manifest.state
+    if now is None or state is None or now.info == state.info:
+        edited = False
+    else:
+        edited = now.changes not in (None, state.changes)
+    return not edited and begins_with(manifest, num_episodes, known)
+
+
 def fingerprint(manifest: Manifest, num_episodes: int) -> str:
     """Return what is another text if the first episodes, or how to read them, are not the same.
 
@@ -117,8 +145,13 @@ def fingerprint(manifest: Manifest, num_episodes: int) -> str:
     digest = hashlib.sha256(
         repr((manifest.version, manifest.fps, dict(manifest.features))).encode("utf-8", "replace")
     )
+    bounds = table.task_bounds[: num_episodes + 1]
     for column in (table.number, table.start, table.length, table.data_row):
         digest.update(column[first].astype(np.int64).tobytes())
+    digest.update(bounds.astype(np.int64).tobytes())
+    texts = [table.task_texts[code] for code in table.task_codes[: bounds[-1]].tolist()]
+    known = sorted(item for item in manifest.tasks.items() if item[1] in set(texts))
+    digest.update(repr((texts, known)).encode("utf-8", "replace"))
     _add_files(digest, manifest.data_files, table.data_file[first])
     for camera, clips in table.clips.items():
         for seconds in (clips.start_s, clips.stop_s):

@@ -8,7 +8,7 @@
     ImportMap, FeatureMap, read_map       which feature comes from which stream
 """
 
-from roboreel.importing.importing import import_dataset
+from roboreel.importing.job import import_dataset
 from roboreel.importing.mapping import Changes, EpisodeRule, FeatureMap, ImportMap, TaskRule
 from roboreel.importing.mapping_file import read_map
 from roboreel.importing.opening import open_recording

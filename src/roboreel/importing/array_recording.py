@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from roboreel.errors import SourceError
 from roboreel.importing.array_streams import Column, classify, to_values
 from roboreel.importing.array_tree import MOST_CHUNK_BYTES, Slabs
-from roboreel.importing.recording import Recording, SourceEpisode, Stream
+from roboreel.importing.recording import TASK_NAMES, Recording, SourceEpisode, Stream
 from roboreel.importing.time_units import flat_times, to_ns
-from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,8 +45,7 @@ class ArrayEpisode:
     """The stream that holds the times of another one, by name; None in a recording of steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(NamedTuple):
     """How many steps there are in a second, and how that is known."""
 
     fps: float | None = None
@@ -59,52 +57,53 @@ class ArrayRecording(Recording):
 
     Args:
         tree: The file, which now belongs to the recording.
-        leaves: Its arrays.
         layout: What was recognised.
         episodes: Where each lies.
-        columns: What the arrays hold, by stream.
         rate: Steps per second, if that is known.
         used: Arrays beside the episodes that were made use of. Others are listed as streams.
         units: In which unit times are, by their stream, where streams have their own.
+
+    Raises:
+        SourceError: There is no episode, or an impossible one.
     """
 
     def __init__(
         self,
         tree: ArrayTree,
-        leaves: Mapping[str, Leaf],
         layout: str,
         episodes: Sequence[ArrayEpisode],
-        columns: Mapping[str, Column],
         rate: Rate,
         *,
         used: Sequence[str] = (),
         units: Mapping[str, TimeUnit] | None = None,
     ) -> None:
         timed = units is not None
+        self._tree, self._places, self._units = tree, tuple(episodes), units or {}
+        self._columns = _describe_columns(tree, episodes)
+        for name, unit in self._units.items():
+            self._note_unit(name, unit)
         listed = [
             SourceEpisode(e.name, None if timed else e.length, e.task, e.metadata) for e in episodes
         ]
-        streams = {name: column.stream for name, column in columns.items()}
-        self._outside = _outside(leaves, episodes, {*used})
+        streams = {name: column.stream for name, column in self._columns.items()}
+        self._outside = _outside(tree.leaves, episodes, {*used})
         streams |= self._outside
-        fps, reason = rate.fps, rate.reason
+        fps, reason = rate
         super().__init__(
             tree.path, layout, streams, listed, timed=timed, fps=fps, fps_reason=reason
         )
-        self._tree, self._places, self._columns = tree, tuple(episodes), columns
-        self._leaves, self._slabs, self._units = leaves, Slabs(tree, leaves), units or {}
-        self._known: dict[tuple[int, str], NDArray[np.int64]] = {}
+        self._slabs = Slabs(tree)
 
     def count(self, episode: int, stream: str) -> int:
         """Return how many steps an episode has, or values of a stream that has times."""
-        self.stream(stream)
         place = self._places[episode]
         if stream in self._outside:
             return 0
         if not self.timed:
-            return place.length
+            return super().count(episode, stream)
+        self.stream(stream)
         has_times = stream in (place.times or {})
-        return self._leaves[place.arrays[stream]].rows if has_times else 0
+        return self._tree.leaves[place.arrays[stream]].rows if has_times else 0
 
     def times(self, episode: int, stream: str, clock: Clock = "log") -> NDArray[np.int64]:
         """Return when each value was, by the array of its times."""
@@ -115,49 +114,47 @@ class ArrayRecording(Recording):
         name = (place.times or {}).get(stream)
         if name is None:
             return np.empty(0, np.int64)
-        if not any(number == episode for number, _ in self._known):
-            self._known.clear()
-        if (episode, name) not in self._known:
-            path = place.arrays[name]
-            values = flat_times(self._tree.read(path, 0, self._leaves[path].rows))
-            where = f"{path!r} of {str(self.path)!r}"
-            self._known[episode, name] = to_ns(values, self._units[name], where)
-        return self._known[episode, name].copy()
+        path = place.arrays[name]
+        values = flat_times(self._tree.read(path, 0, self._tree.leaves[path].rows))
+        return to_ns(values, self._units[name], f"{path!r} of {str(self.path)!r}")
 
-    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return rows of several arrays."""
-        self.check_wanted(episode, wanted)
         place = self._places[episode]
         where = f"in episode {place.name!r} of {str(self.path)!r}"
-        found: dict[str, Values] = {}
+        values: dict[str, Values] = {}
         for name, positions in wanted.items():
             rows = self._slabs.read(place.arrays[name], positions + place.start)
-            found[name] = to_values(self._columns[name], rows, where)
-        return found
+            values[name] = to_values(self._columns[name], rows, where)
+        return values
 
     def close(self) -> None:
         """Close the file."""
         self._tree.close()
 
+    def _note_unit(self, name: str, unit: TimeUnit) -> None:
+        """Say of an array of times whose they are, and what unit they are taken for."""
+        others = sorted({n for e in self._places for n, t in (e.times or {}).items() if t == name})
+        if others and name in self._columns:
+            shown = ", ".join(others[:4]) + (" and others" if len(others) > 4 else "")
+            note = f"The times of {shown}, taken for {unit.name}: {unit.reason}."
+            column = self._columns[name]
+            self._columns[name] = replace(column, stream=replace(column.stream, note=note))
 
-def describe_columns(
-    tree: ArrayTree, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]
-) -> dict[str, Column]:
+
+def _describe_columns(tree: ArrayTree, episodes: Sequence[ArrayEpisode]) -> dict[str, Column]:
     """Return what the arrays of all episodes hold, by stream.
 
     A stream that some episode lacks, or has in another shape or length, is ``other``.
-
-    Raises:
-        SourceError: There is no episode, or an impossible one.
     """
     if not episodes:
         raise SourceError(f"There is no episode in {str(tree.path)!r}.")
-    _check_lengths(tree, leaves, episodes)
+    _check_lengths(tree, episodes)
     columns: dict[str, Column] = {}
     for name in dict.fromkeys(name for episode in episodes for name in episode.arrays):
-        problem = _difference(name, leaves, episodes)
+        problem = _difference(name, tree.leaves, episodes)
         first = next(episode for episode in episodes if name in episode.arrays)
-        leaf = leaves[first.arrays[name]]
+        leaf = tree.leaves[first.arrays[name]]
         if problem:
             columns[name] = Column(Stream(name, "other", source_type=leaf.dtype, note=problem))
             continue
@@ -186,15 +183,13 @@ def _sample(tree: ArrayTree, leaf: Leaf, episode: ArrayEpisode) -> NDArray[Any]:
     return np.concatenate(parts) if parts else tree.read(leaf.path, 0, 0)
 
 
-def _check_lengths(
-    tree: ArrayTree, leaves: Mapping[str, Leaf], episodes: Sequence[ArrayEpisode]
-) -> None:
+def _check_lengths(tree: ArrayTree, episodes: Sequence[ArrayEpisode]) -> None:
     for episode in episodes:
         if not 0 <= episode.length <= MOST_STEPS:
             raise SourceError(
                 f"Episode {episode.name!r} claims {episode.length:,} steps: {str(tree.path)!r}."
             )
-    for leaf in leaves.values():
+    for leaf in tree.leaves.values():
         size = leaf.chunk_rows * max(1, int(np.prod(leaf.shape[1:], dtype=float)))
         if size > MOST_CHUNK_BYTES:
             raise SourceError(

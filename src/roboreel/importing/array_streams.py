@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, FeatureError, SourceError
+from roboreel.errors import CorruptFileError, SourceError
 from roboreel.importing.recording import Stream, picture_stream
-from roboreel.schema import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,14 +56,15 @@ def classify(name: str, leaf: Leaf, sample: Callable[[], NDArray[Any]]) -> Colum
         dtype == "uint8" and len(shape) == 1 and _has_pictures(sample)
     ):
         return _pictures(name, leaf, sample)
-    if _bytes_of(shape, dtype) > _MOST_VALUE_BYTES:
-        return _other(name, leaf, f"One value of it has {_bytes_of(shape, dtype):,} bytes.")
+    value_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if value_bytes > _MOST_VALUE_BYTES:
+        return _other(name, leaf, f"One value of it has {value_bytes:,} bytes.")
     image = _images(name, leaf, sample)
     if image is not None:
         return image
     try:
         return Column(Stream(name, "numbers", dtype, shape, source_type=dtype))
-    except (SourceError, FeatureError) as error:
+    except SourceError as error:
         return _other(name, leaf, str(error))
 
 
@@ -170,7 +170,10 @@ def _depth(name: str, dtype: str, shape: tuple[int, ...]) -> Stream | None:
     """Return the stream of an array of depth; None if it is not one."""
     called = "depth" in name.lower()
     whole = dtype == "uint16" and (called or len(shape) == 2)
-    if not _sides(shape) or not (whole or (called and dtype.startswith("float"))):
+    one_channel = len(shape) == 2 or (len(shape) == 3 and shape[2] == 1)
+    if not one_channel or min(shape[:2]) < 16:
+        return None
+    if not whole and not (called and dtype.startswith("float")):
         return None
     stored, unit, word = ("uint16", "mm", "millimetres") if whole else ("float32", "m", "metres")
     note = f"{dtype} depth is taken for {word}."
@@ -196,21 +199,8 @@ def _to_images(column: Column, rows: NDArray[Any], where: str) -> NDArray[Any]:
     return whole
 
 
-def _sides(shape: tuple[int, ...]) -> bool:
-    """Whether a shape is that of an image with one channel."""
-    return (len(shape) == 2 or (len(shape) == 3 and shape[2] == 1)) and min(shape[:2]) >= 16
-
-
 def _highest(rows: NDArray[Any]) -> float:
     return float(rows.max()) if rows.size else 0.0
-
-
-def _bytes_of(shape: tuple[int, ...], dtype: str) -> int:
-    count = math.prod(map(int, shape))
-    try:
-        return count * Feature(dtype, shape).numpy_dtype.itemsize
-    except FeatureError:
-        return count
 
 
 def _other(name: str, leaf: Leaf, note: str) -> Column:

@@ -50,9 +50,10 @@ class ArrayTree(ABC):
 
     path: Path
 
+    @property
     @abstractmethod
-    def leaves(self) -> dict[str, Leaf]:
-        """Return all arrays, in the order of the file, without reading any."""
+    def leaves(self) -> Mapping[str, Leaf]:
+        """All arrays, in the order of the file. None of them is read."""
 
     @abstractmethod
     def attributes(self, path: str) -> Mapping[str, bool | int | float | str]:
@@ -62,13 +63,11 @@ class ArrayTree(ABC):
     def read(self, path: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows ``[start, stop)``: numbers, or objects that are bytes or texts.
 
+        An array without axes has one row.
+
         Raises:
             CorruptFileError: They cannot be read.
         """
-
-    @abstractmethod
-    def read_scalar(self, path: str) -> object:
-        """Return the value of an array without axes."""
 
     @abstractmethod
     def close(self) -> None:
@@ -97,16 +96,15 @@ class Slabs:
 
     Args:
         tree: The file.
-        leaves: Its arrays.
     """
 
-    def __init__(self, tree: ArrayTree, leaves: Mapping[str, Leaf]) -> None:
-        self._tree, self._leaves = tree, leaves
+    def __init__(self, tree: ArrayTree) -> None:
+        self._tree = tree
         self._kept: dict[str, tuple[int, NDArray[Any]]] = {}
 
     def read(self, path: str, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return some rows of an array, ascending and with repeats; at most a block of them."""
-        leaf = self._leaves[path]
+        leaf = self._tree.leaves[path]
         if not len(rows):
             return self._tree.read(path, 0, 0)
         low, high = int(rows[0]), int(rows[-1]) + 1

@@ -12,8 +12,8 @@ import numpy as np
 from roboreel.errors import SourceError
 from roboreel.importing.mapping import FeatureMap, ImportMap, TaskRule
 from roboreel.importing.rates import chosen_times, median_rate, usual_gap
+from roboreel.importing.recording import TASK_NAMES
 from roboreel.importing.time_units import is_time_name
-from roboreel.importing.tree_layouts import TASK_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -309,7 +309,7 @@ def _name(stream: Stream, layout: _Layout, recording: Recording) -> str:
     short = _PREFIX.sub("", path)
     if short in ("state", "qpos", "proprio", "observations"):
         return STATE
-    parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
+    parts = _parts(short)
     if short in _RESULTS:
         return _RESULTS[short]
     # Whatever is called an action must not become an observation: a policy would be told it.
@@ -333,8 +333,7 @@ def _command_name(stream: Stream, recording: Recording) -> str:
     of_one = {s.topic for s in others} == {stream.topic}
     if len(others) == 1 or (of_one and path.endswith(":position")):
         return ACTION
-    parts = [_clean(part) for part in re.split(r"[/:.]", _PREFIX.sub("", path)) if _clean(part)]
-    return ".".join([ACTION, *parts])
+    return ".".join([ACTION, *_parts(_PREFIX.sub("", path))])
 
 
 def _camera_name(path: str) -> str:
@@ -343,8 +342,7 @@ def _camera_name(path: str) -> str:
         return "observation.image"
     while _SUFFIX.search(short):
         short = _SUFFIX.sub("", short)
-    parts = [_clean(part) for part in re.split(r"[/:.]", short) if _clean(part)]
-    parts = [part for part in parts if part not in ("images", "image", "observation")] or ["camera"]
+    parts = [p for p in _parts(short) if p not in ("images", "image", "observation")] or ["camera"]
     return f"observation.images.{'_'.join(parts)}"
 
 
@@ -353,8 +351,10 @@ def _is_only(recording: Recording, ending: str) -> bool:
     return sum(s.name.endswith(ending) and not _is_command(s) for s in streams) == 1
 
 
-def _clean(part: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_\-]+", "_", part).strip("_")
+def _parts(path: str) -> list[str]:
+    """Return the parts of a stream's name, with what names of features may have."""
+    parts = (re.sub(r"[^A-Za-z0-9_\-]+", "_", p).strip("_") for p in re.split(r"[/:.]", path))
+    return [part for part in parts if part]
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import h5py
@@ -12,12 +13,18 @@ import hdf5plugin  # noqa: F401  # registers the filters that datasets of others
 import numpy as np
 
 from roboreel.errors import CorruptFileError, SourceError
-from roboreel.importing.array_recording import ArrayEpisode, ArrayRecording, Rate, describe_columns
+from roboreel.importing.array_layouts import (
+    NUMBERED,
+    children,
+    open_plain,
+    open_timed,
+    rate_of,
+    task_of,
+)
+from roboreel.importing.array_recording import ArrayEpisode, ArrayRecording, Rate
 from roboreel.importing.array_streams import plain_text
 from roboreel.importing.array_tree import ArrayTree, Leaf, on_one_line
-from roboreel.importing.plain_tree import open_plain, rate_of, task_of
-from roboreel.importing.timed_tree import open_timed, steps_apart
-from roboreel.importing.tree_layouts import find_act, find_robomimic
+from roboreel.importing.recording import natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,68 +50,68 @@ def open_source(path: Path) -> Recording:
     """
     tree = HDF5Tree(path)
     try:
-        leaves = tree.leaves()
-        if find_act(leaves):
-            return _open_act(tree, leaves)
-        demos = find_robomimic(leaves)
-        if demos is not None:
-            return _open_robomimic(tree, leaves, demos)
-        return open_plain(tree, leaves, "hdf5")
+        if "action" in tree.leaves and "observations/qpos" in tree.leaves:
+            return _open_act(tree)
+        groups = children(tree.leaves, "data")
+        demos = {name: arrays for name, arrays in groups.items() if "actions" in arrays}
+        if demos and all(NUMBERED.match(name) for name in demos):
+            return _open_robomimic(tree, {n: demos[n] for n in sorted(demos, key=natural_key)})
+        return open_plain(tree, "hdf5")
     except BaseException:
         tree.close()
         raise
 
 
-def _open_act(tree: HDF5Tree, leaves: Mapping[str, Leaf]) -> Recording:
+def _open_act(tree: HDF5Tree) -> Recording:
     """One episode. With the attribute ``compress``, rows of images are padded JPEG pictures."""
-    length = leaves["action"].rows
+    length = tree.leaves["action"].rows
     # Of compressed images, how long each is: the padding shows that as well.
-    arrays = {path: path for path in leaves if path != "compress_len"}
+    arrays = {path: path for path in tree.leaves if path != "compress_len"}
     metadata = {k: v for k, v in tree.attributes("").items() if k in ("sim", "compress")}
-    episode = ArrayEpisode(
-        tree.path.stem, length, arrays, task=task_of(tree, leaves, ""), metadata=metadata
-    )
-    timed = open_timed(tree, leaves, "act", [episode])
+    task = task_of(tree, "")
+    episode = ArrayEpisode(tree.path.stem, length, arrays, task=task, metadata=metadata)
+    timed, remarks = open_timed(tree, "act", [episode])
     if timed is not None:
         return timed
-    columns = describe_columns(tree, leaves, [episode])
-    rate = rate_of(tree, leaves, episode)
+    rate = rate_of(tree, episode)
     rate = rate if rate.fps else _ACT_RATE
-    recording = ArrayRecording(tree, leaves, "act", [episode], columns, rate, used=["compress_len"])
-    recording.remarks = tuple(steps_apart(tree, leaves, [episode]))
+    recording = ArrayRecording(tree, "act", [episode], rate, used=["compress_len"])
+    recording.remarks = tuple(remarks)
     return recording
 
 
-def _open_robomimic(
-    tree: HDF5Tree, leaves: Mapping[str, Leaf], demos: Mapping[str, Mapping[str, str]]
-) -> Recording:
+def _open_robomimic(tree: HDF5Tree, demos: Mapping[str, Mapping[str, str]]) -> Recording:
     about = tree.attributes("data")
     is_libero = "problem_info" in about or "bddl_file_name" in about
-    masks = _masks(tree, leaves)
-    task = _language(about) or (_task_of_name(tree.path.stem) if is_libero else None)
-    episodes = [
-        ArrayEpisode(
-            name,
-            leaves[arrays["actions"]].rows,
-            arrays,
-            task=task_of(tree, leaves, f"data/{name}") or _said_of_demo(tree, name) or task,
-            metadata={key: name in names for key, names in masks.items()},
+    masks = _masks(tree)
+    task = _text_in(about, "problem_info", "language_instruction").strip('"')
+    if is_libero and not task:
+        task = _SCENE.sub("", tree.path.stem.removesuffix("_demo")).replace("_", " ").strip()
+    episodes = []
+    for name, arrays in demos.items():
+        # RoboCasa keeps the task of each demo in ``ep_meta``.
+        own = _text_in(tree.attributes(f"data/{name}"), "ep_meta", "lang")
+        episodes.append(
+            ArrayEpisode(
+                name,
+                tree.leaves[arrays["actions"]].rows,
+                arrays,
+                task=task_of(tree, f"data/{name}") or own or task or None,
+                metadata={key: name in names for key, names in masks.items()},
+            )
         )
-        for name, arrays in demos.items()
-    ]
-    columns = describe_columns(tree, leaves, episodes)
     rate = _control_rate(about)
     if rate.fps is None and is_libero:
         rate = _LIBERO_RATE
     layout = "libero" if is_libero else "robomimic"
-    used = [path for path in leaves if path.startswith("mask/")]
-    return ArrayRecording(tree, leaves, layout, episodes, columns, rate, used=used)
+    used = [path for path in tree.leaves if path.startswith("mask/")]
+    return ArrayRecording(tree, layout, episodes, rate, used=used)
 
 
-def _masks(tree: HDF5Tree, leaves: Mapping[str, Leaf]) -> dict[str, set[str]]:
+def _masks(tree: HDF5Tree) -> dict[str, set[str]]:
     """Return which episodes each mask of robomimic lists, such as train and valid."""
     masks: dict[str, set[str]] = {}
-    for path, leaf in leaves.items():
+    for path, leaf in tree.leaves.items():
         if path.startswith("mask/") and path.count("/") == 1 and len(leaf.shape) == 1:
             names = tree.read(path, 0, leaf.rows).tolist()
             masks[f"mask_{path.removeprefix('mask/')}"] = set(map(plain_text, names))
@@ -121,23 +128,12 @@ def _control_rate(about: Mapping[str, Any]) -> Rate:
     return Rate()
 
 
-def _language(about: Mapping[str, Any]) -> str | None:
-    """Return the instruction of a LIBERO file."""
-    said = _json(about.get("problem_info")).get("language_instruction")
-    if isinstance(said, list):
-        said = "".join(str(part) for part in said)
-    return said.strip().strip('"') or None if isinstance(said, str) else None
-
-
-def _said_of_demo(tree: HDF5Tree, name: str) -> str | None:
-    """Return the instruction of one demo, where RoboCasa keeps it."""
-    said = _json(tree.attributes(f"data/{name}").get("ep_meta")).get("lang")
-    return said.strip() or None if isinstance(said, str) else None
-
-
-def _task_of_name(stem: str) -> str:
-    """Return the instruction that the name of a LIBERO file spells."""
-    return _SCENE.sub("", stem.removesuffix("_demo")).replace("_", " ").strip()
+def _text_in(attributes: Mapping[str, Any], name: str, key: str) -> str:
+    """Return a text in the JSON that an attribute holds; LIBERO has it as a list of letters."""
+    text = _json(attributes.get(name)).get(key)
+    if isinstance(text, list):
+        text = "".join(str(part) for part in text)
+    return text.strip() if isinstance(text, str) else ""
 
 
 def _json(text: object) -> dict[str, Any]:
@@ -167,8 +163,9 @@ class HDF5Tree(ArrayTree):
         except OSError as error:
             raise CorruptFileError(f"{on_one_line(error)}: {str(path)!r}.") from error
 
+    @cached_property
     def leaves(self) -> dict[str, Leaf]:
-        """Return all arrays, under each of their names; links to other files are not followed."""
+        """All arrays, under each of their names; links to other files are not followed."""
         found: dict[str, Leaf] = {}
         with self.reading("The table of contents"):
             self._walk(self._file["/"].id, b"", (), Counter(), found)
@@ -252,13 +249,9 @@ class HDF5Tree(ArrayTree):
     def read(self, path: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows ``[start, stop)`` of an array."""
         with self.reading(f"Rows {start} to {stop} of {path!r}"):
-            rows: NDArray[Any] = self._file[path][start:stop]
+            dataset = self._file[path]
+            rows: NDArray[Any] = dataset[start:stop] if dataset.shape else np.array([dataset[()]])
         return rows if rows.dtype == object else rows.astype(rows.dtype.newbyteorder("="))
-
-    def read_scalar(self, path: str) -> object:
-        """Return the value of an array without axes."""
-        with self.reading(f"The value of {path!r}"):
-            return _plain(self._file[path][()])
 
     def close(self) -> None:
         """Close the file."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import SourceError
 from roboreel.importing.mapping import EpisodeRule, FeatureMap, ImportMap, TaskRule
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if sys.version_info >= (3, 11):
     import tomllib

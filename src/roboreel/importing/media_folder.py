@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError, DatasetError, SourceError
+from roboreel.errors import CorruptFileError, SourceError
 from roboreel.importing.rates import rate_of_times
-from roboreel.importing.recording import Recording, SourceEpisode, Stream, picture_stream
+from roboreel.importing.recording import (
+    TASK_NAMES,
+    Recording,
+    SourceEpisode,
+    Stream,
+    natural_key,
+    picture_stream,
+)
 from roboreel.importing.time_units import is_time_name
-from roboreel.importing.tree_layouts import TASK_NAMES, natural_key
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 from roboreel.video.demux import demux_packet_table
 
 if TYPE_CHECKING:
@@ -83,14 +89,8 @@ class MediaFolder(Recording):
         reason = "the times in its table" if fps else ""
         super().__init__(path, "media_folder", streams, listed, fps=fps, fps_reason=reason)
 
-    def count(self, episode: int, stream: str) -> int:
-        """Return how many lines the table of an episode has."""
-        self.stream(stream)
-        return self._episodes[episode].length
-
-    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return lines of the table, and pictures from their files."""
-        self.check_wanted(episode, wanted)
         place = self._episodes[episode]
         return {
             name: self._values(place, self.streams[name], positions)
@@ -129,18 +129,20 @@ def _read_episode(folder: Path) -> _Episode:
         )
     table = read_table(tables[0])
     length = len(next(iter(table.values())))
-    pictures, used = _listed_pictures(folder, table)
+    pictures = _listed_pictures(folder, table)
+    used = set(pictures)
     for below in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
         files = tuple(sorted((p for p in below.iterdir() if _is(p, _PICTURES)), key=_by_name))
         if files and not any(set(files) & set(known) for known in pictures.values()):
             pictures[below.name] = files
     videos = {p.stem: p for p in sorted(folder.iterdir()) if _is(p, _VIDEOS)}
-    for camera, files in pictures.items():
-        _check_count(len(files), length, f"images of {camera!r}", folder)
-    for file in videos.values():
-        _check_count(
-            len(demux_packet_table(file).shown), length, f"images in {file.name!r}", folder
-        )
+    counts = {f"images of {camera!r}": len(files) for camera, files in pictures.items()}
+    counts |= {f"images in {p.name!r}": len(demux_packet_table(p).shown) for p in videos.values()}
+    for noun, count in counts.items():
+        if count != length:
+            raise SourceError(
+                f"There are {count} {noun}, and {length} lines in the table: {str(folder)!r}."
+            )
     numbers = [n for n, cells in table.items() if isinstance(cells, np.ndarray)]
     columns = group_columns(numbers)
     texts = [n for n in table if n not in numbers and n not in used]
@@ -151,21 +153,17 @@ def _read_episode(folder: Path) -> _Episode:
 
 def _listed_pictures(
     folder: Path, table: Mapping[str, NDArray[Any] | list[str]]
-) -> tuple[dict[str, tuple[Path, ...]], set[str]]:
-    """Return the cameras whose files a column of the table names, and those columns."""
+) -> dict[str, tuple[Path, ...]]:
+    """Return the files of cameras that columns of the table name, by column."""
     pictures: dict[str, tuple[Path, ...]] = {}
-    used = set()
     for name, cells in table.items():
-        if not isinstance(cells, list) or not cells:
-            continue
-        if not all(cell.lower().endswith(_PICTURES) for cell in cells):
-            continue
-        files = tuple(folder / cell for cell in cells)
-        for file in files:
-            _check_inside(file, folder, name)
-        pictures[name] = files
-        used.add(name)
-    return pictures, used
+        if isinstance(cells, list) and cells:
+            if not all(cell.lower().endswith(_PICTURES) for cell in cells):
+                continue
+            pictures[name] = tuple(folder / cell for cell in cells)
+            for file in pictures[name]:
+                _check_inside(file, folder, name)
+    return pictures
 
 
 def _check_inside(file: Path, folder: Path, column: str) -> None:
@@ -222,10 +220,7 @@ def _one_task(episode: _Episode) -> str | None:
     for name in TASK_NAMES:
         file = episode.folder / f"{name}.txt"
         if file.is_file():
-            try:
-                return read_file(file, "task").decode("utf-8", "replace").strip() or None
-            except DatasetError:
-                continue
+            return read_file(file, "task").decode("utf-8", "replace").strip() or None
     return None
 
 
@@ -238,13 +233,6 @@ def _check_same(first: _Episode, other: _Episode) -> None:
                 f"Episodes differ in {noun}: {lacking} is not in both {str(first.folder)!r} and "
                 f"{str(other.folder)!r}."
             )
-
-
-def _check_count(count: int, length: int, noun: str, folder: Path) -> None:
-    if count != length:
-        raise SourceError(
-            f"There are {count} {noun}, and {length} lines in the table: {str(folder)!r}."
-        )
 
 
 def _is(path: Path, endings: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError, SourceError
 from roboreel.files import walk
-from roboreel.importing.tree_layouts import natural_key
+from roboreel.importing.recording import natural_key
 
 if TYPE_CHECKING:
     import os

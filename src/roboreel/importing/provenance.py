@@ -11,11 +11,10 @@ from roboreel.files import sha256_of, walk, write_atomically
 from roboreel.format.paths import METADATA_FOLDER
 from roboreel.importing.mapping_file import map_to_json
 from roboreel.importing.plan import describe_episode
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 from roboreel.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from roboreel.importing.plan import ImportPlan
@@ -47,7 +46,35 @@ def import_key(plan: ImportPlan) -> str:
     return digest.hexdigest()
 
 
-def hash_source(path: Path) -> str:
+def describe_source(plan: ImportPlan, *, complete: bool) -> dict[str, Any]:
+    """Return what there is to say of an imported recording, as plain values.
+
+    Args:
+        plan: What was made of it.
+        complete: Whether all episodes are saved; only then the whole source is hashed.
+    """
+    described: dict[str, Any] = {
+        "path": plan.path.name,
+        "layout": plan.layout,
+        "key": import_key(plan),
+        "size_bytes": size_of(plan.path),
+        "mapping": map_to_json(plan.mapping),
+        "fps_reason": plan.fps_reason,
+    }
+    if complete:
+        described["sha256"] = _hash_source(plan.path)
+        described["unmapped"] = dict(plan.unmapped)
+        described["notes"] = list(plan.notes)
+        described["episodes"] = [describe_episode(episode) for episode in plan.episodes]
+    return described
+
+
+def size_of(path: Path) -> int:
+    """Return how many bytes a recording has."""
+    return sum(file.stat().st_size for file in _files(path))
+
+
+def _hash_source(path: Path) -> str:
     """Return the SHA-256 of a file, or of the names and hashes of all files of a folder."""
     if path.is_file():
         return sha256_of(path)
@@ -57,39 +84,15 @@ def hash_source(path: Path) -> str:
     return digest.hexdigest()
 
 
-def describe_source(plan: ImportPlan, key: str, *, complete: bool) -> dict[str, Any]:
-    """Return what there is to say of an imported recording, as plain values.
-
-    Args:
-        plan: What was made of it.
-        key: See `import_key`.
-        complete: Whether all episodes are saved; only then the whole source is hashed.
-    """
-    described: dict[str, Any] = {
-        "path": plan.path.name,
-        "layout": plan.layout,
-        "key": key,
-        "size_bytes": sum(file.stat().st_size for file in _files(plan.path)),
-        "mapping": map_to_json(plan.mapping),
-        "fps_reason": plan.fps_reason,
-    }
-    if complete:
-        described["sha256"] = hash_source(plan.path)
-        described["unmapped"] = dict(plan.unmapped)
-        described["notes"] = list(plan.notes)
-        described["episodes"] = [describe_episode(episode) for episode in plan.episodes]
-    return described
-
-
 def write_provenance(root: Path, sources: list[dict[str, Any]], *, complete: bool) -> None:
     """Write where a dataset comes from."""
-    said = {
+    origin = {
         "layout": _LAYOUT,
         "roboreel": __version__,
         "complete": complete,
         "sources": sources,
     }
-    write_atomically(provenance_path(root), json.dumps(said, indent=1))
+    write_atomically(provenance_path(root), json.dumps(origin, indent=1))
 
 
 def read_provenance(root: Path) -> dict[str, Any] | None:
@@ -102,8 +105,5 @@ def read_provenance(root: Path) -> dict[str, Any] | None:
     return raw if fits and isinstance(raw.get("sources"), list) else None
 
 
-def _files(path: Path) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-        return
-    yield from (file for file in walk(path) if file.is_file())
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in walk(path) if file.is_file()]

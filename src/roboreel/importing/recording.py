@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,8 +73,11 @@ class Stream:
             raise SourceError(
                 f"The images of {self.name!r} have the impossible shape {self.shape}."
             )
-        if self.kind == "numbers":
-            _check_numbers(self)
+        try:
+            if self.kind == "numbers":
+                Feature(self.dtype, self.shape)
+        except FeatureError as error:
+            raise SourceError(f"The stream {self.name!r} is not numbers: {error}") from error
         if self.kind == "packets" and self.codec not in ("h264", "hevc", "av1"):
             raise SourceError(
                 f"The video packets of {self.name!r} are {self.codec!r}: h264, hevc and av1 are read."
@@ -150,9 +154,10 @@ class Recording(ABC):
         self.remarks: tuple[str, ...] = ()
         """Sentences on what is wrong with the file and was tolerated, such as a missing index."""
 
-    @abstractmethod
     def count(self, episode: int, stream: str) -> int:
         """Return how many values a stream has in an episode, by its position in `episodes`."""
+        self.stream(stream)
+        return self.episodes[episode].length or 0
 
     def times(self, episode: int, stream: str, clock: Clock = "log") -> NDArray[np.int64]:
         """Return when each value was, ``(count,)``, in nanoseconds since any one moment.
@@ -170,7 +175,6 @@ class Recording(ABC):
         """
         raise SourceError(f"{stream!r} has no times of its own: {str(self.path)!r}.")
 
-    @abstractmethod
     def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return values of several streams at once, so that each block of the file is read once.
 
@@ -188,6 +192,12 @@ class Recording(ABC):
             SourceError: A stream is not there, has no such value, or is ``video`` or ``other``.
             CorruptFileError: The file is damaged there.
         """
+        self._check_wanted(episode, wanted)
+        return self._read(episode, wanted)
+
+    @abstractmethod
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+        """Return values that are there: see `read`."""
 
     def keyframes(self, episode: int, stream: str) -> NDArray[np.bool_]:
         """Return for each value of a stream of ``packets`` whether decoding can start there.
@@ -227,20 +237,11 @@ class Recording(ABC):
             )
         return self.streams[name]
 
-    def check_episode(self, episode: int) -> None:
-        """Raise a SourceError if there is no such episode."""
+    def _check_wanted(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> None:
         if not 0 <= episode < len(self.episodes):
             raise SourceError(
                 f"There is no episode {episode}: there are {len(self.episodes)}, in {str(self.path)!r}."
             )
-
-    def check_wanted(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> None:
-        """Raise if values are asked for that are not there; for readers to call in `read`.
-
-        Raises:
-            SourceError: They are not.
-        """
-        self.check_episode(episode)
         for name, positions in wanted.items():
             stream, count = self.stream(name), self.count(episode, name)
             if stream.kind in ("video", "other"):
@@ -269,6 +270,31 @@ class Recording(ABC):
         )
 
 
+TASK_NAMES = (
+    "language_instruction",
+    "natural_language_instruction",
+    "instruction",
+    "task",
+    "task_description",
+    "language",
+    "language_raw",
+    "prompt",
+    "current_task",
+)
+"""Names under which files keep the task in words, the most telling first."""
+
+
+def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a key that sorts ``demo_10`` behind ``demo_9``.
+
+    Examples:
+        >>> sorted(["demo_10", "demo_9"], key=natural_key)
+        ['demo_9', 'demo_10']
+    """
+    parts = re.split(r"(\d+)", name)
+    return tuple((1, int(part)) if part.isdigit() else (0, part) for part in parts if part)
+
+
 def picture_stream(name: str, data: bytes) -> Stream:
     """Return the stream of encoded pictures, JPEG or PNG, of which this is the first.
 
@@ -287,10 +313,3 @@ def picture_stream(name: str, data: bytes) -> Stream:
         source_type="PNG" if is_png else "JPEG",
         note="Depth of 16 bits is taken for millimetres." if is_depth else "",
     )
-
-
-def _check_numbers(stream: Stream) -> None:
-    try:
-        Feature(stream.dtype, stream.shape)
-    except FeatureError as error:
-        raise SourceError(f"The stream {stream.name!r} is not numbers: {error}") from error

@@ -12,12 +12,17 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureError, SourceError
 from roboreel.importing.array_streams import pixel_stream
-from roboreel.importing.recording import Recording, SourceEpisode, Stream, picture_stream
-from roboreel.importing.tf_example import list_records, parse_example, read_record, skim_example
+from roboreel.importing.recording import (
+    Recording,
+    SourceEpisode,
+    Stream,
+    natural_key,
+    picture_stream,
+)
+from roboreel.importing.tf_example import list_records, parse_example, read_record
 from roboreel.importing.tfds_features import read_features
-from roboreel.importing.tree_layouts import natural_key
+from roboreel.io.mapped import MappedFile
 from roboreel.schema import Feature
-from roboreel.spans.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,14 +108,8 @@ class RLDSRecording(Recording):
             fps_reason="the published rate of this dataset" if fps else "",
         )
 
-    def count(self, episode: int, stream: str) -> int:
-        """Return how many steps an episode has."""
-        self.stream(stream)
-        return self.episodes[episode].length or 0
-
-    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return values of an episode, whose record is read once."""
-        self.check_wanted(episode, wanted)
         if self._held is None or self._held[0] != episode:
             self._held = (episode, self._example_at(self._places[episode]))
         example, length = self._held[1], self.episodes[episode].length or 0
@@ -129,21 +128,19 @@ class RLDSRecording(Recording):
 
     def _list_episodes(self, about: Sequence[TFDSFeature]) -> Iterator[SourceEpisode]:
         """Yield the episodes, of which only a few bytes are read."""
-        wanted = {self._counter.key, *(feature.key for feature in about)}
-        number = 0
-        for path, places in groupby(self._places, key=lambda place: place[0]):
-            with SpanReader(path, "TFRecord file") as file:
-                for _, record in places:
-                    try:
-                        example = skim_example(file, record, wanted)
-                        length = self._length(example)
-                        metadata = {**_split_of(path), **_metadata(about, example)}
-                    except CorruptFileError as error:
-                        raise CorruptFileError(
-                            f"Episode {number} cannot be read: {error} {str(path)!r}."
-                        ) from error
-                    yield SourceEpisode(str(number), length, metadata=metadata)
-                    number += 1
+        files: dict[Path, MappedFile] = {}
+        for number, (path, (start, stop)) in enumerate(self._places):
+            if path not in files:
+                files = {path: MappedFile(path)}
+            try:
+                example = parse_example(files[path].view(start, stop - start))
+                length = self._length(example)
+                metadata = {**_split_of(path), **_metadata(about, example)}
+            except CorruptFileError as error:
+                raise CorruptFileError(
+                    f"Episode {number} cannot be read: {error} {str(path)!r}."
+                ) from error
+            yield SourceEpisode(str(number), length, metadata=metadata)
 
     def _example_at(self, place: tuple[Path, Record]) -> Example:
         try:

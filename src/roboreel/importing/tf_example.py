@@ -9,11 +9,11 @@ import google_crc32c
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.varint import decode_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     """``[start, stop)`` in a record."""
 
 _HEAD, _FOOT = 12, 4
-_MOST_NAME_BYTES = 4096
 _MOST_RECORD_BYTES = 2 * 1024**3
 _PACKED = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """How files of gzip and zlib begin."""
@@ -89,7 +88,7 @@ def read_record(path: Path, record: Record) -> bytes:
 class Example:
     """One example: named lists of numbers or byte strings, decoded when asked for."""
 
-    def __init__(self, data: bytes, cells: dict[str, Cell]) -> None:
+    def __init__(self, data: bytes | memoryview, cells: dict[str, Cell]) -> None:
         self._data, self._cells = data, cells
 
     def __contains__(self, name: object) -> bool:
@@ -101,7 +100,7 @@ class Example:
     def strings(self, name: str) -> list[bytes]:
         """Return a list of byte strings."""
         return [
-            self._data[a:b]
+            bytes(self._data[a:b])
             for cell in self._lists(name, _BYTES)
             for field, kind, a, b in _fields(self._data, cell)
             if (field, kind) == (1, 2)
@@ -141,8 +140,8 @@ class Example:
                     yield a, b
 
 
-def parse_example(data: bytes) -> Example:
-    """Return the example in a record's data.
+def parse_example(data: bytes | memoryview) -> Example:
+    """Return the example in a record's data; of a map, only the bytes between the lists are read.
 
     Raises:
         CorruptFileError: It is not one.
@@ -156,64 +155,13 @@ def parse_example(data: bytes) -> Example:
                 parts = {f: (start, stop) for f, _, start, stop in _fields(data, entry[2:])}
                 if 1 in parts:
                     start, stop = parts[1]
-                    cells[data[start:stop].decode("utf-8")] = parts.get(2, (stop, stop))
+                    cells[bytes(data[start:stop]).decode("utf-8")] = parts.get(2, (stop, stop))
     except UnicodeDecodeError as error:
         raise CorruptFileError("A name in the example is not text.") from error
     return Example(data, cells)
 
 
-def skim_example(file: SpanReader, record: Record, wanted: Collection[str]) -> Example:
-    """Return some small lists of an example, without reading the others or the checksum.
-
-    Args:
-        file: The TFRecord file.
-        record: Where the example lies.
-        wanted: The names of the lists.
-
-    Raises:
-        CorruptFileError: The example is not what it should be.
-    """
-    data, cells = b"", {}
-    for name, start, stop in _entries(file, record):
-        if name in wanted:
-            value = file.read(start, stop)
-            cells[name] = (len(data), len(data) + len(value))
-            data += value
-    return Example(data, cells)
-
-
-def _entries(file: SpanReader, record: Record) -> Iterator[tuple[str, int, int]]:
-    """Yield name and place of each list, from the bytes between them."""
-    at, end = record
-    if at < end:
-        _, _, at = _skimmed(file, at, end)  # into the one field of an example
-    while at < end:
-        _, stop, inside = _skimmed(file, at, end)
-        key, key_stop, key_start = _skimmed(file, inside, stop)
-        if key != 1 or key_stop - key_start > _MOST_NAME_BYTES:
-            raise CorruptFileError("The example has a list without a name.")
-        name = file.read(key_start, key_stop).decode("utf-8", "replace")
-        if key_stop < stop:
-            _, value_stop, value_start = _skimmed(file, key_stop, stop)
-            yield name, value_start, value_stop
-        at = stop
-
-
-def _skimmed(file: SpanReader, at: int, end: int) -> tuple[int, int, int]:
-    """Return the number of a field, where it stops, and where its content starts."""
-    head = file.read(at, min(at + 20, end))
-    try:
-        key, place = decode_varint(head, 0)
-        length, place = decode_varint(head, place)
-    except IndexError as error:
-        raise CorruptFileError("The example is cut off.") from error
-    start = at + place
-    if key & 7 != 2 or start + length > end:
-        raise CorruptFileError("A field of the example is longer than the example.")
-    return key >> 3, start + length, start
-
-
-def _fields(data: bytes, cell: Cell) -> Iterator[tuple[int, int, int, int]]:
+def _fields(data: bytes | memoryview, cell: Cell) -> Iterator[tuple[int, int, int, int]]:
     """Yield number, wire type and ``[start, stop)`` of each field of a protobuf message."""
     at, stop = cell
     while at < stop:

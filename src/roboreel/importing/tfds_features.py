@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import CorruptFileError, SourceError
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from roboreel.commit import Workshop, finish_commit, has_commit, locked
 from roboreel.errors import DatasetError, FolderTakenError, RecordingError, SourceError
@@ -21,7 +20,7 @@ from roboreel.record.opening import create_dataset, resume_dataset
 from roboreel.record.options import RecordingOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from roboreel.importing.plan import ImportPlan, PlannedEpisode
@@ -68,10 +67,9 @@ def write_dataset(
         FolderTakenError: The folder holds something else.
         SourceError: A value does not fit what was planned.
     """
-    key = import_key(plan)
     begun = read_provenance(out)
     keys = [source.get("key") for source in begun["sources"]] if begun else []
-    if begun is not None and keys != [key]:
+    if begun is not None and keys != [import_key(plan)]:
         raise FolderTakenError(
             f"{str(out)!r} holds the import of another recording, or with another mapping: choose a "
             "new folder."
@@ -83,10 +81,10 @@ def write_dataset(
     recorder = new_recorder(plan, out) if begun is None else _resumed(plan, out)
     with recorder:
         if begun is None:
-            write_provenance(out, [describe_source(plan, key, complete=False)], complete=False)
+            write_provenance(out, [describe_source(plan, complete=False)], complete=False)
         start = recorder.num_episodes
         add_episodes(recorder, recording, plan, start=start, on_progress=on_progress)
-    write_provenance(out, [describe_source(plan, key, complete=True)], complete=True)
+    write_provenance(out, [describe_source(plan, complete=True)], complete=True)
     return Imported(out, len(plan.episodes), plan.num_frames, start)
 
 
@@ -163,7 +161,7 @@ def _resumed(plan: ImportPlan, out: Path) -> Recorder:
 
 def _options(plan: ImportPlan) -> RecordingOptions:
     sizes = [
-        int(np.prod(one.feature.shape)) for one in plan.features.values() if one.feature.is_camera
+        math.prod(one.feature.shape) for one in plan.features.values() if one.feature.is_camera
     ]
     waiting = _QUEUE_BYTES / (max(sizes, default=1) * plan.fps)
     return RecordingOptions(
@@ -192,13 +190,11 @@ def _metadata(
     plan: ImportPlan, episode: PlannedEpisode, kinds: Mapping[str, type]
 ) -> dict[str, Any]:
     """Return the columns of the episode table that say where an episode comes from."""
-    said = {f"source.{key}": kinds[key](value) for key, value in episode.metadata.items()}
-    return {**said, "source.file": plan.path.name, "source.episode": episode.name}
+    metadata = {f"source.{key}": kinds[key](value) for key, value in episode.metadata.items()}
+    return {**metadata, "source.file": plan.path.name, "source.episode": episode.name}
 
 
 def _cost_s(plan: ImportPlan, frames: int) -> float:
     """Return about how many seconds of one core an episode takes."""
-    pixels: Sequence[int] = [
-        int(np.prod(one.feature.shape)) for one in plan.features.values() if one.feature.is_video
-    ]
-    return frames * (2e-4 + sum(pixels) * 5e-9)
+    videos = [one.feature for one in plan.features.values() if one.feature.is_video]
+    return frames * (2e-4 + sum(math.prod(video.shape) for video in videos) * 5e-9)

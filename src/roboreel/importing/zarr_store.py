@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
@@ -13,13 +14,19 @@ import numpy as np
 import zarr
 import zarr.storage
 
-from roboreel.errors import CorruptFileError, SourceError
+from roboreel.errors import CorruptFileError, DatasetError, SourceError
 from roboreel.files import walk
-from roboreel.importing.array_recording import ArrayEpisode, ArrayRecording, describe_columns
+from roboreel.importing.array_layouts import (
+    ENDS,
+    open_plain,
+    rate_of,
+    read_ends,
+    split_at,
+    task_of,
+)
+from roboreel.importing.array_recording import ArrayEpisode, ArrayRecording
 from roboreel.importing.array_tree import ArrayTree, Leaf, on_one_line
-from roboreel.importing.plain_tree import open_plain, rate_of, task_of
-from roboreel.importing.tree_layouts import find_episode_ends
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -42,42 +49,34 @@ def open_source(path: Path) -> Recording:
     """
     tree = ZarrTree(path)
     try:
-        leaves = tree.leaves()
-        ends = find_episode_ends(leaves)
-        if ends is not None:
-            return _open_replay_buffer(tree, leaves, ends)
-        return open_plain(tree, leaves, "zarr")
+        ends = next((p for p in tree.leaves if p.rsplit("/", 1)[-1] == ENDS), None)
+        return open_plain(tree, "zarr") if ends is None else _open_replay_buffer(tree, ends)
     except BaseException:
         tree.close()
         raise
 
 
-def _open_replay_buffer(tree: ZarrTree, leaves: Mapping[str, Leaf], path: str) -> Recording:
+def _open_replay_buffer(tree: ZarrTree, path: str) -> Recording:
     """All episodes lie one after the other in the same arrays; a list says where each ends."""
-    ends = _ends(tree, leaves[path])
+    leaf = tree.leaves[path]
+    if leaf.kind != "numbers" or len(leaf.shape) != 1 or not 0 < leaf.rows <= _MOST_EPISODES:
+        raise SourceError(f"{path!r} does not list the ends of episodes: {str(tree.path)!r}.")
+    ends = read_ends(tree, leaf)
     parent = path.rpartition("/")[0]
     top = f"{parent.rpartition('/')[0]}/".lstrip("/") + "data/"
-    arrays = {p.removeprefix(top): p for p in leaves if p.startswith(top)}
+    arrays = {p.removeprefix(top): p for p in tree.leaves if p.startswith(top)}
     if not arrays:
-        arrays = {p: p for p in leaves if p != path and not (parent and p.startswith(parent))}
-    starts = np.concatenate([[0], ends[:-1]])
-    task = task_of(tree, leaves, "")
-    episodes = [
-        ArrayEpisode(str(number), int(end - start), arrays, int(start), is_part=True, task=task)
-        for number, (start, end) in enumerate(zip(starts, ends, strict=True))
-    ]
-    columns = describe_columns(tree, leaves, episodes)
+        arrays = {p: p for p in tree.leaves if p != path and not (parent and p.startswith(parent))}
+    episodes = split_at(ArrayEpisode("", 0, arrays, task=task_of(tree, "")), ends)
     layout = "umi" if any(name.startswith("camera0_") for name in arrays) else "diffusion_policy"
-    rate = rate_of(tree, leaves, episodes[0])
-    recording = ArrayRecording(tree, leaves, layout, episodes, columns, rate, used=[path])
-    recording.remarks = tuple(_remarks(tree, leaves, arrays.values(), int(ends[-1])))
+    recording = ArrayRecording(tree, layout, episodes, rate_of(tree, episodes[0]), used=[path])
+    recording.remarks = tuple(_remarks(tree, arrays.values(), int(ends[-1])))
     return recording
 
 
-def _remarks(
-    tree: ZarrTree, leaves: Mapping[str, Leaf], paths: Collection[str], end: int
-) -> Iterator[str]:
+def _remarks(tree: ZarrTree, paths: Collection[str], end: int) -> Iterator[str]:
     """Yield sentences on rows that are not imported, and on those that are not stored."""
+    leaves = tree.leaves
     extra = max((leaves[path].rows for path in paths), default=0) - end
     if extra > 0:
         yield f"{extra} rows after the end of the last episode are left out."
@@ -88,15 +87,6 @@ def _remarks(
                 f"{missing} of the {count} chunks of {path} are not stored, and are read as the "
                 "array's fill value."
             )
-
-
-def _ends(tree: ZarrTree, leaf: Leaf) -> NDArray[np.int64]:
-    if leaf.kind != "numbers" or len(leaf.shape) != 1 or not 0 < leaf.rows <= _MOST_EPISODES:
-        raise SourceError(f"{leaf.path!r} does not list the ends of episodes: {str(tree.path)!r}.")
-    ends = tree.read(leaf.path, 0, leaf.rows).astype(np.int64)
-    if ends[0] < 0 or (np.diff(ends) < 0).any():
-        raise SourceError(f"The episode ends in {leaf.path!r} do not ascend: {str(tree.path)!r}.")
-    return ends
 
 
 # The arrays of a Zarr store, of version 2 or 3, in a folder or a zip file.
@@ -110,21 +100,25 @@ _MOST_COUNTED = 200_000
 """Chunks of an array that are looked for one by one."""
 
 
+_METADATA_FILES = (".zarray", ".zgroup", ".zmetadata", "zarr.json")
+_MOST_BYTES = 256 * 1024**2
+_PICKLES = ("pickle", "numcodecs.pickle")
+
+
 class ZarrTree(ArrayTree):
     """A Zarr store, open to be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._store: Any = None
-        inside = ""
-        self._arrays, self._links = ([], []) if path.is_file() else check_folder(path)
+        self._links: list[str] = []
         try:
+            inside, self._arrays = self._list_arrays()
             if path.is_file():
-                inside, self._arrays = check_zip(path)
                 self._store = zarr.storage.ZipStore(str(path), mode="r")
             store = str(path) if self._store is None else self._store
             self._top: Any = zarr.open(store, path=inside, mode="r")
-        except SourceError:
+        except DatasetError:
             raise
         except Exception as error:  # zarr, zipfile and json have one for each kind of damage
             self.close()
@@ -132,8 +126,9 @@ class ZarrTree(ArrayTree):
                 f"It is not a Zarr store: {on_one_line(error)}: {str(path)!r}."
             ) from error
 
+    @cached_property
     def leaves(self) -> dict[str, Leaf]:
-        """Return all arrays. One that zarr does not understand is ``other``, with what zarr says."""
+        """All arrays. One that zarr does not understand is ``other``, with what zarr says."""
         if not hasattr(self._top, "groups"):
             return {"array": self._open_leaf("array")}
         found = {}
@@ -172,13 +167,9 @@ class ZarrTree(ArrayTree):
     def read(self, path: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows ``[start, stop)`` of an array."""
         with self.reading(f"Rows {start} to {stop} of {path!r}"):
-            rows: NDArray[Any] = np.asarray(self._item(path)[start:stop])
+            array = self._item(path)
+            rows: NDArray[Any] = np.asarray(array[start:stop] if array.shape else [array[()]])
         return rows if rows.dtype.kind not in "iuf" else rows.astype(rows.dtype.newbyteorder("="))
-
-    def read_scalar(self, path: str) -> object:
-        """Return the value of an array without axes."""
-        with self.reading(f"The value of {path!r}"):
-            return np.asarray(self._item(path)[()]).item()
 
     def missing_chunks(self, path: str) -> tuple[int, int]:
         """Return how many chunks of an array are not stored, and how many there should be.
@@ -198,6 +189,58 @@ class ZarrTree(ArrayTree):
             with suppress(AttributeError):  # A store that could not be opened cannot be closed.
                 store.close()
 
+    def _list_arrays(self) -> tuple[str, list[str]]:
+        """Return the folder inside the file that is the store, and its arrays, by their paths in it.
+
+        Raises:
+            SourceError: An array is stored as pickles: reading one runs whatever program it holds.
+        """
+        tops, arrays = [], []
+        files = self._files_of_zip() if self.path.is_file() else self._files_of_folder()
+        for place, data in files:
+            folder, _, name = place.rpartition("/")
+            try:
+                node = json.loads(data)
+            except (ValueError, RecursionError):
+                node = None  # Whether it is any metadata, zarr says.
+            if _has_pickle(node):
+                raise SourceError(
+                    "An array is stored as pickles, which could run any program: write it with "
+                    f"another codec: {f'{self.path}/{place}'!r}."
+                )
+            tops.append(folder)
+            is_v3 = name == "zarr.json" and isinstance(node, dict)
+            if name == ".zarray" or (is_v3 and node.get("node_type") == "array"):
+                arrays.append(folder)
+        top = min(tops, key=lambda folder: (folder.count("/") + bool(folder), folder), default="")
+        inside = [folder for folder in arrays if not top or f"{folder}/".startswith(f"{top}/")]
+        return top, sorted(folder.removeprefix(top).lstrip("/") for folder in inside)
+
+    def _files_of_folder(self) -> Iterator[tuple[str, bytes]]:
+        """Yield path and contents of each file of metadata; links to folders are noted."""
+        for file in walk(self.path):
+            place = file.relative_to(self.path).as_posix()
+            if file.is_dir():
+                self._links += [place] if file.is_symlink() else []
+            elif not file.is_file():
+                raise CorruptFileError(f"It is not a regular file: {str(file)!r}.")
+            elif file.name in _METADATA_FILES:
+                yield place, read_file(file, "Zarr metadata")
+        self._links.sort()
+
+    def _files_of_zip(self) -> Iterator[tuple[str, bytes]]:
+        """Yield path and contents of each file of metadata, if none is too large to be looked at."""
+        with ZipFile(self.path) as file:
+            for info in file.infolist():
+                if info.filename.rpartition("/")[2] not in _METADATA_FILES:
+                    continue
+                if info.file_size > _MOST_BYTES:
+                    raise SourceError(
+                        f"The metadata has {info.file_size:,} bytes, and at most {_MOST_BYTES:,} "
+                        f"are read: {f'{self.path}/{info.filename}'!r}."
+                    )
+                yield info.filename, file.read(info)
+
     def _item(self, path: str) -> Any:  # noqa: ANN401  # zarr is untyped to us
         return (
             self._top if path == "array" and not hasattr(self._top, "groups") else self._top[path]
@@ -215,84 +258,6 @@ def _leaf(path: str, array: Any) -> Leaf:  # noqa: ANN401  # zarr is untyped to 
     if dtype.kind == "O":
         return Leaf(path, shape, "bytes" if len(shape) == 1 else "other", chunk_rows=rows)
     return Leaf(path, shape, "other", str(dtype), note=f"Values of type {dtype}.")
-
-
-# Metadata of a Zarr store, looked at before zarr opens it.
-
-_METADATA_FILES = (".zarray", ".zgroup", ".zmetadata", "zarr.json")
-_MOST_BYTES = 256 * 1024**2
-_PICKLES = ("pickle", "numcodecs.pickle")
-
-
-def check_folder(path: Path) -> tuple[list[str], list[str]]:
-    """Return the arrays of a store in a folder, and links to folders, by their paths in it.
-
-    Raises:
-        CorruptFileError: Something is neither a file nor a folder: zarr would wait for a pipe.
-        SourceError: An array is stored as pickles.
-    """
-    arrays, links = [], []
-    for file in walk(path):
-        if file.is_dir():
-            links += [file.relative_to(path).as_posix()] if file.is_symlink() else []
-            continue
-        if not file.is_file():
-            raise CorruptFileError(f"It is not a regular file: {str(file)!r}.")
-        if file.name in _METADATA_FILES and _is_array(
-            file.name, read_file(file, "Zarr metadata"), str(file)
-        ):
-            arrays.append(file.parent.relative_to(path).as_posix().removeprefix("."))
-    return sorted(arrays), sorted(links)
-
-
-def _is_array(name: str, data: bytes, where: str) -> bool:
-    """Return whether metadata is that of an array.
-
-    Args:
-        name: Of the file.
-        data: Its contents. Whether it is any metadata, zarr says.
-        where: The file.
-
-    Raises:
-        SourceError: The array is stored as pickles: reading one runs whatever program it holds.
-    """
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return name == ".zarray"
-    if _has_pickle(found):
-        raise SourceError(
-            f"An array is stored as pickles, which could run any program: write it with another "
-            f"codec: {where!r}."
-        )
-    is_node = name == "zarr.json" and isinstance(found, dict)
-    return name == ".zarray" or (is_node and found.get("node_type") == "array")
-
-
-def check_zip(path: Path) -> tuple[str, list[str]]:
-    """Return the folder inside a zip file that is the store, and the arrays, by their paths in it.
-
-    Raises:
-        SourceError: Arrays are stored as pickles, or the metadata is too large to be looked at.
-    """
-    tops, arrays = [], []
-    with ZipFile(path) as file:
-        for info in file.infolist():
-            folder, _, name = info.filename.rpartition("/")
-            if name not in _METADATA_FILES:
-                continue
-            tops.append(folder)
-            where = f"{path}/{info.filename}"
-            if info.file_size > _MOST_BYTES:
-                raise SourceError(
-                    f"The metadata has {info.file_size:,} bytes, and at most {_MOST_BYTES:,} are "
-                    f"read: {where!r}."
-                )
-            if _is_array(name, file.read(info), where):
-                arrays.append(folder)
-    top = min(tops, key=lambda folder: (folder.count("/") + bool(folder), folder), default="")
-    inside = [folder for folder in arrays if not top or f"{folder}/".startswith(f"{top}/")]
-    return top, sorted(folder.removeprefix(top).lstrip("/") for folder in inside)
 
 
 def _has_pickle(found: Any) -> bool:  # noqa: ANN401  # JSON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,12 +88,9 @@ def run_job(
     left = mine[~done]
     # The longest first: one that starts last would be awaited alone.
     left = left[np.argsort(-job.plan.cost[left], kind="stable")]
-    run = _Run(job, left, retries, on_progress)
-    run.done, run.total = int(done.sum()), len(mine)
-    run.done_cost, run.total_cost = (
-        float(job.plan.cost[mine[done]].sum()),
-        float(job.plan.cost[mine].sum()),
-    )
+    cost = job.plan.cost[mine]
+    progress = Progress(int(done.sum()), len(mine), float(cost[done].sum()), float(cost.sum()))
+    run = _Run(job, left, retries, progress, on_progress)
     if run.waiting:
         try:
             with on.open(job) as session:
@@ -111,14 +108,15 @@ class _Run:
         job: Job,
         numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
         retries: int,
+        progress: Progress,
         on_progress: Callable[[Progress], object],
     ) -> None:
         self.waiting = deque(numbers.tolist())
-        self.ran = self.done = self.total = 0
-        self.done_cost = self.total_cost = 0.0
+        self.ran = 0
         self.failed: list[Failure] = []
         self._job = job
         self._retries = retries
+        self._progress = progress
         self._on_progress = on_progress
         self._attempts: Counter[int] = Counter()
 
@@ -147,7 +145,6 @@ class _Run:
             self.failed.append(failure)
         else:
             self.ran += 1
-            self.done += 1
-            self.done_cost += float(self._job.plan.cost[number])
-        state = (self.done, self.total, self.done_cost, self.total_cost)
-        self._on_progress(Progress(*state, failure))
+            cost = self._progress.done_cost + float(self._job.plan.cost[number])
+            self._progress = replace(self._progress, done=self._progress.done + 1, done_cost=cost)
+        self._on_progress(replace(self._progress, failure=failure))

@@ -37,7 +37,7 @@ from roboreel.files import (
     walk,
     write_atomically,
 )
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -210,15 +210,10 @@ class JobFolder:
 
     def remove_empty(self) -> None:
         """Remove the folders that a task has made in the place of a job that was gone by then."""
-        for folder in (
-            *(self.root / "parts").glob("*"),
-            self.root / "parts",
-            self.root / "staging",
-        ):
+        parts, staging = self.root / "parts", self.root / "staging"
+        for folder in (*parts.glob("*"), parts, staging, self.root):
             with suppress(OSError):
                 folder.rmdir()
-        with suppress(OSError):
-            self.root.rmdir()
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

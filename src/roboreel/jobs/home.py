@@ -54,24 +54,16 @@ def list_jobs(
     else:
         near = near.expanduser().absolute()
         paths = {near} | _inside(near) | _inside(near / BESIDE) | _inside(near.parent / BESIDE)
-    opened = (_opened(path, on_unreadable) for path in sorted(filter(_is_seen, paths)))
-    return [job for job in opened if job is not None]
-
-
-def _is_seen(path: Path) -> bool:
-    """Whether there is a job that may be looked at: folders of other users are passed over."""
-    try:
-        return is_job(path)
-    except OSError:
-        return False
-
-
-def _opened(path: Path, on_unreadable: Callable[[JobError], object]) -> Job | None:
-    try:
-        return open_job(path)
-    except JobError as error:
-        on_unreadable(error)
-        return None
+    jobs = []
+    for path in sorted(paths):
+        try:
+            if is_job(path):
+                jobs.append(open_job(path))
+        except JobError as error:  # noqa: PERF203  # one does not stop the others
+            on_unreadable(error)
+        except OSError:  # A folder of another user.
+            continue
+    return jobs
 
 
 def _inside(folder: Path) -> set[Path]:

@@ -19,11 +19,11 @@ from roboreel.files import (
     sync_directory,
     write_atomically,
 )
+from roboreel.io.reading import read_file
 from roboreel.jobs.folder import Failure, JobFolder, read_note
 from roboreel.jobs.operation import Operation, Part, load_operation
 from roboreel.jobs.places import forget_place, note_place
 from roboreel.jobs.plan import Plan
-from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os

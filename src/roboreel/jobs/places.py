@@ -9,7 +9,7 @@ from pathlib import Path
 
 from roboreel.errors import DatasetError
 from roboreel.files import user_folder, write_atomically
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 BESIDE = ".roboreel-jobs"
 """The folder of jobs beside a dataset, where its disk is not that of the folder of jobs."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from roboreel.cores import usable_cores
 from roboreel.forking import python_command
+from roboreel.io.budget import process_budget
 from roboreel.jobs.running import Outcome
-from roboreel.memory.budget import process_budget
 from roboreel.numbers import check_at_least
 
 if TYPE_CHECKING:

@@ -44,7 +44,10 @@ def run_task(job: Job, number: int) -> Outcome:
             summary = plain(job.operation.run(task, staged))
             job.folder.publish(task.id, staged, summary)
     except Exception as error:  # noqa: BLE001  # a task may fail in any way; the others go on
-        return _failed(number, time.perf_counter() - started_s, error)
+        known = isinstance(error, DatasetError | OSError)
+        text = str(error) if known else f"{type(error).__name__}: {error}"
+        seconds = time.perf_counter() - started_s
+        return Outcome(number, seconds, text or type(error).__name__, traceback.format_exc())
     job.folder.forget_failure(task.id)
     return Outcome(number, time.perf_counter() - started_s)
 
@@ -57,9 +60,3 @@ def plain(summary: Mapping[str, Any]) -> dict[str, Any]:
     """
     read: dict[str, Any] = json.loads(json.dumps(summary))
     return read
-
-
-def _failed(number: int, seconds: float, error: Exception) -> Outcome:
-    known = isinstance(error, DatasetError | OSError)
-    text = str(error) if known else f"{type(error).__name__}: {error}"
-    return Outcome(number, seconds, text or type(error).__name__, traceback.format_exc())

@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from roboreel.cores import limit_cores
+from roboreel.io.budget import process_budget
 from roboreel.jobs.job import open_job
 from roboreel.jobs.running import run_task
-from roboreel.memory.budget import process_budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

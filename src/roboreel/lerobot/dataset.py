@@ -28,8 +28,12 @@ from roboreel.lerobot.metadata import (
     locate,
 )
 from roboreel.lerobot.recording import RecordingMethods
-from roboreel.lerobot.rows import RowMethods
-from roboreel.lerobot.version_21 import API_V21, episode_data_index, episode_order
+from roboreel.lerobot.version_21 import (
+    API_V21,
+    episode_data_index,
+    episode_order,
+    stats_of_episodes,
+)
 from roboreel.lerobot.writing import create_writer, new_folder, resume_writer
 from roboreel.numbers import positions, whole_numbers
 from roboreel.sample_spec import SampleSpec
@@ -49,7 +53,7 @@ _MADE = ("_rows", "_order", "_chosen")
 """What is made from the dataset when it is needed."""
 
 
-class LeRobotDataset(RecordingMethods, RowMethods, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
+class LeRobotDataset(RecordingMethods, TorchDataset):  # type: ignore[misc]  # torch is untyped to us
     """A dataset of v2.0, v2.1 or v3.0 with the arguments, attributes and items of LeRobot's own.
 
     An item has every feature as a tensor, images as float32 ``(C, H, W)`` between 0 and 1, and the
@@ -316,6 +320,71 @@ class LeRobotDataset(RecordingMethods, RowMethods, TorchDataset):  # type: ignor
     def clear_image_transforms(self) -> None:
         """Leave images as they are."""
         self.image_transforms = None
+
+    @property
+    def reader(self) -> Any:  # noqa: ANN401  # this object
+        """The dataset itself, which reads; LeRobot 0.6 has an object of its own for that."""
+        return self
+
+    @property
+    def hf_dataset(self) -> Any:  # noqa: ANN401  # a datasets.Dataset
+        """The frames without video, as a `datasets.Dataset` of tensors; made at first access.
+
+        It is held in memory, for code that inspects it or puts another in its place; items are read
+        without it.
+        """
+        view = self.dataset  # which drops rows of an earlier state
+        if "_rows" not in self.__dict__:
+            from roboreel.huggingface import to_datasets
+
+            rows = to_datasets(view, tensors=True)
+            self._rows = rows if self._order is None else rows.select(self._order)
+        return self._rows
+
+    @hf_dataset.setter
+    def hf_dataset(self, rows: Any) -> None:  # noqa: ANN401
+        self._rows = rows
+
+    @property
+    def hf_features(self) -> Any:  # noqa: ANN401  # a datasets.Features
+        """Features of ``hf_dataset``."""
+        from roboreel.huggingface import to_hf_features
+
+        return to_hf_features(self.dataset)
+
+    def load_hf_dataset(self) -> Any:  # noqa: ANN401
+        """Return ``hf_dataset``."""
+        return self.hf_dataset
+
+    def select_columns(self, column_names: str | list[str]) -> Any:  # noqa: ANN401
+        """Return some columns of ``hf_dataset``."""
+        return self.hf_dataset.select_columns(column_names)
+
+    def get_raw_item(self, idx: int) -> dict[str, Any]:
+        """Return a row of ``hf_dataset``: without deltas, video and transforms."""
+        row: dict[str, Any] = self.hf_dataset[idx]
+        return row
+
+    def get_item(self, idx: int) -> dict[str, Any]:
+        """Return an item."""
+        return self.__getitems__([idx])[0]
+
+    def get_episodes_file_paths(self) -> list[str]:
+        """Return the data files of the chosen episodes, then their videos, below ``root``."""
+        meta = self.meta
+        every = meta.dataset.manifest.episodes.number.tolist()
+        numbers = every if self.episodes is None else self.episodes
+        files = [meta.get_data_file_path(number) for number in numbers]
+        for camera in meta.video_keys:
+            files += [meta.get_video_file_path(number, camera) for number in numbers]
+        return [str(file) for file in dict.fromkeys(files)]
+
+    @property
+    def stats(self) -> Any:  # noqa: ANN401  # a dict, or None
+        """Statistics of the chosen episodes, as in LeRobot 2.1, merged from those of each."""
+        if self.episodes is None:
+            return self.meta.stats
+        return stats_of_episodes(self.meta.dataset.manifest, self.episodes) or self.meta.stats
 
     def __len__(self) -> int:
         return self.num_frames

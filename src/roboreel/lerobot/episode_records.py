@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import EpisodeNotFoundError, FeatureNotFoundError
-from roboreel.format.episode_table import episode_list, is_statistics
+from roboreel.format.episode_list import is_statistics
+from roboreel.format.episode_table import episode_list
 from roboreel.numbers import positions
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from roboreel.errors import DatasetError, RemoteError, SampleError
-from roboreel.loading.skipping import find_failing
+from roboreel.errors import DatasetError, SampleError
+from roboreel.loading.skipping import OF_NO_SAMPLE, OF_THE_DATASET, find_failing
 from roboreel.loading.transforming import Transform, sample_seeds
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class BatchReader:
         """Return the batches of some steps; where one failed, its error takes its place."""
         try:
             batches = self._read(steps)
+        except OF_THE_DATASET as error:
+            return [Loaded(error=error) for _ in steps]
         except Exception as error:  # noqa: BLE001  # raised in the loop, in its place
             if len(steps) == 1:
                 return [self._load_without_failing(steps[0], error)]
@@ -103,8 +105,7 @@ class BatchReader:
 
     def _load_without_failing(self, step: Step, error: Exception) -> Loaded:
         """Return a batch without the samples that cannot be read, or the error if all cannot."""
-        # What cannot be fetched now is no bad sample.
-        is_bad = isinstance(error, DatasetError) and not isinstance(error, RemoteError)
+        is_bad = isinstance(error, DatasetError) and not isinstance(error, OF_NO_SAMPLE)
         if not self.leaves_out or not is_bad:
             return Loaded(error=error)
         places = np.arange(len(step.samples))

@@ -11,13 +11,13 @@ from zlib import crc32
 
 import numpy as np
 
+from roboreel.dataset.members import ReadsBatches
+from roboreel.io.batch_buffers import BatchBuffers
+from roboreel.io.budget import process_budget
 from roboreel.loading.batches import BatchReader, Loaded, Step
 from roboreel.loading.fetch_ahead import FetchAhead
 from roboreel.loading.prefetch import Prefetcher
 from roboreel.loading.skipping import Skipped
-from roboreel.loading.source import ReadsBatches
-from roboreel.memory.batch_buffers import BatchBuffers
-from roboreel.memory.budget import process_budget
 from roboreel.numbers import one_number
 from roboreel.order.order import LocalOrder, Sequential, Weighted
 
@@ -180,19 +180,15 @@ class Epochs:
         together = ahead.together() if self._reads_several() else self._in_order(split)
         groups = self._fetched(_grouped(self._steps(split), together))
         depth = max(1, ahead.depth // together - self._shares_images())
-        if not ahead.workers:
-            return Prefetcher(
-                lambda steps: [self._finished(loaded) for loaded in self._reader.load(steps)],
-                groups,
-                threads=ahead.lanes,
-                ahead=depth,
-            )
-        # Imported here: whoever reads by threads needs no multiprocessing.
-        from roboreel.loading.workers.pool import WorkerPool
+        load, pool = self._reader.load, None
+        if ahead.workers:
+            # Imported here: whoever reads by threads needs no multiprocessing.
+            from roboreel.loading.workers.pool import WorkerPool
 
-        pool = WorkerPool(self._reader, ahead.workers)
+            pool = WorkerPool(self._reader, ahead.workers)
+            load = pool.load
         return Prefetcher(
-            lambda steps: [self._finished(loaded) for loaded in pool.load(steps)],
+            lambda steps: [self._finished(loaded) for loaded in load(steps)],
             groups,
             threads=ahead.lanes,
             ahead=depth,

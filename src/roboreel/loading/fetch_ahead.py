@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from roboreel.errors import DatasetError
-from roboreel.spans.sources import Stop, sources, stoppable
+from roboreel.io.sources import Stop, sources, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class FetchAhead(Generic[Task]):
             raise StopIteration
         task, job = self._begun.popleft()
         if job.is_done:
-            self._note(job)
+            self._mean_bytes = max(0.9 * self._mean_bytes, float(job.result()))
         self._begin()
         return task
 
@@ -86,9 +86,6 @@ class FetchAhead(Generic[Task]):
         return sum(
             job.result() if job.is_done else self._mean_bytes for _, job in list(self._begun)
         )
-
-    def _note(self, job: Job[int]) -> None:
-        self._mean_bytes = max(0.9 * self._mean_bytes, float(job.result()))
 
     def _try(self, task: Task, is_passed: bool) -> int:
         if is_passed:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from roboreel.dataset.members import HasSource, Source
     from roboreel.loading.ahead import Workers
     from roboreel.loading.sampling import Shuffle, Weights
     from roboreel.loading.skipping import OnError
-    from roboreel.loading.source import HasSource, Source
 
 
 class LoaderOptions(TypedDict, total=False):

@@ -6,8 +6,8 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from roboreel.io.sources import Stop, stoppable
 from roboreel.loading.fetch_ahead import FetchAhead
-from roboreel.spans.sources import Stop, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.dataset.members import source_of
-from roboreel.errors import DatasetError, RemoteError, SampleError
-from roboreel.loading.source import ReadsBatches
+from roboreel.dataset.members import ReadsBatches, source_of
+from roboreel.errors import DatasetError, SampleError
+from roboreel.loading.skipping import OF_NO_SAMPLE
 from roboreel.loading.transforming import Transform, takes_generator
 from roboreel.numbers import inside, positions, whole_numbers
 from roboreel.order.anchors import Anchors
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.dataset.members import HasSource, Source
     from roboreel.image import Layout
-    from roboreel.loading.source import HasSource, Source
     from roboreel.sample_spec import SampleSpec, Windows
     from roboreel.schema import Feature
 
@@ -198,8 +198,8 @@ class Samples:
     def _read(self, batches: list[NDArray[np.int64]]) -> list[Sample]:
         try:
             return self._read_unnamed(batches)
-        except RemoteError:
-            raise  # It is about no sample: reading each of them would wait as long again.
+        except OF_NO_SAMPLE:
+            raise
         except DatasetError as error:
             raise self._naming(np.concatenate(batches), error) from error
 

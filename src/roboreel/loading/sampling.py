@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.dataset.dataset import Dataset
-    from roboreel.loading.source import Source
+    from roboreel.dataset.members import Source
     from roboreel.order.order import Order
 
 Shuffle: TypeAlias = "bool | Literal['uniform', 'local'] | Local"

@@ -6,7 +6,13 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from roboreel.errors import DatasetError, SampleError
+from roboreel.errors import (
+    DatasetError,
+    RemoteError,
+    SampleError,
+    StaleDatasetError,
+    UnfinishedChangeError,
+)
 from roboreel.numbers import check_at_least
 
 if TYPE_CHECKING:
@@ -14,6 +20,12 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+
+OF_THE_DATASET = (StaleDatasetError, UnfinishedChangeError)
+"""Errors that all samples have alike. Each look for an unfinished change waits for it."""
+OF_NO_SAMPLE = (*OF_THE_DATASET, RemoteError)
+"""Errors that say nothing of a sample: reading others one by one would wait as long again."""
 
 
 @dataclass(frozen=True, slots=True)

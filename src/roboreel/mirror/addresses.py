@@ -88,14 +88,11 @@ def version_of(files: Sequence[RemoteFile]) -> str | None:
 
     Files beside a dataset do not count: those that begin with a dot, and the README.
     """
-    counted = [file for file in files if not _is_beside(file.name)]
+    beside = ("readme.md", "license")
+    counted = [f for f in files if not f.name.startswith(".") and f.name.lower() not in beside]
     if any(file.etag is None for file in counted):
         return None
     digest = hashlib.sha256()
     for file in sorted(counted, key=lambda file: file.name):
         digest.update(f"{file.name}\n{file.size_bytes}\n{file.etag}\n".encode())
     return digest.hexdigest()
-
-
-def _is_beside(name: str) -> bool:
-    return name.startswith(".") or name.lower() in ("readme.md", "license")

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from roboreel.errors import MirrorError, RemoteError
+from roboreel.io.sources import Stop, check_stop, stoppable
 from roboreel.mirror.block_map import State
 from roboreel.mirror.client import NoRangesError
 from roboreel.mirror.geometry import BLOCK_BYTES, SEGMENT_BLOCKS, requests_for, runs_of
-from roboreel.spans.sources import Stop, check_stop, stoppable
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:
@@ -176,14 +176,20 @@ class Fetcher:
                 job.wait()
 
     def _bring_free(self, missing: Mapping[int, NDArray[np.int64]], pin: Pin | None = None) -> bool:
-        """Fetch the blocks that nobody else fetches; return whether there were any."""
+        """Fetch the blocks that nobody else fetches; return whether there were any.
+
+        Raises:
+            _NoRoomError: There is no room now. A pin is taken together with it, or not at all.
+        """
         claimed: dict[int, set[int]] = {}
         jobs: list[Job[None]] = []
         try:
             for entry, span in self._claim(missing, claimed):
                 jobs.append(Job(partial(self._request, entry, span, claimed[entry.number])))
             if jobs:
-                self._reserve(self._numbers(claimed), pin)
+                blocks = self._numbers(claimed)
+                if not self._home.reserve(self._folder, blocks, pin):
+                    raise _NoRoomError(len(blocks) * BLOCK_BYTES)
             for job in jobs:
                 self._pool.start(job)
             _wait(jobs)
@@ -252,15 +258,6 @@ class Fetcher:
                 self._home.give_back(self._folder, wanted)
         finally:
             self._folder.claims.release(left.tolist())
-
-    def _reserve(self, blocks: NDArray[np.int64], pin: Pin | None) -> None:
-        """Reserve room, and hold it if there is a pin.
-
-        Raises:
-            _NoRoomError: There is none now.
-        """
-        if not self._home.reserve(self._folder, blocks, pin):
-            raise _NoRoomError(len(blocks) * BLOCK_BYTES)
 
     def _request(self, entry: FileEntry, span: tuple[int, int], claimed: set[int]) -> None:
         start, stop = span[0] * BLOCK_BYTES, min(span[1] * BLOCK_BYTES, entry.file.size_bytes)

@@ -39,7 +39,7 @@ _STORES_IN_ORDER = platform.machine().lower() in ("x86_64", "amd64", "i386", "i6
 
 
 class Mirror:
-    """The source of all files below one folder: see `roboreel.spans.sources`.
+    """The source of all files below one folder: see `roboreel.io.sources`.
 
     Args:
         home: Where the mirror lies, with the limit of bytes.

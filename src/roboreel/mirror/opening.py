@@ -7,16 +7,16 @@ import json
 import os
 import secrets
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roboreel.errors import DatasetError, MirrorError, NotADatasetError
 from roboreel.files import draft_folder, remove_leftovers, remove_tree, write_atomically
+from roboreel.io.reading import read_file
+from roboreel.io.sources import add_source, drop_source, source_of
 from roboreel.mirror.addresses import client_module, parse_address, version_of
 from roboreel.mirror.connection import Connection
 from roboreel.mirror.file_table import FileTable
 from roboreel.mirror.tree import make_places
-from roboreel.spans.reading import read_file
-from roboreel.spans.sources import add_source, drop_source, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,9 +55,8 @@ def open_mirror(url: str, connection: Connection = _DEFAULT) -> Path:
     name = address.mirror_name(endpoint, version or secrets.token_hex(16))
     about = {"url": client.url, "is_listed": listed is not None, "version": version}
     _make(opened_home, name, files, about)
-    own = _own_name(opened_home, name, files, about)
-    mirror = _open(opened_home, own, client, is_listed=listed is not None)
-    if version is None or own != name:
+    mirror = _open(opened_home, name, files, about, client)
+    if version is None:
         atexit.register(_remove, mirror, os.getpid())
     _fetch_metadata(mirror)
     return mirror.folder.tree
@@ -75,7 +74,7 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
     path = tree.parent / "mirror.json"
     try:
         about = json.loads(read_file(path, "description of the mirror"))
-        address, is_listed = parse_address(about["url"]), bool(about["is_listed"])
+        address, about["is_listed"] = parse_address(about["url"]), bool(about["is_listed"])
         is_ours = about["inode"] == tree.stat().st_ino
     except (
         OSError, DatasetError, ValueError, KeyError, TypeError, AttributeError, RecursionError,
@@ -90,11 +89,7 @@ def open_tree(tree: Path, connection: Connection = _DEFAULT) -> Path:
     client, _ = _connect(address, connection.options)
     table = FileTable(tree.parent / "table.jsonl")
     files = [table[number].file for number in range(len(table))]
-    own = _own_name(home, tree.parent.name, files, about)
-    mirror = _open(home, own, client, is_listed=is_listed)
-    if own != tree.parent.name:
-        atexit.register(_remove, mirror, os.getpid())
-    return mirror.folder.tree
+    return _open(home, tree.parent.name, files, about, client).folder.tree
 
 
 def find_mirror(folder: Path) -> Path | None:
@@ -105,9 +100,7 @@ def find_mirror(folder: Path) -> Path | None:
 
 def mirror_of(path: Path) -> Mirror | None:
     """Return the open mirror that a path is part of; None for plain folders."""
-    source: Any = source_of(path)
-    mirror: Mirror | None = source
-    return mirror
+    return cast("Mirror | None", source_of(path))
 
 
 def _home(path: str | os.PathLike[str] | None, limit_bytes: int | None) -> MirrorHome:
@@ -119,10 +112,8 @@ def _home(path: str | os.PathLike[str] | None, limit_bytes: int | None) -> Mirro
 
 def _connect(address: Address, options: Mapping[str, Any]) -> tuple[Client, str]:
     module: Any = import_module(client_module(address.scheme))
-    client: Client
-    endpoint: str
-    client, endpoint = module.connect(address, options)
-    return client, endpoint
+    connected: tuple[Client, str] = module.connect(address, options)
+    return connected
 
 
 def _listed(files: list[RemoteFile], address: Address) -> list[RemoteFile]:
@@ -177,26 +168,28 @@ def _make(
                 draft.rename(final)
 
 
-def _own_name(
-    home: MirrorHome, name: str, files: Sequence[RemoteFile], about: Mapping[str, Any]
-) -> str:
-    """Return the name of a mirror that this process may use: another if it cannot be shared."""
-    if home.folder(name).use.hold():
-        return name
-    own = f"{name}-{secrets.token_hex(4)}"
-    _make(home, own, files, about)
-    return own
-
-
-def _open(home: MirrorHome, name: str, client: Client, *, is_listed: bool) -> Mirror:
+def _open(
+    home: MirrorHome,
+    name: str,
+    files: Sequence[RemoteFile],
+    about: Mapping[str, Any],
+    client: Client,
+) -> Mirror:
+    """Open a mirror, or one of this process's own if it cannot be shared."""
     from roboreel.mirror.mirror import Mirror
 
+    is_own = not home.folder(name).use.hold()
+    if is_own:
+        name = f"{name}-{secrets.token_hex(4)}"
+        _make(home, name, files, about)
     folder = home.folder(name)
     folder.refresh()
     with home.locked():
         folder.doubt_if_restarted()
-    mirror = Mirror(home, folder, client, client.url, is_listed=is_listed)
+    mirror = Mirror(home, folder, client, client.url, is_listed=about["is_listed"])
     add_source(mirror)
+    if is_own:
+        atexit.register(_remove, mirror, os.getpid())
     return mirror
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
+from roboreel.io.budget import process_budget
 from roboreel.jobs.job import open_job
 from roboreel.jobs.running import Outcome, run_task
 from roboreel.jobs.worker import share_machine
-from roboreel.memory.budget import process_budget
 from roboreel.numbers import check_at_least
 
 if TYPE_CHECKING:

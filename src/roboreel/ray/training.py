@@ -9,7 +9,7 @@ import ray.train
 from roboreel.torch import Loader
 
 if TYPE_CHECKING:
-    from roboreel.loading.source import HasSource, Source
+    from roboreel.dataset.members import HasSource, Source
     from roboreel.torch import SampleDataset
 
 

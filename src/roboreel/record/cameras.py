@@ -12,7 +12,7 @@ from roboreel.errors import RecordingError, TooSlowError
 from roboreel.image import encode_depth, encode_png
 from roboreel.record.encoded import EncodedImage, EncodedPacket
 from roboreel.record.journal import RecordFile
-from roboreel.record.totals import ImageSampler
+from roboreel.stats import ImageSampler
 from roboreel.video.encode import VideoWriter
 from roboreel.video.packet_file import PacketWriter, ShownImage
 

@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.commit import Commit, Workshop, finish_commit, locked
+from roboreel.commit import ChangeSet, Commit, Workshop, finish_commit, locked
 from roboreel.format import read_manifest
 from roboreel.format.append_v3 import check_appendable
-from roboreel.format.episode_table import episode_files
+from roboreel.format.edits import FileEdit
 from roboreel.format.hub import writable_folder
 from roboreel.format.info import read_info
 from roboreel.format.limits import file_limits
 from roboreel.format.places import place_of
-from roboreel.format.write_v3 import place_columns
+from roboreel.format.tables_v3 import episode_columns, episode_files
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.writing import column_key, join_parquet, join_tables
 from roboreel.schema import ClipTable
-from roboreel.storage.parquet import column_key, join_parquet, join_tables
-from roboreel.storage.parquet_table import open_parquet
 from roboreel.video.splice import join_videos, joining_key
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from roboreel.format.edits import How
     from roboreel.format.limits import FileLimits
     from roboreel.schema import FileSet, Manifest
 
     Groups = tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
+@dataclass(frozen=True)
+class Compaction(ChangeSet):
     """Which files are joined; paths are below the dataset's folder, in order.
 
     A joined file takes the name of its first part and begins with its contents, so a reader that
@@ -49,14 +52,53 @@ class Compaction:
     episodes: tuple[str, ...] = ()
     """The tail of the episode table, which becomes one file."""
 
+    @classmethod
+    def of(
+        cls,
+        root: Path,
+        data: tuple[tuple[str, ...], ...],
+        videos: Mapping[str, tuple[tuple[str, ...], ...]],
+        episodes: tuple[str, ...],
+    ) -> Compaction:
+        """Return the plan that joins groups of files."""
+        plan = cls(root, None, (), (), data, videos, episodes)
+        # A table of one file is written anew too, if files that it names are joined.
+        alone = [episodes] if len(episodes) == 1 else []
+        groups = [*plan.groups, *alone]
+        return replace(plan, files=tuple(f for group in groups for f in _joined(root, group)))
+
+    @property
+    def groups(self) -> list[tuple[str, ...]]:
+        """All groups of two files or more."""
+        videos = (group for several in self.videos.values() for group in several)
+        return [group for group in (*self.data, *videos, self.episodes) if len(group) > 1]
+
     def __bool__(self) -> bool:
         return self.num_removed > 0
 
     @property
     def num_removed(self) -> int:
         """How many files fewer there will be."""
-        groups = [*self.data, *(group for several in self.videos.values() for group in several)]
-        return sum(len(group) - 1 for group in groups) + max(0, len(self.episodes) - 1)
+        return sum(one.how == "removed" for one in self.files)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the plan as lines: which files become which, and how."""
+        yield from (f"{len(group)} files become {group[0]}" for group in self.groups)
+        yield from super().lines()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        groups = {"data": self.data, "videos": dict(self.videos), "episodes": self.episodes}
+        return {**super().to_json(), **groups}
+
+
+def _joined(root: Path, group: Sequence[str]) -> Iterator[FileEdit]:
+    """Yield what becomes of files that are joined."""
+    sizes = [(root / path).stat().st_size for path in group]
+    how: How = "remuxed" if group[0].endswith(".mp4") else "rewritten"
+    yield FileEdit(group[0], size_bytes=sum(sizes), how=how)
+    for path, size in zip(group[1:], sizes[1:], strict=True):
+        yield FileEdit(path, size_bytes=size, how="removed")
 
 
 def compact_dataset(path: str | os.PathLike[str], *, dry_run: bool = False) -> Compaction:
@@ -99,7 +141,7 @@ def plan_compaction(manifest: Manifest) -> Compaction:
     """
     check_appendable(manifest)
     if manifest.problems or not _in_order(manifest):
-        return Compaction()
+        return Compaction.of(manifest.root, (), {}, ())
     table = _EpisodeFiles.of(manifest)
     limits = file_limits(manifest)
     data = _tail(
@@ -119,7 +161,8 @@ def plan_compaction(manifest: Manifest) -> Compaction:
         groups = tuple(group for group in groups if len(group) > 1)
         first = min(first, _first_episode(file, [group[0] for group in groups]))
         videos[camera] = _paths(files, groups)
-    return Compaction(_paths(manifest.data_files, data), videos, table.tail(first, limits))
+    episodes = table.tail(first, limits)
+    return Compaction.of(manifest.root, _paths(manifest.data_files, data), videos, episodes)
 
 
 def group_tail(sizes: Sequence[int], limit_bytes: int) -> Groups:
@@ -200,13 +243,9 @@ def _tail(
 
 
 def _alike(group: Sequence[int], keys: Sequence[Hashable]) -> list[list[int]]:
-    parts: list[list[int]] = []
-    for place, file in enumerate(group):
-        if place and keys[place] == keys[place - 1]:
-            parts[-1].append(file)
-        else:
-            parts.append([file])
-    return parts
+    """Return files that follow each other and have equal keys."""
+    pairs = zip(keys, group, strict=True)
+    return [[file for _, file in part] for _, part in groupby(pairs, key=itemgetter(0))]
 
 
 def _in_order(manifest: Manifest) -> bool:
@@ -254,15 +293,17 @@ def _apply(manifest: Manifest, plan: Compaction) -> None:
             join_parquet([root / path for path in group], commit.add(group[0]))
     if plan.episodes:
         parts = [root / path for path in plan.episodes]
-        listed = slice(len(manifest.episodes) - sum(map(_num_rows, parts)), None)
+        count = len(manifest.episodes)
+        listed = np.arange(count - sum(map(_num_rows, parts)), count)
         place = place_of(PurePosixPath(plan.episodes[0]))
-        replaced = place_columns(_moved(manifest, plan, starts), place, listed)
+        columns = episode_columns(_moved(manifest, plan, starts), place, listed)
+        replaced = {name: column for name, column in columns.items() if "/" in name}
         join_tables(parts, commit.add(plan.episodes[0]), replaced)
     # The old table first: as long as it is there, its episodes are looked for in the old files.
     for path in plan.episodes[1:]:
         commit.remove(path)
-    for group in [*plan.data, *(g for several in plan.videos.values() for g in several)]:
-        for path in group[1:]:
+    for group in plan.groups:
+        for path in group[1:] if group != plan.episodes else ():
             commit.remove(path)
     if len(plan.data) > 1:
         join_parquet([root / path for path in plan.data[0]], commit.add(plan.data[0][0]))

@@ -16,7 +16,7 @@ from roboreel.format.json_files import write_json
 from roboreel.record.cameras import Camera, Cameras, PictureFile, VideoFile
 from roboreel.record.checks import given_features
 from roboreel.record.journal import RecordFile, Records, RowFormat, Rows
-from roboreel.record.totals import sample_stride
+from roboreel.stats import sample_stride
 from roboreel.threads import ThreadPool
 from roboreel.video.splice import join_videos
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from roboreel.record.cameras import Image, ImageFile
     from roboreel.record.options import RecordingOptions
     from roboreel.schema import Feature
-    from roboreel.stats.image import Gathered
+    from roboreel.stats.gather import Gathered
     from roboreel.video.encode import Encoding
 
 ROWS = "rows.journal"
@@ -169,7 +169,7 @@ class OpenEpisode:
         kinds = self._settings.features
         paths = {name: camera.file.path for name, camera in cameras.items()}
         videos = {name: path for name, path in paths.items() if kinds[name].is_video}
-        images = {n: c.sampler.gathered for n, c in cameras.items() if c.sampler.gathered}
+        images = {n: c.sampler.gathered for n, c in cameras.items()}
         return FinishedEpisode(
             rows=self._format.unpack(self._records),
             pictures={n: Records(path) for n, path in paths.items() if n not in videos},

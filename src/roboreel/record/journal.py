@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.reading import MOST_METADATA_BYTES, SpanReader
+from roboreel.io.reading import MOST_METADATA_BYTES, SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

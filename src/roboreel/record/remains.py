@@ -13,12 +13,12 @@ from roboreel.errors import CorruptFileError, DatasetError, FrameError
 from roboreel.format.episode_metadata import check_metadata, column_types
 from roboreel.format.ledger import Ledger
 from roboreel.image import decode_image
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
+from roboreel.io.reading import read_file
 from roboreel.record.checks import given_features
 from roboreel.record.episode import METADATA, ROWS, FinishedEpisode, image_path, open_folder
 from roboreel.record.journal import RowFormat, Rows, read_records
-from roboreel.record.totals import ImageSampler, sample_stride
-from roboreel.spans.reading import read_file
+from roboreel.stats import ImageSampler, sample_stride
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader
 from roboreel.video.salvage import first_images, whole_fragments
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from roboreel.format.episode_metadata import Value
     from roboreel.schema import Feature, Manifest
-    from roboreel.stats.image import Gathered
+    from roboreel.stats.gather import Gathered
 
 RECOVERED = "recovered"
 """Column of the episode table: True for an episode that was recovered."""
@@ -90,8 +90,7 @@ class Remains:
             sampler = ImageSampler(manifest.features[name], 1)
             for image in seen:
                 sampler.take(image)
-            if sampler.gathered is not None:
-                images[name] = sampler.gathered
+            images[name] = sampler.gathered
         metadata = _read_metadata(self.folder / METADATA, manifest)
         return FinishedEpisode(self.rows.first(self.kept), pictures, videos, images, metadata)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from roboreel.record.episode import FinishedEpisode
     from roboreel.record.totals import Totals
     from roboreel.schema import Manifest
-    from roboreel.stats.image import Gathered
+    from roboreel.stats.gather import Gathered
 
 _PART_BYTES = 16 * 1024**2
 """Pictures of one row group, in all columns together."""

@@ -12,8 +12,9 @@ from roboreel.commit import Workshop
 from roboreel.files import atomic_file, sync_file
 from roboreel.format.statistics import read_episode_stats
 from roboreel.frames.frame_reader import FrameReader
-from roboreel.spans.reading import check_small
-from roboreel.stats import Accumulator, ImageAccumulator, add_part, merge_stats, restored
+from roboreel.io.reading import check_small
+from roboreel.stats import Accumulator, gather, merge_stats, new_accumulator
+from roboreel.stats.gather import add_part, packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,67 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.record.encoded import EncodedImage
     from roboreel.schema import Feature, Manifest
     from roboreel.stats import FeatureStats
-    from roboreel.stats.image import Gathered
-    from roboreel.video.packet_file import ShownImage
+    from roboreel.stats.gather import Gathered
 
-# Images are thinned to about this size for statistics, which hardly depend on it.
-_SAMPLED_SIDE = 150
-_SAMPLES_PER_SECOND = 3
-_ROWS_AT_ONCE = 65_536
 _MOST_BYTES = 64 * 1024**2
-
-
-def sample_stride(fps: float) -> int:
-    """Return the distance, in images, of those that enter a camera's statistics."""
-    return max(1, round(fps / _SAMPLES_PER_SECOND))
-
-
-def new_accumulator(feature: Feature) -> Gathered | None:
-    """Return an empty accumulator for a feature; None for texts."""
-    if feature.is_camera and feature.depth is None:
-        return ImageAccumulator(feature.shape[2])
-    if feature.is_camera:
-        return Accumulator((1, 1, 1))
-    return Accumulator(feature.shape) if feature.kind == "number" else None
-
-
-class ImageSampler:
-    """Gathers the statistics of a camera from some of its images, thinned out.
-
-    Args:
-        feature: The camera.
-        every: One of this many images counts, beginning with the first.
-    """
-
-    def __init__(self, feature: Feature, every: int) -> None:
-        self.gathered = new_accumulator(feature)
-        self._every = every
-        self._step = max(1, min(feature.shape[:2]) // _SAMPLED_SIDE)
-        self._per_metre = _per_metre(feature)
-        self._seen = 0
-
-    def take(self, image: NDArray[Any] | EncodedImage | ShownImage) -> None:
-        """Look at the next image: ``(H, W, C)``, or ``(H, W)`` for depth; decoded if it counts."""
-        self._seen += 1
-        if (self._seen - 1) % self._every:
-            return
-        pixels = image if isinstance(image, np.ndarray) else image.decode()
-        thin = pixels[:: self._step, :: self._step]
-        if isinstance(self.gathered, ImageAccumulator):
-            self.gathered.update(np.ascontiguousarray(np.moveaxis(thin, -1, 0))[None])
-        elif self.gathered is not None:
-            metres = thin.astype(np.float64) * (1.0 if thin.dtype.kind == "f" else 1e-3)
-            self.gathered.update((metres * self._per_metre).reshape(-1, 1, 1, 1))
-
-
-def _per_metre(feature: Feature) -> float:
-    """Return what a metre is in the statistics: those of pictures have the unit of the pictures."""
-    if feature.is_video or feature.depth is None:
-        return 1.0
-    return 1000.0 if feature.depth.unit == "mm" else 1.0
 
 
 class Totals:
@@ -94,8 +39,11 @@ class Totals:
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         self._features = features
-        new = {name: new_accumulator(feature) for name, feature in features.items()}
-        self._gathered = {name: part for name, part in new.items() if part is not None}
+        self._gathered = {
+            name: new_accumulator(feature)
+            for name, feature in features.items()
+            if not feature.is_text
+        }
         self._summaries: dict[str, FeatureStats] = {}
 
     @classmethod
@@ -133,11 +81,8 @@ class Totals:
             numbers: Whether to write the statistics of numbers or those of cameras.
         """
         names = [n for n in self._gathered if self._features[n].is_camera is not numbers]
-        arrays = {
-            f"{i}.{key}": values
-            for i, name in enumerate(names)
-            for key, values in self._gathered[name].state().items()
-        }
+        numbered = {str(i): self._gathered[name] for i, name in enumerate(names)}
+        arrays = packed(numbered, separator=".")
         about = {"names": names, "episodes": episodes, "rows": rows}
         arrays["about"] = np.array(json.dumps(about))
         path = _path(root, "numbers" if numbers else "cameras")
@@ -157,21 +102,27 @@ class Totals:
                 episodes = int(about["episodes"])
                 if about["names"] != names or int(lengths[:episodes].sum()) != about["rows"]:
                     return 0
-                parts = {name: _state(held, i) for i, name in enumerate(names)}
-            shapes = {n: getattr(self._gathered[n], "shape", ()) for n in names}
-            gathered = {n: restored(shapes[n], parts[n]) for n in names}
+                shapes = {str(i): self._shape(name) for i, name in enumerate(names)}
+                parts = unpacked(held, shapes, separator=".")
+            gathered = {name: parts[str(i)] for i, name in enumerate(names)}
         except Exception:  # noqa: BLE001  # NumPy and zipfile have one for each kind of damage
             return 0  # It is made again, of what it was made of.
         self._gathered |= gathered
         return min(episodes, len(lengths))
 
+    def _shape(self, name: str) -> tuple[int, ...]:
+        part = self._gathered[name]
+        return part.shape if isinstance(part, Accumulator) else ()
+
     def _read_rows(self, manifest: Manifest, names: list[str], seen: int) -> None:
         columns = FrameReader(manifest).columns
-        first, stop = int(manifest.episodes.length[:seen].sum()), manifest.episodes.num_rows
-        for start in range(first, stop, _ROWS_AT_ONCE):
-            rows = np.arange(start, min(start + _ROWS_AT_ONCE, stop))
-            for name in names:
-                self._gathered[name].update(columns.gather(name, rows))
+        rows = int(manifest.episodes.length[:seen].sum()), manifest.episodes.num_rows
+
+        def read(rows: NDArray[np.int64], names: list[str]) -> dict[str, NDArray[Any]]:
+            return {name: columns.gather(name, rows) for name in names}
+
+        parts = [(name, self._gathered[name]) for name in names]
+        gather(parts, self._features, rows, read)
 
     def _read_summaries(self, manifest: Manifest, cameras: list[str], seen: int) -> None:
         parts: dict[str, list[FeatureStats]] = {}
@@ -193,8 +144,3 @@ def _check_size(path: Path) -> None:
 
 def _path(root: Path, name: str) -> Path:
     return Workshop(root).path / f"{name}.npz"
-
-
-def _state(held: Mapping[str, NDArray[Any]], place: int) -> dict[str, NDArray[Any]]:
-    prefix = f"{place}."
-    return {key.removeprefix(prefix): held[key] for key in held if key.startswith(prefix)}

@@ -36,7 +36,7 @@ def with_profile(address: Address, options: Mapping[str, Any]) -> dict[str, Any]
     named = options.pop("profile", None) or os.environ.get("AWS_PROFILE")
     if not address.scheme.startswith("s3"):
         return options
-    told = {"credential_provider", "skip_signature", *_spelled("access_key_id")}
+    told = {"credential_provider", "skip_signature", "access_key_id", "aws_access_key_id"}
     if told & {key.lower() for key in options} or ("AWS_ACCESS_KEY_ID" in os.environ and not named):
         return options
     found = _read_profile(named or "default")
@@ -46,10 +46,6 @@ def with_profile(address: Address, options: Mapping[str, Any]) -> dict[str, Any]
             "provider: pass credential_provider= in storage_options."
         )
     return {**(found if "secret_access_key" in found else {}), **options}
-
-
-def _spelled(key: str) -> tuple[str, str]:
-    return key, f"aws_{key}"
 
 
 def _read_profile(name: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from roboreel.errors import DatasetChangedError, MissingFileError, RemoteError
@@ -112,7 +113,9 @@ class ObjectClient:
         """Return the bytes ``[start, stop)`` of a file."""
         if self._is_forked:
             return memoryview(self._ask("read", file, start, stop))
-        return self._reading(file.name).read(file, start, stop)
+        place = partial(self._place, file.name)
+        reading = Reading(self._store, file.name, self._address.plain, self._patience, place)
+        return reading.read(file, start, stop)
 
     def read_whole(self, file: RemoteFile) -> Iterator[memoryview]:
         """Yield all bytes of a file, in order."""
@@ -135,11 +138,6 @@ class ObjectClient:
     def begin_anew(self) -> None:
         """Use a process of its own for all connections: this is a forked child."""
         self._is_forked = True
-
-    def _reading(self, name: str) -> Reading:
-        return Reading(
-            self._store, name, self._address.plain, self._patience, lambda: self._place(name)
-        )
 
     def _place(self, name: str) -> Place | None:
         """Return where the server says how long to wait for a file."""
@@ -208,7 +206,8 @@ class Reading:
         if file.etag is not None and file.etag.startswith('"'):
             options["if_match"] = file.etag
         elif file.modified_ns:
-            options["if_unmodified_since"] = _moment(file.modified_ns)
+            moment = datetime.fromtimestamp(file.modified_ns / 1e9, timezone.utc)
+            options["if_unmodified_since"] = moment
 
         def get() -> memoryview:
             result = self.store.get(self.path, options=options)
@@ -265,7 +264,3 @@ def _described(meta: Mapping[str, Any]) -> RemoteFile:
     return RemoteFile(
         str(meta["path"]), int(meta["size"]), strong_etag(meta.get("e_tag")), modified_ns
     )
-
-
-def _moment(modified_ns: int) -> datetime:
-    return datetime.fromtimestamp(modified_ns / 1e9, timezone.utc)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from roboreel.check.data_file import DataFile
 from roboreel.errors import DatasetError
-from roboreel.format.info_edits import read_raw_info
+from roboreel.format.json_files import read_object
+from roboreel.format.paths import info_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from roboreel.check.context import Context
     from roboreel.findings import Finding
-    from roboreel.repair.changes import PlannedChange
+    from roboreel.format.edits import FileEdit
     from roboreel.repair.unlisted import Unlisted
     from roboreel.stats import FeatureStats
 
@@ -34,7 +36,7 @@ class Draft:
         self.findings = tuple(findings)
         self.manifest = context.manifest
         """The dataset as it will be described."""
-        self.old_info = read_raw_info(context.root)
+        self.old_info = read_object(info_path(context.root))
         self.info: dict[str, Any] = self.old_info
         """What info.json will say."""
         self.episode_kinds: set[str] = set()
@@ -48,7 +50,7 @@ class Draft:
         """Findings of statistics that are sound, and not those of the values."""
         self.unlisted: tuple[Unlisted, ...] = ()
         """Data files of episodes that the table does not list."""
-        self.changes: list[PlannedChange] = []
+        self.changes: list[FileEdit] = []
         self._cured: dict[Finding, None] = {}
 
     @property
@@ -67,6 +69,11 @@ class Draft:
     def codes(self, *among: str) -> tuple[str, ...]:
         """Return which of some codes have been answered."""
         return tuple(sorted({one.code for one in self._cured if one.code in among}))
+
+    def write(self, edit: FileEdit | None, codes: tuple[str, ...]) -> None:
+        """Add a file that is written anew because of some codes, if it changes."""
+        if edit is not None:
+            self.changes.append(replace(edit, codes=codes))
 
     def data_files(self) -> Iterator[DataFile]:
         """Yield the data files that can be read, with their counters; each is closed afterwards."""

@@ -5,18 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from roboreel.check.places import find_misplaced
+from roboreel.check.structure import find_misplaced
 from roboreel.errors import DatasetError
 from roboreel.format.edits import Difference, FileEdit
-from roboreel.repair.changes import aside, move, written
+from roboreel.repair.rescue.rebuild import find_row_groups, write_with_footer
 from roboreel.repair.unlisted import find_unlisted
-from roboreel.storage.rescue.rebuild import find_row_groups, write_with_footer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from roboreel.repair.draft import Draft
-    from roboreel.storage.rescue.rebuild import Found
+    from roboreel.repair.rescue.rebuild import Found
 
 
 def cure_footers(draft: Draft) -> None:
@@ -32,7 +31,7 @@ def cure_footers(draft: Draft) -> None:
         except (DatasetError, OSError):
             continue  # it stays a finding
         if groups.rows:
-            draft.changes.append(written(_completed(one.file, groups), ("RR201",)))
+            draft.write(_completed(one.file, groups), ("RR201",))
             draft.cure([one])
 
 
@@ -70,7 +69,8 @@ def cure_strays(draft: Draft, *, set_aside: bool) -> None:
     for one in found:
         if one.file is not None:
             size = draft.context.listing.size_bytes(one.file)
-            draft.changes.append(aside(one.file, (one.code,), size))
+            leaves = FileEdit(one.file, size_bytes=size, how="set aside")
+            draft.write(leaves, (one.code,))
     draft.cure(found)
 
 
@@ -84,5 +84,6 @@ def cure_places(draft: Draft) -> None:
     listing = draft.context.listing
     missing = [path for files in sets for path in files.paths() if path not in listing]
     for named, there in find_misplaced(draft.context, missing).items():
-        draft.changes.append(move(there, named, ("RR110",), listing.size_bytes(there)))
+        size = listing.size_bytes(there)
+        draft.write(FileEdit(named, size_bytes=size, how="moved", source=there), ("RR110",))
     draft.cure(found)

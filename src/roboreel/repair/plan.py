@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roboreel.commit import (
+    STORE,
+    WORKSHOP,
+    Change,
+    ChangeSet,
+    change_in_place,
+    check_free,
+)
 from roboreel.edit import edit_dataset
+from roboreel.files import atomic_folder, copy_file, link_file, make_folder, remove_tree, walk
 from roboreel.format.paths import METADATA_FOLDER
-from roboreel.repair.apply import apply_changes, copy_with_changes
+from roboreel.io.states import FolderState, folder_state
 from roboreel.repair.unlisted import recover_unlisted
-from roboreel.spans.states import FolderState, folder_state
 from roboreel.words import counted, enumerated, name_episodes
 
 if TYPE_CHECKING:
@@ -19,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from roboreel.check import Findings
+    from roboreel.commit import Commit
     from roboreel.edit import EditPlan
     from roboreel.findings import Finding
-    from roboreel.repair.changes import PlannedChange
+    from roboreel.format.edits import FileEdit
     from roboreel.repair.unlisted import Unlisted
 
 _MOST_SHOWN = 6
@@ -44,8 +53,12 @@ _STAY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
+_KINDS = {"rewritten": "write", "moved": "move", "set aside": "aside"}
+"""What becomes of a file, as it is called under ``"changes"`` of the JSON."""
+
+
+@dataclass(frozen=True)
+class RepairPlan(ChangeSet):
     """What a repair will do. It prints as a diff, and does nothing until it is applied.
 
     Examples:
@@ -55,16 +68,10 @@ class RepairPlan:
         >>> plan.apply()  # doctest: +SKIP
     """
 
-    root: Path
-    """The dataset's folder."""
-    changes: tuple[PlannedChange, ...]
-    """In the order in which they are made; info.json is last."""
     findings: Findings
     """What is wrong with the dataset."""
     cured: tuple[Finding, ...]
     """The findings that the changes answer."""
-    state: FolderState
-    """The files as they are now: a plan is applied to these and no others."""
     contradictions: tuple[Finding, ...] = ()
     """Findings of stored statistics that are sound, and not those of the values."""
     trusts_values: bool = False
@@ -88,15 +95,25 @@ class RepairPlan:
         root: Path,
         findings: Findings,
         cured: Iterable[Finding],
-        changes: Iterable[PlannedChange],
+        changes: Iterable[FileEdit],
         unlisted: Sequence[Unlisted] = (),
     ) -> RepairPlan:
         """Return a plan, with its changes in order."""
         ordered = tuple(sorted(changes, key=_rank))
         files = {file for one in ordered for file in (one.file, one.source) if file is not None}
         files |= {file for one in unlisted for file in (one.file, *dict(one.videos).values())}
-        state = folder_state(root, files, whole=METADATA_FOLDER)
-        return cls(root, ordered, findings, tuple(cured), state, unlisted=tuple(unlisted))
+        states = (folder_state(root, files, whole=METADATA_FOLDER),)
+        return cls(root, None, ordered, states, findings, tuple(cured), unlisted=tuple(unlisted))
+
+    @property
+    def changes(self) -> tuple[FileEdit, ...]:
+        """The files that change, in the order in which they do; info.json is last."""
+        return self.files
+
+    @property
+    def state(self) -> FolderState:
+        """The files as they are now: a plan is applied to these and no others."""
+        return self.states[0]
 
     def dropping(self, episodes: Sequence[int], out: Path | None) -> RepairPlan:
         """Return the plan by which episodes leave, in place of what it repairs.
@@ -107,7 +124,7 @@ class RepairPlan:
         """
         edit = replace(edit_dataset(self.root).delete(episodes).plan(), out=out)
         leaving = tuple(episodes)
-        return replace(self, changes=(), cured=(), recovery=None, leaving=leaving, edit=edit)
+        return replace(self, files=(), cured=(), recovery=None, leaving=leaving, edit=edit)
 
     @property
     def belief(self) -> str:
@@ -137,10 +154,7 @@ class RepairPlan:
         return tuple(lines)
 
     def __bool__(self) -> bool:
-        return bool(self.changes or self.edit or self.recovery)
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return bool(self.files or self.edit or self.recovery)
 
     @property
     def remaining(self) -> tuple[Finding, ...]:
@@ -149,27 +163,25 @@ class RepairPlan:
         return tuple(one for one in self.findings if one not in cured)
 
     @property
-    def size_bytes(self) -> int:
+    def written_bytes(self) -> int:
         """Bytes that will be written, about."""
         edited = 0 if self.edit is None else self.edit.written_bytes
-        return edited + sum(one.size_bytes for one in self.changes if one.kind == "write")
+        return edited + super().written_bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that will be written, about."""
+        return self.written_bytes
 
     def lines(self) -> Iterator[str]:
-        """Yield the plan as lines of a diff, file by file, and a summary."""
+        """Yield the plan as lines: what becomes of the files, a summary, what is left alone."""
         if self.edit is not None:
             yield from self.edit.lines()
             if any(one.code == "RR501" for one in self.contradictions):
                 yield "Stored statistics contradict the values: this computes stats.json from them."
             return
-        shown: Counter[str] = Counter()
-        for change in self.changes:
-            shown[change.kind] += 1
-            if change.kind == "write" or shown[change.kind] <= _MOST_SHOWN:
-                yield from change.lines()
-        for kind, verb in (("move", "moved"), ("aside", "set aside")):
-            if shown[kind] > _MOST_SHOWN:
-                yield f"and {shown[kind] - _MOST_SHOWN:,} more files are {verb} likewise"
-        if self.changes or self.recovery is None:
+        yield from super().lines()
+        if self.files or self.recovery is None:
             yield self.summary
         yield from self.unlisted_lines
         if self.belief:
@@ -182,13 +194,12 @@ class RepairPlan:
         """What will happen, in one sentence."""
         if self.edit is not None:
             return self.edit.summary
-        if not self.changes:
+        if not self.files:
             return "There is nothing to repair."
         parts = []
-        verbs = {"write": "written", "move": "moved", "aside": "set aside"}
-        for kind, verb in verbs.items():
-            count = sum(change.kind == kind for change in self.changes)
-            size = f", about {self.size_bytes:,} bytes" if kind == "write" else ""
+        for how, verb in (("rewritten", "written"), ("moved", "moved"), ("set aside", "set aside")):
+            count = sum(one.how == how for one in self.files)
+            size = f", about {self.written_bytes:,} bytes" if how == "rewritten" else ""
             if count:
                 parts.append(f"{count:,} {'file is' if count == 1 else 'files are'} {verb}{size}")
         return f"{'; '.join(parts)}."
@@ -196,9 +207,9 @@ class RepairPlan:
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""
         return {
-            "path": str(self.root),
-            "size_bytes": self.size_bytes,
-            "changes": [change.to_json() for change in self.changes],
+            **super().to_json(),
+            "size_bytes": self.written_bytes,
+            "changes": [{**one.to_json(), "kind": _KINDS[one.how]} for one in self.files],
             "cured": [asdict(one) for one in self.cured],
             "remaining": [asdict(one) for one in self.remaining],
             "contradictions": [asdict(one) for one in self.contradictions],
@@ -224,22 +235,66 @@ class RepairPlan:
             DatasetInUseError: Another process records into the dataset.
             StaleDatasetError: The dataset has changed since the plan was made.
         """
-        if self.recovery is not None:
-            self.state.check(self.root)
-            recover_unlisted(self.root, self.unlisted, self.recovery)
         if out is not None:
-            self.state.check(self.root)
-            copy_with_changes(self.root, Path(out).expanduser(), self.changes)
-            if self.edit is not None:
-                edit_dataset(out).delete(self.leaving).apply()
-        elif self.edit is not None:
-            replace(self.edit, out=None).apply()
-        elif self.changes:
-            apply_changes(self.root, self.changes, self.state, summary=self.summary)
+            with copied(self, Path(out).expanduser()) as plan:
+                plan.apply()
+            return
+        if self.recovery is not None:
+            self.check()
+            recover_unlisted(self.root, self.unlisted, self.recovery)
+        if self.edit is not None:
+            self.edit.apply()
+        elif self.files:
+            change = Change("repair", self.summary)
+            change_in_place(self.root, self._stage, check=self.check, change=change)
+
+    def _stage(self, commit: Commit) -> None:
+        for one in self.files:
+            if one.how == "set aside":
+                commit.move(one.file, _place_aside(self.root, one.file))
+            elif one.source is not None:
+                commit.move(one.source, one.file)
+            elif one.write is not None:
+                one.write(self.root, commit.add(one.file))
 
 
-def _rank(change: PlannedChange) -> tuple[int, int]:
+@contextmanager
+def copied(plan: RepairPlan, out: Path) -> Iterator[RepairPlan]:
+    """Yield a plan for a copy of its dataset, which appears whole once it has been applied.
+
+    What begins with a dot is not part of the dataset, and is not copied. A copy has no history: the
+    old files are in the dataset that it was made from.
+
+    Raises:
+        FolderTakenError: The folder exists and is not empty.
+    """
+    check_free(out)
+    plan.check()
+    leaving = {one.file for one in plan.files if one.source is None}
+    with atomic_folder(out) as folder:
+        for path in walk(plan.root):
+            file = path.relative_to(plan.root)
+            if path.is_file() and not any(part.startswith(".") for part in file.parts):
+                make_folder((folder / file).parent, sync=False)
+                # Of what is written anew or leaves, no byte need be copied.
+                put = link_file if file.as_posix() in leaving else copy_file
+                put(path.resolve(), folder / file)
+        edit = None if plan.edit is None else edit_dataset(folder).delete(plan.leaving).plan()
+        yield replace(plan, root=folder, states=(), edit=edit)
+        for name in (STORE, WORKSHOP):
+            remove_tree(folder / name, ignore_errors=True)
+
+
+def _place_aside(root: Path, file: str) -> str:
+    """Return a free place for a file that no longer belongs to the dataset."""
+    place, number = f"{STORE}/aside/{file}", 2
+    while (root / place).exists():
+        place, number = f"{STORE}/aside/{number}/{file}", number + 1
+    return place
+
+
+def _rank(change: FileEdit) -> tuple[int, int]:
     """Return when a change is made: files, then what describes them, then what leaves."""
-    order = {"move": 0, "write": 1, "aside": 3}[change.kind]
-    is_metadata = change.kind == "write" and change.file.startswith("meta/")
+    order = {"moved": 0, "rewritten": 1, "set aside": 3}[change.how]
+    is_metadata = change.how == "rewritten" and change.file.startswith("meta/")
     return order + is_metadata, int(change.file.endswith("info.json"))

@@ -7,24 +7,28 @@ from typing import TYPE_CHECKING
 
 from roboreel.check import check_dataset
 from roboreel.check.context import Context
-from roboreel.check.selection import select_codes
+from roboreel.check.ledger import select_codes
 from roboreel.errors import DatasetError
 from roboreel.format import read_manifest
-from roboreel.format.episode_edits import edit_episodes
+from roboreel.format.episode_table import episode_list
 from roboreel.format.hub import dataset_folder
-from roboreel.repair.changes import written
-from roboreel.repair.clips import cure_clips, cure_video_format
+from roboreel.io.sources import refuse_source
 from roboreel.repair.draft import Draft
-from roboreel.repair.episodes import cure_entries, cure_lengths
 from roboreel.repair.files import cure_footers, cure_places, cure_strays
-from roboreel.repair.info import cure_counts, cure_version, write_info
+from roboreel.repair.metadata import (
+    cure_counts,
+    cure_entries,
+    cure_lengths,
+    cure_missing_tasks,
+    cure_version,
+    write_info,
+    write_new_tasks,
+)
 from roboreel.repair.plan import RepairPlan
 from roboreel.repair.rows import cure_rows
 from roboreel.repair.statistics import cure_statistics, write_statistics
-from roboreel.repair.tasks import cure_missing_tasks, write_new_tasks
 from roboreel.repair.unlisted import left_out
-from roboreel.repair.videos import cure_indexes
-from roboreel.spans.sources import refuse_source
+from roboreel.repair.videos import cure_clips, cure_indexes, cure_video_format
 
 if TYPE_CHECKING:
     import os
@@ -118,8 +122,8 @@ def _fill(draft: Draft, *, deep: bool, trust_values: bool, set_aside: bool) -> N
     if draft.episode_kinds or draft.episode_stats:
         codes = draft.codes(*_EPISODE_CODES)
         own = {} if draft.manifest.version == "v2.1" else draft.episode_stats
-        for edit in edit_episodes(draft.manifest, draft.episode_kinds, own):
-            draft.changes.append(written(edit, codes))
+        for edit in episode_list(draft.manifest).corrections(draft.episode_kinds, own):
+            draft.write(edit, codes)
     write_statistics(draft)
     cure_strays(draft, set_aside=set_aside)
     write_info(draft)

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roboreel.commit import STORE, WORKSHOP
+from roboreel.commit import check_free
 from roboreel.edit.recipe import Recipe, whole_episodes
-from roboreel.files import atomic_folder, remove_tree
 from roboreel.format import read_manifest
 from roboreel.format.hub import dataset_folder
-from roboreel.repair.apply import check_new
+from roboreel.repair.plan import copied
 from roboreel.repair.planning import plan_repair
 from roboreel.repair.unlisted import check_recovery
 
@@ -83,7 +82,7 @@ def repair_dataset(
     copy = None if out is None else Path(out).expanduser()
     rescue = None if recover is None else Path(recover).expanduser()
     if rescue is not None:
-        check_new(rescue)
+        check_free(rescue)
         check_recovery(dataset_folder(path), rescue, copy)
     work = _Work(tuple(drop), copy, selection, rescue)
     first = work.plan(path)
@@ -91,14 +90,10 @@ def repair_dataset(
         return work.carry_out(first, agree)
     if not agree(first):
         return Repaired((), first)
-    check_new(work.out)
-    with atomic_folder(work.out) as folder:
-        first.apply(folder)
+    with copied(first, work.out) as plan:
+        plan.apply()
         left = work.after(first)
-        rest = left.carry_out(left.plan(folder), agree)
-        # A copy has no history: the old files are in the dataset that it was made from.
-        for name in (STORE, WORKSHOP):
-            remove_tree(folder / name, ignore_errors=True)
+        rest = left.carry_out(left.plan(plan.root), agree)
     return Repaired((first, *rest.plans), rest.last)
 
 

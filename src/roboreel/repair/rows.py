@@ -9,8 +9,7 @@ import numpy as np
 
 from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.edits import Difference, FileEdit
-from roboreel.repair.changes import written
-from roboreel.storage.rewrite import rewrite_rows
+from roboreel.parquet.rewrite import rewrite_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +33,8 @@ def cure_rows(draft: Draft) -> None:
         edit = _edit(draft, file)
         about = [one for one in found if one.file == file.path]
         draft.cure(about)
-        if edit is not None:
-            codes = {one.code for one in about} or {"RR205"}
-            draft.changes.append(written(edit, tuple(sorted(codes))))
+        codes = {one.code for one in about} or {"RR205"}
+        draft.write(edit, tuple(sorted(codes)))
 
 
 def _edit(draft: Draft, file: DataFile) -> FileEdit | None:

@@ -12,33 +12,32 @@ from roboreel.dataset.dataset import Dataset
 from roboreel.dataset.opened import Opened
 from roboreel.errors import DatasetError
 from roboreel.format.counters import INDICES
-from roboreel.format.episode_edits import edit_episode_stats
 from roboreel.format.episode_table import episode_list
 from roboreel.format.json_files import read_json
 from roboreel.format.paths import EPISODE_STATS_PATH, STATS_PATH
-from roboreel.format.statistics import by_feature, legible_stats
-from roboreel.format.stats_edits import edit_stats, stores_whole_stats
-from roboreel.repair.changes import written
-from roboreel.stats import Accumulator, ImageAccumulator, shape_of_stats
+from roboreel.format.statistics import edit_stats, stores_whole_stats
+from roboreel.format.stats_json import by_feature, legible_stats
+from roboreel.stats import gather, new_accumulator
 from roboreel.stats.compare import compare_stats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from roboreel.findings import Finding
-    from roboreel.format.episode_table import EpisodeList
+    from roboreel.format.episode_list import EpisodeList
     from roboreel.repair.draft import Draft
     from roboreel.schema import Feature
     from roboreel.stats import FeatureStats
+    from roboreel.stats.gather import Gathered
 
-    AnyAccumulator = Accumulator | ImageAccumulator
     _Place = tuple[int | None, str]
     """Number of an episode, or None for all rows together; and the feature."""
 
 _CODES = ("RR501", "RR502", "RR503", "RR504", "RR505", "RR506")
 _CONTRADICTIONS = ("RR501", "RR506")
 _FILES = (STATS_PATH, EPISODE_STATS_PATH)
-_IMAGES_AT_ONCE = 16
 
 
 def cure_statistics(draft: Draft, *, deep: bool, trust_values: bool) -> None:
@@ -81,13 +80,11 @@ def cure_statistics(draft: Draft, *, deep: bool, trust_values: bool) -> None:
 def write_statistics(draft: Draft) -> None:
     """Write the statistics that are not part of the episode table."""
     codes = draft.codes(*_CODES, "RR111")
-    edit = edit_stats(draft.manifest, draft.stats) if draft.stats else None
-    if edit is not None:
-        draft.changes.append(written(edit, codes))
+    if draft.stats:
+        draft.write(edit_stats(draft.manifest, draft.stats), codes)
     if draft.manifest.version == "v2.1" and draft.episode_stats:
-        edit = edit_episode_stats(draft.manifest, draft.episode_stats)
-        if edit is not None:
-            draft.changes.append(written(edit, codes))
+        for edit in episode_list(draft.manifest).corrections((), draft.episode_stats):
+            draft.write(edit, codes)
 
 
 def _places(draft: Draft, found: Finding, *, deep: bool) -> set[_Place]:
@@ -142,48 +139,45 @@ class _Computed:
     def add(self, name: str) -> None:
         """Compute the statistics of a feature, in one pass over its values."""
         draft, table = self._draft, self._draft.manifest.episodes
+        feature = draft.manifest.features[name]
         whole = (None, name) in self._places
         stored = self._stored.get(name)
         own = episode_list(draft.context.manifest)
-        total = self._accumulator(name, stored)
+        total = new_accumulator(feature, stored)
         found: dict[_Place, tuple[FeatureStats | None, FeatureStats]] = {}
         for position in table.row_order.tolist():
             draft.context.report_progress("Statistics", self._done, self._total)
             self._done += 1
             number = int(table.number[position])
-            if (number, name) in self._places:
-                before = _stored(partial(_entries, own, number)).get(name)
-                part = self._accumulator(name, before)
-                self._count(name, position, part)
-                found[number, name] = before, self._finished(name, part)
-            if whole:
-                self._count(name, position, total)
+            parts = [total] if whole else []
+            is_wanted = (number, name) in self._places
+            before = _stored(partial(_entries, own, number)).get(name) if is_wanted else None
+            part = new_accumulator(feature, before)
+            self._count(name, position, [*parts, part] if is_wanted else parts)
+            if is_wanted:
+                found[number, name] = before, _finished(feature, part)
         if whole:
-            found[None, name] = stored, self._finished(name, total)
+            found[None, name] = stored, _finished(feature, total)
         self.found |= found
 
-    def _accumulator(self, name: str, stored: FeatureStats | None) -> AnyAccumulator:
-        feature = self._draft.manifest.features[name]
-        if feature.is_camera:
-            return ImageAccumulator(feature.shape[2])
-        return Accumulator(shape_of_stats(feature.shape, stored))
-
-    def _finished(self, name: str, part: AnyAccumulator) -> FeatureStats:
-        feature = self._draft.manifest.features[name]
-        return part.finish() if feature.is_camera else part.finish().per_frame(feature.shape)
-
-    def _count(self, name: str, position: int, into: AnyAccumulator) -> None:
-        table = self._draft.manifest.episodes
-        start, length = int(table.start[position]), int(table.length[position])
+    def _count(self, name: str, position: int, parts: Sequence[Gathered]) -> None:
+        """Add the values of an episode, as they are after the repair."""
+        manifest = self._draft.manifest
+        start = int(manifest.episodes.start[position])
+        stop = start + int(manifest.episodes.length[position])
         changed = self._draft.columns.get((position, name))
-        if isinstance(into, Accumulator):
-            rows = np.arange(start, start + length)
-            values: Any = self._dataset.read(rows, [name])[name] if changed is None else changed
-            into.update(np.asarray(values).reshape(-1, *into.shape))
-            return
-        for first in range(start, start + length, _IMAGES_AT_ONCE):
-            rows = np.arange(first, min(first + _IMAGES_AT_ONCE, start + length))
-            into.update(self._dataset.read(rows, [name])[name])
+
+        def read(rows: NDArray[np.int64], names: list[str]) -> Mapping[str, NDArray[Any]]:
+            if changed is None:
+                return self._dataset.read(rows, names)
+            return {name: np.asarray(changed)[rows - start]}
+
+        named = [(name, part) for part in parts]
+        gather(named, manifest.features, (start, stop), read)
+
+
+def _finished(feature: Feature, part: Gathered) -> FeatureStats:
+    return part.finish() if feature.is_camera else part.finish().per_frame(feature.shape)
 
 
 def _entries(listed: EpisodeList, number: int) -> dict[str, Any]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.check.video_survey import read_video
-from roboreel.dataset.dataset import Dataset
-from roboreel.dataset.opened import Opened
-from roboreel.edit.planning import plan_edit
+from roboreel.check.video import read_video
+from roboreel.edit.plan import plan_edit
 from roboreel.edit.recipe import Recipe, whole_episodes
 from roboreel.edit.sources import Source
 from roboreel.errors import DatasetError, EditError
@@ -22,16 +18,16 @@ from roboreel.format.counters import COUNTERS, EPISODE_NUMBER, TASK_NUMBER
 from roboreel.format.limits import FILES_PER_CHUNK
 from roboreel.format.places import new_files
 from roboreel.format.tables import arrange_episodes
-from roboreel.record.totals import new_accumulator
-from roboreel.repair.clips import image_times
+from roboreel.format.templates import numbers_in
+from roboreel.parquet.parquet_table import open_parquet
+from roboreel.parquet.ragged import TextLists
+from roboreel.parquet.rewrite import rewrite_rows
+from roboreel.repair.videos import image_times
 from roboreel.schema import ClipTable
-from roboreel.storage.parquet_table import open_parquet
-from roboreel.storage.ragged import TextLists
-from roboreel.storage.rewrite import rewrite_rows
 from roboreel.words import counted, name_episodes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -41,7 +37,6 @@ if TYPE_CHECKING:
 
 _SCRATCH = "v3.0"
 """Any number of episodes can lie in a file there."""
-_IMAGES_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +112,7 @@ def _read(path: Path, file: str) -> Unlisted | None:
 def _videos(draft: Draft, held: Unlisted, strays: Collection[str]) -> Iterable[tuple[str, str]]:
     """Yield cameras and the videos that are named as a data file is, and have an image per row."""
     manifest, rows = draft.manifest, sum(held.lengths)
-    numbers = _numbers(manifest.data_files.template, held.file)
+    numbers = numbers_in(manifest.data_files.template, held.file, {}) or {}
     for camera, files in manifest.video_files.items():
         try:
             video = files.template.format(**numbers, **files.constants)
@@ -131,18 +126,6 @@ def _videos(draft: Draft, held: Unlisted, strays: Collection[str]) -> Iterable[t
             continue
         if table is not None and len(table.ticks) == rows:
             yield camera, video
-
-
-def _numbers(template: str, path: str) -> dict[str, int]:
-    """Return the numbers in the path of a file; none if it is not named by the template."""
-    pattern, seen = "", set()
-    for literal, name, _, _ in Formatter().parse(template):
-        pattern += re.escape(literal)
-        if name is not None:
-            pattern += f"(?P={name})" if name in seen else rf"(?P<{name}>\d+)"
-            seen.add(name)
-    match = re.fullmatch(pattern, path)
-    return {} if match is None else {name: int(text) for name, text in match.groupdict().items()}
 
 
 def left_out(manifest: Manifest, unlisted: Sequence[Unlisted]) -> tuple[str, ...]:
@@ -191,9 +174,9 @@ def recover_unlisted(root: Path, unlisted: Sequence[Unlisted], out: Path) -> Non
     make_folder(out.parent)
     with draft_folder(out) as folder:
         listed = _listed(manifest, unlisted, folder)
-        totals, own = _statistics(listed)
-        write_manifest(listed, stats=totals, episode_stats=own)
-        recipe = Recipe(whole_episodes(listed.episodes.length), version=manifest.version)
+        write_manifest(listed)
+        pieces = whole_episodes(listed.episodes.length)
+        recipe = Recipe(pieces, version=manifest.version, anew=True)
         said = f"recover {counted(len(listed.episodes), 'episode')}"
         plan_edit([Source(folder)], recipe, [said], out).apply()
 
@@ -211,9 +194,8 @@ def _listed(manifest: Manifest, unlisted: Sequence[Unlisted], folder: Path) -> M
     starts: dict[str, list[NDArray[np.float64]]] = {camera: [] for camera in cameras}
     for place, one in enumerate(unlisted):
         make_folder((folder / files.data[place]).parent, sync=False)
-        owners = number[data_file == place]
         counters = {
-            EPISODE_NUMBER: np.repeat(owners, one.lengths),
+            EPISODE_NUMBER: np.repeat(number[data_file == place], one.lengths),
             "index": np.arange(sum(one.lengths)) + int(length[data_file < place].sum()),
         }
         rewrite_rows(manifest.root / one.file, folder / files.data[place], columns=counters)
@@ -257,28 +239,3 @@ def _listed(manifest: Manifest, unlisted: Sequence[Unlisted], folder: Path) -> M
         problems=(),
         state=None,
     )
-
-
-def _statistics(listed: Manifest) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
-    """Return the statistics of all rows and of each episode."""
-    dataset = Dataset(Opened(listed, None, None))
-    totals: dict[str, Any] = {}
-    own: list[dict[str, Any]] = []
-    for start, length in zip(listed.episodes.start, listed.episodes.length, strict=True):
-        found: dict[str, Any] = {}
-        for name, feature in listed.features.items():
-            part = new_accumulator(feature)
-            if part is None or feature.depth is not None:
-                continue
-            step = _IMAGES_AT_ONCE if feature.is_camera else int(length)
-            for first in range(start, start + length, step):
-                rows = np.arange(first, min(first + step, start + length))
-                values = dataset.read(rows, [name])[name]
-                part.update(values if feature.is_camera else values.reshape(-1, *feature.shape))
-            found[name] = part.finish()
-            if name in totals:
-                totals[name].merge(part)
-            else:
-                totals[name] = part
-        own.append(found)
-    return {name: total.finish() for name, total in totals.items()}, own

@@ -15,8 +15,7 @@ from roboreel.format.counters import TASK_NUMBER
 from roboreel.format.hub import writable_folder
 from roboreel.record.options import RecordingOptions
 from roboreel.record.values import check_episode, check_frame
-from roboreel.replay.convert import Export, chosen_values, stored_features, write_dataset
-from roboreel.replay.positions import slot_spans
+from roboreel.replay.convert import chosen_values, stored_features, write_dataset
 from roboreel.replay.ring import Ring
 from roboreel.replay.sampling import draw_sample, window_offsets
 from roboreel.replay.source import ReplaySource
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.dataset import Dataset
     from roboreel.record.options import CameraKind, Encodings
-    from roboreel.replay.convert import ReadableDataset
     from roboreel.schema import Feature
     from roboreel.window import Window
 
@@ -90,7 +89,7 @@ class ReplayBuffer:
     def from_dataset(
         cls,
         path: str | os.PathLike[str],
-        dataset: ReadableDataset,
+        dataset: Dataset,
         *,
         capacity: int,
         features: Mapping[str, Feature] | None = None,
@@ -157,8 +156,7 @@ class ReplayBuffer:
     def rows(self) -> NDArray[np.int64]:
         """Rows of all frames of complete episodes, oldest first, ``(N,)``."""
         snapshot = self._ring.snapshot()
-        spans = slot_spans(snapshot.tail, snapshot.tail + snapshot.num_rows, self.capacity)
-        return np.concatenate([np.arange(start, stop) for start, stop in spans])
+        return np.arange(snapshot.start, snapshot.stop) % self.capacity
 
     def __len__(self) -> int:
         """Return the number of frames in complete episodes."""
@@ -305,8 +303,15 @@ class ReplayBuffer:
             MetadataError: A dataset cannot hold one of the features.
         """
         options = RecordingOptions(encoding=encoding, nan_allowed=nan_allowed)
-        export = Export(fps, task, robot_type, store, options)
-        return write_dataset(self._ring, writable_folder(path), export)
+        return write_dataset(
+            self._ring,
+            writable_folder(path),
+            fps=fps,
+            task=task,
+            robot_type=robot_type,
+            store=store,
+            options=options,
+        )
 
     def flush(self) -> None:
         """Wait until complete episodes, and changes made in place, are on the disk."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +17,11 @@ from roboreel.record.opening import create_dataset
 from roboreel.schema import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from roboreel.image import Layout
     from roboreel.record.options import CameraKind, RecordingOptions
     from roboreel.record.recorder import Recorder
     from roboreel.replay.ring import Ring
@@ -32,33 +31,6 @@ if TYPE_CHECKING:
 _FRAMES_AT_ONCE = 32
 # No robot waits while a buffer is written: give an encoder on a busy machine its time.
 _MAX_WAIT_S = 60.0
-
-
-class ReadableEpisode(Protocol):
-    """An episode whose values can be read at once."""
-
-    def read(self, features: Sequence[str] | None = None, *, layout: Layout) -> Mapping[str, Any]:
-        """Return features as arrays ``(T, …)``, images in the given layout."""
-
-
-class ReadableDataset(Protocol):
-    """What a buffer can be filled from."""
-
-    @property
-    def features(self) -> Mapping[str, Feature]:
-        """The features that every frame has."""
-
-    @property
-    def tasks(self) -> Mapping[int, str]:
-        """Tasks by their number."""
-
-    @property
-    def fps(self) -> float:
-        """Frames per second."""
-
-    @property
-    def episodes(self) -> Iterable[ReadableEpisode]:
-        """The episodes in order."""
 
 
 def stored_features(features: Mapping[str, Feature]) -> dict[str, Feature]:
@@ -84,38 +56,36 @@ def chosen_values(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """How a buffer becomes a dataset: see `ReplayBuffer.to_dataset`."""
-
-    fps: float | None = None
-    task: str | None = None
-    robot_type: str | None = None
-    camera_kind: CameraKind = "video"
-    options: RecordingOptions | None = None
-
-
-def write_dataset(ring: Ring, root: Path, export: Export) -> int:
+def write_dataset(
+    ring: Ring,
+    root: Path,
+    *,
+    fps: float | None,
+    task: str | None,
+    robot_type: str | None,
+    store: CameraKind,
+    options: RecordingOptions,
+) -> int:
     """Write the complete episodes of a buffer as a dataset; return how many there were.
 
     The dataset is made under another name beside its own, and renamed when it is complete.
     """
     check_absent(root)
-    fps = _rate(ring, export)
-    _check_tasks(ring.spec, export.task)
+    rate = _rate(ring, fps)
+    _check_tasks(ring.spec, task)
     # Before anything is made: LeRobot opens no dataset without episodes.
     _check_filled(len(ring.snapshot()), ring)
     with atomic_folder(root) as unfinished:
         with create_dataset(
             unfinished,
-            fps=fps,
-            features=_declared(ring.spec.features, export.camera_kind),
-            robot_type=export.robot_type,
-            options=export.options,
+            fps=rate,
+            features=_declared(ring.spec.features, store),
+            robot_type=robot_type,
+            options=options,
             max_wait_s=_MAX_WAIT_S,
             compact_on_close=False,
         ) as recorder:
-            _record(ring, recorder, export.task)
+            _record(ring, recorder, task)
         _check_filled(recorder.num_episodes, ring)
         compact_dataset(unfinished)
     return recorder.num_episodes
@@ -165,9 +135,9 @@ def _is_colour(feature: Feature) -> bool:
     return feature.dtype == "uint8" and len(feature.shape) == 3 and feature.shape[2] == 3
 
 
-def _rate(ring: Ring, export: Export) -> float:
+def _rate(ring: Ring, fps: float | None) -> float:
     held = ring.spec.fps
-    rate = held if export.fps is None else export.fps
+    rate = held if fps is None else fps
     if rate is None:
         raise FrameError("The buffer has no rate: give fps, in frames per second.")
     if held not in (None, rate):

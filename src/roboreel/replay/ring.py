@@ -11,6 +11,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError
 from roboreel.files import make_folder, sync_directory, write_atomically
+from roboreel.io.reading import open_to_read
 from roboreel.replay.header import (
     COPY_BYTES,
     HEADER_BYTES,
@@ -18,10 +19,8 @@ from roboreel.replay.header import (
     HeaderReader,
     current_boot,
 )
-from roboreel.replay.positions import slot_spans
 from roboreel.replay.slots import NumberSlots, Slots, open_slots
 from roboreel.replay.spec import FOLDER, RingSpec, check_free_space, write_spec
-from roboreel.spans.handles import open_to_read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +84,7 @@ class Ring:
         """Features whose values are decoded after they are fetched."""
         with (root / HEADER).open("rb") as file:
             mapped = mmap.mmap(file.fileno(), HEADER_BYTES, access=mmap.ACCESS_READ)
-        self._header = HeaderReader(mapped)
+        self.headers = HeaderReader(mapped)
         self._starts = np.memmap(root / EPISODES, np.int64, mode="r", shape=(spec.capacity + 1,))
         empty = Snapshot.of(0, np.zeros(1, np.int64), spec.capacity)
         self._held: tuple[Header | None, Snapshot] = None, empty
@@ -96,7 +95,7 @@ class Ring:
         Raises:
             CorruptFileError: All copies of the header are damaged.
         """
-        header = self._header.newest(current_boot())
+        header = self.headers.newest(current_boot())
         if header is None:
             raise CorruptFileError(
                 f"All copies of the header are damaged in {str(self.root / HEADER)!r}. "
@@ -104,10 +103,6 @@ class Ring:
             )
         self._check_header(header)
         return header if header.boot == current_boot() else self._after_power_loss(header)
-
-    def older_synced_copy(self) -> int:
-        """Return the number of the header's copy that the next sync may replace."""
-        return self._header.older_synced_copy()
 
     def array(self, name: str) -> NDArray[Any]:
         """Return the values of a feature by slot, ``(capacity, …)``: the map itself.
@@ -183,8 +178,7 @@ class Ring:
         return Snapshot.of(header.first_episode + gone, starts, self.spec.capacity)
 
     def _read_starts(self, first: int, stop: int) -> NDArray[np.int64]:
-        spans = slot_spans(first, stop, len(self._starts))
-        return np.concatenate([self._starts[start:end] for start, end in spans])
+        return np.asarray(self._starts)[np.arange(first, stop) % len(self._starts)]
 
     def _after_power_loss(self, header: Header) -> Header:
         """Return the header without rows that may not be on the disk, or may be half overwritten."""

@@ -46,8 +46,15 @@ def draw_sample(
     snapshot = _filled_snapshot(ring)
     places = _draw(ring, snapshot, batch, weights, generator)
     drawn = gather(ring, snapshot, places, ring.slots, offsets)
-    if ring.header().tail != snapshot.tail:
-        _draw_lost_again(ring, drawn, places + snapshot.turn, offsets, weights, generator)
+    anchors = places + snapshot.turn
+    # Frames that were overwritten while they were read are replaced. Episodes leave as a whole: if
+    # the anchor is still there, its window is too.
+    while (lost := anchors < ring.header().tail).any():
+        snapshot = _filled_snapshot(ring)
+        places = _draw(ring, snapshot, int(lost.sum()), weights, generator)
+        for key, values in gather(ring, snapshot, places, ring.slots, offsets).items():
+            drawn[key][lost] = values
+        anchors[lost] = places + snapshot.turn
     # Not earlier: a picture that was half overwritten cannot be decoded.
     for name in ring.encoded:
         drawn[name] = ring.slots[name].decode(drawn[name])
@@ -63,26 +70,6 @@ def _filled_snapshot(ring: Ring) -> Snapshot:
         snapshot, header = ring.snapshot(), ring.header()
         if len(snapshot) or header.first_episode == header.next_episode:
             return snapshot
-
-
-def _draw_lost_again(
-    ring: Ring,
-    drawn: dict[str, NDArray[Any]],
-    anchors: NDArray[np.int64],
-    offsets: Mapping[str, NDArray[np.int64]],
-    weights: str | None,
-    generator: np.random.Generator,
-) -> None:
-    """Replace the frames that were overwritten while they were read, and keep the others.
-
-    Episodes leave as a whole, so if the anchor is still there, its window is too.
-    """
-    while (lost := anchors < ring.header().tail).any():
-        snapshot = _filled_snapshot(ring)
-        places = _draw(ring, snapshot, int(lost.sum()), weights, generator)
-        for key, values in gather(ring, snapshot, places, ring.slots, offsets).items():
-            drawn[key][lost] = values
-        anchors[lost] = places + snapshot.turn
 
 
 def gather(

@@ -13,9 +13,9 @@ import numpy as np
 from roboreel.errors import BufferMismatchError, FrameError, MetadataError
 from roboreel.files import write_atomically
 from roboreel.format.counters import TASK_NUMBER
+from roboreel.io.reading import read_file
 from roboreel.numbers import is_rate
 from roboreel.schema import Feature
-from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

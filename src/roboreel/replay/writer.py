@@ -53,7 +53,7 @@ class RingWriter:
             # What a killed process wrote may not be on the disk, though it is the newest.
             os.fsync(self._header_file.fileno())
             self._header = ring.header()
-            self._next_synced_copy = ring.older_synced_copy()
+            self._next_synced_copy = ring.headers.older_synced_copy()
             if self._header.boot != current_boot():
                 self._publish(durable=True, boot=current_boot())
             self._stack = stack.pop_all()

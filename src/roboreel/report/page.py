@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import os
 
     from roboreel.dataset import Dataset
-    from roboreel.report.pictures import Strip
+    from roboreel.report.survey import Strip
     from roboreel.schema import Feature
 
 _MOST_NAMES = 12

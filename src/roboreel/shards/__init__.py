@@ -38,10 +38,9 @@ The modules::
     reading    readers    files to record batches        buffers    Arrow arrays to values
                batches    all batches as one table       decode     encoded images to arrays
                origin     where a store can be reopened  foreign    files of other tools
-               columns    some columns at some rows      visiting   the order of an epoch
-               opening    paths to stores                reading    rows, batches, tables
-               store      what a user has
-    deriving   derive     filter, map, flatten           source     rows as training samples
+               columns    some columns at some rows      opening    paths to stores
+               reading    rows, batches, tables          store      what a user has
+    deriving   derive     rows that are copied, progress source     rows as training samples
 """
 
 from roboreel.shards.features import (

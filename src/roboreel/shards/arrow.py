@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, FeatureNotFoundError, MetadataError
+from roboreel.parquet.arrow_types import numpy_type
 from roboreel.shards.features import (
     NUMBERS,
     TIMES,
@@ -27,7 +28,6 @@ from roboreel.shards.features import (
     is_number,
     normalize_features,
 )
-from roboreel.storage.arrow_types import numpy_type, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -250,13 +250,6 @@ def as_declared(array: pa.Array, feature: FeatureType) -> pa.Array:
             return _array_of_bytes(array.cast(pa.large_binary()), wanted)
         case Array():
             return _flat_array(array, wanted)
-        case Sequence(Struct(fields)) if pa.types.is_map(array.type):
-            pairs = pa.StructArray.from_arrays([array.keys, array.items], list(fields))
-            bounds = plain_numbers(array.offsets).astype(np.int64)
-            inner = pairs.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))
-            mask = array.is_null() if array.null_count else None
-            lists = pa.LargeListArray.from_arrays(plain_array(bounds - bounds[0]), inner, mask=mask)
-            return as_declared(lists, feature)
         case Sequence(of) if pa.types.is_list_view(array.type) or pa.types.is_large_list_view(
             array.type
         ):

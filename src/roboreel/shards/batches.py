@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MetadataError
-from roboreel.memory.disk_watch import DiskWatch, usual_row_ns
+from roboreel.io.disk_watch import DiskWatch, usual_row_ns
 from roboreel.shards.arrow import (
     arrow_type,
     as_declared,
@@ -24,15 +24,13 @@ from roboreel.shards.arrow import (
     plain_array,
     take_rows,
 )
-from roboreel.shards.buffers import NumberReader, Part, ValueReader, gather, value_reader
-from roboreel.shards.features import (
-    Array,
-    ClassLabel,
-    FeatureType,
-    Sequence,
-    Struct,
-    Value,
-    is_number,
+from roboreel.shards.buffers import (
+    NumberReader,
+    Part,
+    ValueReader,
+    empty_column,
+    gather,
+    value_reader,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from roboreel.shards.features import FeatureType
     from roboreel.shards.publish import Hold
     from roboreel.shards.readers import BatchReader
 
@@ -139,19 +138,15 @@ class BatchTable:
         self._disk.note(perf_counter_ns() - started_ns, batch.row_ns)
         return values
 
-    def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
+    def gather(self, rows: NDArray[np.int64] | range, names: Items[str]) -> dict[str, Any]:
         """Return columns of some rows, in their order; the caller has checked that they exist."""
-        if is_run(rows):
-            return self.span(int(rows[0]), int(rows[-1]) + 1, names)
+        if isinstance(rows, range) or is_run(rows):
+            return self._collect(self._consecutive(rows), len(rows), names)
         if len(rows) >= _MANY_ROWS and not self._disk.waits:
             flat = {name: column for name in names if (column := self._flat(name)) is not None}
             if len(flat) == len(names):
                 return self._take_flat(flat, rows)
         return self._collect(self._scattered(rows), len(rows), names)
-
-    def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
-        """Return columns of the rows ``[start, stop)``; the caller has checked that they exist."""
-        return self._collect(self._consecutive(start, stop), stop - start, names)
 
     def arrow(
         self, rows: NDArray[np.int64] | range, names: Items[str], *, chunked: bool = False
@@ -161,14 +156,15 @@ class BatchTable:
         Rows that follow one another inside a batch are not copied; with ``chunked`` not even across
         batches, and columns may then be chunked arrays.
         """
-        is_consecutive = False
+        is_consecutive, back = True, None
         if isinstance(rows, range) or is_run(rows):
-            is_consecutive = True
-            parts, back = self._consecutive(int(rows[0]), int(rows[-1]) + 1), None
+            parts = self._consecutive(rows)
         else:
+            is_consecutive = False
             parts = self._scattered(rows)
             order = np.concatenate([np.empty(0, np.int64), *(places for _, _, places in parts)])
-            back = plain_array(np.argsort(order)) if (order[1:] < order[:-1]).any() else None
+            if (order[1:] < order[:-1]).any():
+                back = plain_array(np.argsort(order))
         columns = []
         for name in names:
             feature = self.features[name]
@@ -237,8 +233,12 @@ class BatchTable:
             if stop > start
         ]
 
-    def _consecutive(self, start: int, stop: int) -> list[tuple[_Batch, Any, Any]]:
-        parts = []
+    def _consecutive(self, run: NDArray[np.int64] | range) -> list[tuple[_Batch, Any, Any]]:
+        """Return the batches of rows that follow one another, as `_scattered` does."""
+        parts: list[tuple[_Batch, Any, Any]] = []
+        if not len(run):
+            return parts
+        start, stop = int(run[0]), int(run[-1]) + 1
         first = bisect_right(self._starts, start) - 1
         for number in range(first, len(self._starts)):
             base, end = int(self._bounds[number]), int(self._bounds[number + 1])
@@ -255,7 +255,7 @@ class BatchTable:
         self, parts: Items[tuple[_Batch, Any, Any]], length: int, names: Items[str]
     ) -> dict[str, Any]:
         if not parts:
-            return {name: _empty_column(self.features[name]) for name in names}
+            return {name: empty_column(self.features[name]) for name in names}
         started_ns = perf_counter_ns()
         if self._disk.waits:
             self._prefetch(parts, names)
@@ -341,22 +341,6 @@ class BatchTable:
         self._readers[shard].close()
 
 
-def _empty_column(feature: FeatureType) -> Any:  # noqa: ANN401  # list, array or dict
-    match feature:
-        case Struct(fields):
-            return {name: _empty_column(of) for name, of in fields.items()}
-        case Array(shape, dtype):
-            return np.empty((0, *shape), dtype)
-        case Sequence(Value(dtype), int(length)):
-            return np.empty((0, length), dtype)
-        case ClassLabel():
-            return np.empty(0, np.int64)
-        case Value(dtype) if is_number(feature):
-            return np.empty(0, dtype)
-        case _:
-            return []
-
-
 def _size_bytes(batch: pa.RecordBatch) -> int:
     try:
         return int(batch.nbytes)
@@ -387,7 +371,6 @@ class FlatNumbers:
         """Return the values of some rows, ``(N, …)``."""
         batch = self.bounds.searchsorted(rows, side="right") - 1
         at = rows * self.files[0].itemsize + self.offset[batch]
-        found: NDArray[Any]
         if len(self.files) == 1:
             found = self.files[0][at]
         else:
@@ -395,8 +378,7 @@ class FlatNumbers:
             shard = self.shard[batch]
             for number, file in enumerate(self.files):
                 places = np.flatnonzero(shard == number)
-                if len(places):
-                    found[places] = file[at[places]]
+                found[places] = file[at[places]]
         values: NDArray[Any] = found.view(self.dtype).reshape(len(rows), *self.shape)
         return values
 

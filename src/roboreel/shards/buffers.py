@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingValueError
-from roboreel.shards.arrow import as_declared
+from roboreel.parquet.arrow_types import numpy_type
+from roboreel.shards.arrow import arrow_type, as_declared
 from roboreel.shards.features import (
     Array,
     ClassLabel,
@@ -21,7 +22,6 @@ from roboreel.shards.features import (
     VideoPath,
     is_number,
 )
-from roboreel.storage.arrow_types import numpy_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -133,16 +133,15 @@ class BitReader(ValueReader):
         valid: NDArray[np.bool_] | None,
     ) -> None:
         self._bits, self._start, self._shape = bits, start, shape
-        super().__init__(self._scalar if not shape else self._array, valid)
+        size = math.prod(shape)
 
-    def _scalar(self, row: int) -> np.bool_:
-        bit = self._start + row
-        return np.bool_(self._bits[bit >> 3] >> (bit & 7) & 1)
+        def get(row: int) -> Any:  # noqa: ANN401  # a boolean or an array
+            if not shape:
+                bit = start + row
+                return np.bool_(bits[bit >> 3] >> (bit & 7) & 1)
+            return unpack_bits(bits, start + row * size, size).reshape(shape)
 
-    def _array(self, row: int) -> NDArray[np.bool_]:
-        size = math.prod(self._shape)
-        start = self._start + row * size
-        return unpack_bits(self._bits, start, size).reshape(self._shape)
+        super().__init__(get, valid)
 
     def collect(self, parts: Items[Part], length: int) -> NDArray[np.bool_]:
         """Return the rows as one array."""
@@ -211,6 +210,12 @@ def gather(parts: Items[Part], length: int) -> Any:  # noqa: ANN401  # list, arr
         if reader.valid is not None and not reader.valid[rows].all():
             return _one_by_one(parts, length)
     return parts[0].reader.collect(parts, length) if parts else []
+
+
+def empty_column(feature: FeatureType) -> Any:  # noqa: ANN401  # list, array or dict
+    """Return a column of a feature without rows."""
+    reader = value_reader(pa.nulls(0, arrow_type(feature)), feature)
+    return gather([Part(reader, slice(0, 0), slice(0, 0))], 0)
 
 
 def _one_by_one(parts: Items[Part], length: int) -> list[Any]:

@@ -68,24 +68,14 @@ class Columns:
         values = self.table.row(at, list(self.names.values()))
         return {name: values[stored] for name, stored in self.names.items()}
 
-    def gather(self, rows: NDArray[np.int64], names: Items[str]) -> dict[str, Any]:
+    def gather(self, rows: NDArray[np.int64] | range, names: Items[str]) -> dict[str, Any]:
         """Return columns of some rows, in their order."""
-        at = rows if self.rows is None else self.rows[rows]
-        return self._renamed(self.table.gather(at, self._stored(names)), names)
-
-    def span(self, start: int, stop: int, names: Items[str]) -> dict[str, Any]:
-        """Return columns of the rows ``[start, stop)``."""
-        stored = self._stored(names)
-        if self.rows is None:
-            return self._renamed(self.table.span(start, stop, stored), names)
-        return self._renamed(self.table.gather(self.rows[start:stop], stored), names)
+        batch = self.table.gather(self._at(rows), self._stored(names))
+        return {name: batch[self.names[name]] for name in names}
 
     def arrow(self, rows: NDArray[np.int64] | range, names: Items[str]) -> list[Any]:
         """Return Arrow columns of some rows, in their order: arrays, or chunked arrays."""
-        if self.rows is None:
-            return self.table.arrow(rows, self._stored(names), chunked=True)
-        at = self.rows[slice(rows.start, rows.stop) if isinstance(rows, range) else rows]
-        return self.table.arrow(at, self._stored(names), chunked=True)
+        return self.table.arrow(self._at(rows), self._stored(names), chunked=True)
 
     def record_batches(self, names: Items[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield all rows, batch by batch; as stored if no row is left out."""
@@ -114,8 +104,11 @@ class Columns:
     def _stored(self, names: Items[str]) -> list[str]:
         return [self.names[name] for name in names]
 
-    def _renamed(self, batch: Mapping[str, Any], names: Items[str]) -> dict[str, Any]:
-        return {name: batch[self.names[name]] for name in names}
+    def _at(self, rows: NDArray[np.int64] | range) -> NDArray[np.int64] | range:
+        """Return rows of the table."""
+        if self.rows is None:
+            return rows
+        return self.rows[slice(rows.start, rows.stop) if isinstance(rows, range) else rows]
 
 
 def _reopen(origin: Origin, names: Mapping[str, str], rows: NDArray[np.int64] | None) -> Columns:

@@ -11,7 +11,7 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError
 from roboreel.image import decode_image
-from roboreel.memory.budget import process_budget
+from roboreel.io.budget import process_budget
 from roboreel.shards.features import FeatureType, Image, Sequence, Struct, VideoPath
 from roboreel.video.clip import Clip
 from roboreel.video.reader import ClipRequest, VideoReader

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import ExampleError
+from roboreel.parquet.arrow_types import numpy_type
 from roboreel.shards.arrow import arrow_schema, arrow_type
 from roboreel.shards.features import (
     Array,
@@ -23,7 +24,6 @@ from roboreel.shards.features import (
     is_number,
 )
 from roboreel.shards.values import MisfitError, acceptor, describe
-from roboreel.storage.arrow_types import numpy_type
 from roboreel.threads import Job, ThreadPool
 
 if TYPE_CHECKING:

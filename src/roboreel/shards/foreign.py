@@ -15,7 +15,7 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence as Items

@@ -16,9 +16,9 @@ from roboreel.errors import (
     UnsafePathError,
     UnsupportedVersionError,
 )
+from roboreel.io.reading import read_file
 from roboreel.shards.features import FeatureType, features_from_json, features_to_json
 from roboreel.shards.publish import META_FILE, SHARD_NAME, Hold, hold_generation
-from roboreel.spans.reading import read_file
 
 if TYPE_CHECKING:
     import os

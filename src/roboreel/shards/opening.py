@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roboreel.errors import MissingFileError
-from roboreel.memory.heap import keep_freed_memory
+from roboreel.io.heap import keep_freed_memory
 from roboreel.shards.columns import Columns
 from roboreel.shards.foreign import find_foreign
 from roboreel.shards.origin import MAX_OPEN, ForeignOrigin, GenerationOrigin

@@ -13,7 +13,7 @@ import imagecodecs
 import numpy as np
 
 from roboreel.image import encode_png
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

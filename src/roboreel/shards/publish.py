@@ -26,8 +26,7 @@ from filelock import FileLock
 
 from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.files import make_folder, remove_tree, sync_directory, write_atomically
-from roboreel.spans.handles import open_to_read
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import open_to_read, read_file
 
 if sys.platform != "win32":
     import fcntl
@@ -135,7 +134,7 @@ def is_part_of_store(path: str) -> bool:
 
 
 @contextmanager
-def publishing(root: Path) -> Iterator[Publication]:
+def publishing(root: Path) -> Iterator[None]:
     """Wait for the folder's lock, take it, and remove what dead writers left.
 
     Raises:
@@ -144,61 +143,53 @@ def publishing(root: Path) -> Iterator[Publication]:
     _refuse_strangers(root)
     make_folder(root)
     with FileLock(root / _LOCK):
-        publication = Publication(root)
-        publication.sweep()
+        _sweep(root)
         try:
-            yield publication
+            yield
         finally:
-            publication.sweep()
+            _sweep(root)
 
 
-class Publication:
-    """Replaces the content of a folder whose lock is held."""
+@contextmanager
+def new_generation(root: Path, fingerprint: str | None = None) -> Iterator[Path]:
+    """Yield a new, empty generation of a folder whose lock is held.
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    It becomes current when the block succeeds. The block must sync its files to disk, ``meta.json``
+    last.
 
-    @contextmanager
-    def generation(self, fingerprint: str | None = None) -> Iterator[Path]:
-        """Yield a new, empty generation; it becomes current when the block succeeds.
+    Args:
+        root: The folder.
+        fingerprint: Names the first generation of a folder, so that the same store has the same
+            bytes wherever it is written. Later ones have names that were never used.
+    """
+    if fingerprint is None or (root / _CURRENT).exists():
+        fingerprint = uuid.uuid4().hex
+    generation = root / f"generation-{fingerprint[:12]}"
+    generation.mkdir()
+    yield generation
+    sync_directory(root)
+    _patiently(lambda: write_atomically(root / _CURRENT, generation.name + "\n"))
 
-        The block must sync its files to disk, ``meta.json`` last.
 
-        Args:
-            fingerprint: Names the first generation of a folder, so that the same store has the same
-                bytes wherever it is written. Later ones have names that were never used.
-        """
-        is_first = fingerprint is not None and not (self._root / _CURRENT).exists()
-        name = fingerprint if is_first and fingerprint is not None else uuid.uuid4().hex
-        generation = self._root / f"generation-{name[:12]}"
-        generation.mkdir()
-        yield generation
-        sync_directory(self._root)
-        _patiently(lambda: write_atomically(self._root / _CURRENT, generation.name + "\n"))
-
-    def sweep(self) -> None:
-        """Remove unfinished files, and generations that are neither current nor held."""
-        try:
-            current = current_generation(self._root)
-        except CorruptFileError:
-            current = None
-        for path in list(self._root.iterdir()):
-            if _GENERATION.fullmatch(path.name) and path != current:
-                _remove_generation(path)
-            elif _LEFTOVER.fullmatch(path.name):
-                with suppress(OSError):
-                    path.unlink()
+def _sweep(root: Path) -> None:
+    """Remove unfinished files, and generations that are neither current nor held."""
+    try:
+        current = current_generation(root)
+    except CorruptFileError:
+        current = None
+    for path in list(root.iterdir()):
+        if _GENERATION.fullmatch(path.name) and path != current:
+            if _withdraw(path):
+                remove_tree(path, ignore_errors=True)
+        elif _LEFTOVER.fullmatch(path.name):
+            with suppress(OSError):
+                path.unlink()
 
 
 def withdraw(root: Path) -> bool:
     """Make the content of a folder unreadable unless it is held; return whether it is unreadable."""
     generation = current_generation(root)
     return generation is None or _withdraw(generation)
-
-
-def _remove_generation(generation: Path) -> None:
-    if _withdraw(generation):
-        remove_tree(generation, ignore_errors=True)
 
 
 def _withdraw(generation: Path) -> bool:
@@ -218,19 +209,15 @@ def _remove_meta(meta: Path) -> None:
         return
     handle = os.open(meta, os.O_RDONLY)
     try:
-        _lock_exclusively(handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # The file system has no locks: see Hold.
         meta.unlink()
     finally:
         os.close(handle)
-
-
-def _lock_exclusively(handle: int) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return  # The file system has no locks: see Hold.
 
 
 def _refuse_strangers(root: Path) -> None:

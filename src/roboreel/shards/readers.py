@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from roboreel.errors import CorruptFileError, MissingFileError
+from roboreel.io.mapped import MappedFile
 from roboreel.shards.publish import META_FILE
-from roboreel.spans.mapped import MappedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

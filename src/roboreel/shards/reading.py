@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from roboreel.errors import FeatureNotFoundError, RowNotFoundError
 from roboreel.numbers import inside, positions, whole_numbers
-from roboreel.shards.arrow import arrow_schema, is_run
+from roboreel.shards.arrow import arrow_schema
 from roboreel.shards.decode import decode_column, decode_value
 from roboreel.shards.source import StoreSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from collections.abc import Sequence as Items
     from pathlib import Path
 
@@ -189,13 +189,10 @@ class StoreReader:
         }
 
     def _several(self, rows: object) -> Batch:
-        if not isinstance(rows, slice):
-            where = f", in {self._place}"
-            return self.take(positions(rows, self._length, "row", where=where))
-        start, stop, step = rows.indices(self._length)
-        if step == 1:
-            return self.slice(start, max(0, stop - start))
-        return self.take(np.arange(start, stop, step))
+        if isinstance(rows, slice):
+            return self.take(rows)
+        where = f", in {self._place}"
+        return self.take(positions(rows, self._length, "row", where=where))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return map(self._row, range(self._length))
@@ -212,8 +209,8 @@ class StoreReader:
             FeatureNotFoundError: A feature does not exist.
             TypeError: The rows are not whole numbers: fractions, a mask.
         """
-        wanted, names = self._checked_rows(rows), self._checked_names(features)
-        return self._joined(names, lambda part, own: part.gather(wanted, own))
+        wanted, names = self._checked_run(rows), self._checked_names(features)
+        return self._joined(wanted, names)
 
     def slice(
         self, start: int, count: int, *, features: str | Iterable[str] | None = None
@@ -225,7 +222,7 @@ class StoreReader:
                 f"there are {self._length} rows in {self._place}."
             )
         names = self._checked_names(features)
-        return self._joined(names, lambda part, own: part.span(start, start + count, own))
+        return self._joined(range(start, start + count), names)
 
     def iter_batches(
         self,
@@ -259,7 +256,7 @@ class StoreReader:
         order = (
             shuffled_shards(self._columns[0].shards(), seed)
             if shuffle == "shards"
-            else permuted(self._length, seed)
+            else np.random.default_rng(seed).permutation(self._length)
         )
         return (self.take(order[start:end], features=names) for start, end in spans)
 
@@ -282,12 +279,10 @@ class StoreReader:
             if own:
                 yield part, own
 
-    def _joined(
-        self, names: Items[str], read: Callable[[Columns, list[str]], dict[str, Any]]
-    ) -> Batch:
+    def _joined(self, rows: NDArray[np.int64] | range, names: Items[str]) -> Batch:
         found: dict[str, Any] = {}
         for part, own in self._parts(names):
-            found |= read(part, own)
+            found |= part.gather(rows, own)
         if self._decoding is None:
             return {name: found[name] for name in names}
         features, how = self.features, self._decoding
@@ -299,15 +294,14 @@ class StoreReader:
         return inside(whole_numbers(rows, "row"), self._length, "row", where=f", in {self._place}")
 
     def _checked_run(self, rows: Rows) -> NDArray[np.int64] | range:
-        """Return checked rows; a range if they follow one another, and there are any."""
+        """Return checked rows; a range of step 1 as it is, if it is not empty."""
         if isinstance(rows, slice):
             rows = range(*rows.indices(self._length))
         if isinstance(rows, range) and rows.step == 1 and 0 <= rows.start < rows.stop:
             if rows.stop <= self._length:
                 return rows
             rows = [rows[-1]]  # Refused below.
-        found = self._checked_rows(rows)
-        return range(int(found[0]), int(found[-1]) + 1) if is_run(found) else found
+        return self._checked_rows(rows)
 
     def _checked_names(self, features: str | Iterable[str] | None) -> Items[str]:
         if features is None:
@@ -328,22 +322,12 @@ RowShuffle: TypeAlias = "bool | Literal['shards']"
 """How rows are shuffled: not at all, over the whole store, or shard by shard."""
 
 
-def permuted(count: int, seed: int | None) -> NDArray[np.int64]:
-    """Return all rows in random order; another one every time if there is no seed."""
-    return np.random.default_rng(seed).permutation(count)
-
-
-def by_shard(shards: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Return the rows of each shard, given the shard of each row; shards without rows are left out."""
-    order = np.argsort(shards, kind="stable")
-    edges = np.flatnonzero(np.diff(shards[order])) + 1
-    return [rows for rows in np.split(order, edges) if len(rows)]
-
-
 def shuffled_shards(shards: NDArray[np.int64], seed: int | None) -> NDArray[np.int64]:
     """Return all rows, shard after shard in random order, and in random order inside each shard."""
     generator = np.random.default_rng(seed)
-    groups = by_shard(shards)
+    ascending = np.argsort(shards, kind="stable")
+    edges = np.flatnonzero(np.diff(shards[ascending])) + 1
+    groups = [rows for rows in np.split(ascending, edges) if len(rows)]
     chosen = generator.permutation(len(groups)).tolist()
     parts = [generator.permutation(groups[group]) for group in chosen]
     return np.concatenate([np.empty(0, np.int64), *parts])

@@ -10,10 +10,10 @@ import numpy as np
 from roboreel.shards.arrow import declare, features_of_schema
 from roboreel.shards.columns import Columns
 from roboreel.shards.decode import Decoding
-from roboreel.shards.derive import matching_rows, write_copy, write_mapped
+from roboreel.shards.derive import BATCH_ROWS, copied, counted, rows_in
 from roboreel.shards.origin import MAX_OPEN, GenerationOrigin, TableOrigin
 from roboreel.shards.reading import Batch, StoreReader
-from roboreel.shards.write import table_of
+from roboreel.shards.write import checked_limits, publish_batches, table_of, write_shards
 
 if TYPE_CHECKING:
     import os
@@ -119,7 +119,13 @@ class Store(StoreReader):
             features: One or several feature names: only these are read, and given to ``keep``.
         """
         names = self._checked_names(features)
-        return self.select(matching_rows(self.select_columns(names), keep))
+        kept = np.zeros(len(self), bool)
+        for row, values in enumerate(self.select_columns(names)):
+            answer = keep(values)
+            if not isinstance(answer, bool | np.bool_):
+                raise TypeError(f"The filter returned {answer!r} for row {row}: not True or False.")
+            kept[row] = answer
+        return self.select(np.flatnonzero(kept))
 
     def select_columns(self, names: str | Iterable[str]) -> Store:
         """Return a view of some features, in the order given; reads nothing."""
@@ -183,7 +189,15 @@ class Store(StoreReader):
             **options: ``shard_size``, ``batch_size``, ``overwrite``, ``threads`` and
                 ``missing_as_null`` of `write_shards`.
         """
-        write_mapped(self, function, path, features, source, progress, options)
+        identity = self.identity
+        known = source is not None and identity is not None
+        write_shards(
+            (function(row) for row in counted(self, len(self), progress)),
+            self.features if features is None else features,
+            path,
+            source={"store": identity, "map": source} if known else None,
+            **options,
+        )
         return Store([Columns.whole(*GenerationOrigin.newest(Path(path), MAX_OPEN))])
 
     def flatten(
@@ -203,7 +217,17 @@ class Store(StoreReader):
             progress: See `map`.
             **options: ``shard_size``, ``batch_size`` and ``overwrite`` of `write_shards`.
         """
-        write_copy(self, path, progress, options)
+        identity, size = self.identity, options.get("shard_size", "256MB")
+        limit_bytes = checked_limits(size, options.get("batch_size", 1))
+        rows = min(options.get("batch_size", BATCH_ROWS), rows_in(self, limit_bytes))
+        publish_batches(
+            lambda: copied(self, rows, progress),
+            self.features,
+            Path(path),
+            source=None if identity is None else {"store": identity, "flatten": True},
+            limit_bytes=limit_bytes,
+            overwrite=options.get("overwrite", False),
+        )
         return Store([Columns.whole(*GenerationOrigin.newest(Path(path), MAX_OPEN))])
 
     def split(self, *, test: float = 0.1, seed: int | None = 0) -> tuple[Store, Store]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from roboreel.cores import usable_cores
 from roboreel.errors import DatasetError
 from roboreel.files import write_atomically
-from roboreel.memory.budget import parse_size
+from roboreel.io.budget import parse_size
 from roboreel.shards.arrow import arrow_schema
 from roboreel.shards.examples import ExampleEncoder
 from roboreel.shards.features import FeatureType, normalize_features
@@ -26,7 +26,7 @@ from roboreel.shards.manifest import (
     open_manifest,
     plain_source,
 )
-from roboreel.shards.publish import META_FILE, publishing
+from roboreel.shards.publish import META_FILE, new_generation, publishing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -181,11 +181,11 @@ def publish_batches(
     reusable = source is not None and not overwrite
     if reusable and (found := _find(root, fingerprint)):
         return found
-    with publishing(root) as publication:
+    with publishing(root):
         # Checked again: another process may have written it while this one waited for the lock.
         if reusable and (found := _find(root, fingerprint)):
             return found
-        with publication.generation(None if source is None else fingerprint) as folder:
+        with new_generation(root, None if source is None else fingerprint) as folder:
             shards = _write_batches(batches(), arrow_schema(features), folder, limit_bytes)
             manifest = ShardManifest(features, shards, fingerprint, source)
             write_atomically(folder / META_FILE, manifest.to_json())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -31,28 +31,46 @@ def compare_stats(name: str, stored: FeatureStats | None, computed: FeatureStats
     """
     if stored is None:
         return [f"{name!r} has no statistics."]
-    expected = {key: getattr(computed, key) for key in _COMPARED}
-    if stored.mean.size != computed.mean.size:
-        if computed.mean.ndim < 2 or stored.mean.size != computed.shape[-1]:
+    size = stored.mean.size
+    expected = {key: getattr(computed, key).reshape(1, -1) for key in _COMPARED}
+    if size != computed.mean.size:
+        if computed.mean.ndim < 2 or size != computed.shape[-1]:
             return [
                 f"{name!r} has statistics of shape {stored.shape}, but values {computed.shape}."
             ]
-        size = stored.mean.size
-        expected = over_rows({key: part.reshape(-1, size) for key, part in expected.items()})
+        expected = over_rows({key: part.reshape(1, -1, size) for key, part in expected.items()})
+    said = {key: getattr(stored, key).reshape(1, -1) for key in _COMPARED}
+    return [
+        f"{name!r}: {what} ({count} of {size} differ)."
+        for _, what, count in differences(said, expected)
+    ]
+
+
+def differences(
+    stored: Mapping[str, NDArray[np.float64]], computed: Mapping[str, NDArray[np.float64]]
+) -> Iterator[tuple[int, str, int]]:
+    """Yield where stored statistics ``(S, D)`` differ from computed ones.
+
+    Returns:
+        For each statistic of each row that differs: the row, what differs first, in words, and in
+        how many elements.
+    """
     # Rounding is judged by the range of the values.
-    scale = np.nanmax(np.abs([computed.min, computed.max]), initial=0.0) + 1e-6
-    problems = []
-    for key, right in expected.items():
-        found, wanted = getattr(stored, key).reshape(-1), right.reshape(-1)
-        close = np.isclose(found, wanted, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True)
-        wrong = np.flatnonzero(~close)
-        if len(wrong):
-            problems.append(
-                f"{name!r}: {key} is {found[wrong[0]]:.6g} in the metadata and "
-                f"{wanted[wrong[0]]:.6g} in the values, at element {wrong[0]} "
-                f"({len(wrong)} of {len(found)} differ)."
+    widest = np.fmax(np.abs(computed["min"]), np.abs(computed["max"]))
+    scale = np.nanmax(widest, axis=1, keepdims=True, initial=0.0) + 1e-6
+    for key, right in computed.items():
+        found = stored[key]
+        with np.errstate(invalid="ignore"):
+            close = np.abs(found - right) <= _TOLERANCE * (scale + np.abs(right))
+        close |= (found == right) | (np.isnan(found) & np.isnan(right))
+        for row in np.flatnonzero(~close.all(axis=1)).tolist():
+            wrong = np.flatnonzero(~close[row])
+            element = int(wrong[0])
+            what = (
+                f"{key} is {found[row, element]:.6g} in the metadata and "
+                f"{right[row, element]:.6g} in the values, at element {element}"
             )
-    return problems
+            yield row, what, len(wrong)
 
 
 def quantile_problems(name: str, stored: FeatureStats) -> list[str]:

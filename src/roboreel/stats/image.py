@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roboreel.stats.accumulate import Accumulator
 from roboreel.stats.sketch import values_at
 from roboreel.stats.summary import QUANTILES, FeatureStats
 
@@ -95,24 +94,6 @@ class ImageAccumulator:
             count=np.full(shape, self.num_images),
             quantiles={name: columns[name] for name in QUANTILES},
         )
-
-
-Gathered = Accumulator | ImageAccumulator
-"""What accumulates the statistics of a feature."""
-
-
-def restored(shape: tuple[int, ...], state: Mapping[str, NDArray[Any]]) -> Gathered:
-    """Return the accumulator of numbers of a shape, or of images, whose state this is."""
-    if "histogram" in state:
-        return ImageAccumulator.from_state(state)
-    return Accumulator.from_state(shape, state)
-
-
-def add_part(totals: dict[str, Gathered], name: str, part: Gathered) -> None:
-    """Add what was gathered of a feature to the totals; the first part becomes the total."""
-    total = totals.setdefault(name, part)
-    if total is not part:
-        total.merge(part)  # type: ignore[arg-type]  # of one feature, so of one kind
 
 
 def image_stats(images: NDArray[np.uint8]) -> FeatureStats:

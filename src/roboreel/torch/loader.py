@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from roboreel.dataset.members import HasSource, Source
     from roboreel.loading.sampling import Shuffle, Weights
-    from roboreel.loading.source import HasSource, Source
 
 
 class _Options(LoaderOptions, total=False):

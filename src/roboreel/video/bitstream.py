@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from roboreel.errors import CorruptFileError
 from roboreel.varint import decode_varint
+from roboreel.video.codecs import nal_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from roboreel.video.packet_table import Coding
 
 _START_CODE = b"\x00\x00\x00\x01"
-_TEMPORAL_DELIMITER = b"\x12\x00"
+TEMPORAL_DELIMITER = b"\x12\x00"
 _SEQUENCE_HEADER = 1
-_SPS = {"h264": 7, "hevc": 33}
 _HEVC_SETS = (32, 33, 34)  # video, sequence and picture parameter sets
 
 
@@ -36,13 +36,24 @@ def stream_packer(coding: Coding) -> Callable[[bytes, bool], bytes] | None:
     if coding.codec == "av1":
         header = coding.extradata[4:]  # av1C is four bytes, then the sequence header.
         return lambda packet, keyframe: _pack_av1(packet, keyframe, header)
-    record = _configuration(coding)
-    if record is None:
+    nal, length_bytes = nal_units(coding.codec), length_bytes_of(coding)
+    if nal is None or length_bytes is None:
         # VP9, and H.264 and HEVC that have start codes already: not MP4's form.
-        return (lambda packet, _: packet) if coding.codec in ("vp9", "h264", "hevc") else None
-    length_size, sets = record
-    joined = b"".join(_START_CODE + item for item in sets)
-    return lambda packet, keyframe: _pack_units(packet, keyframe, length_size, joined, coding.codec)
+        return None if nal is None and coding.codec != "vp9" else lambda packet, _: packet
+    joined = b"".join(_START_CODE + item for item in _stored_sets(coding))
+
+    def pack(packet: bytes, keyframe: bool) -> bytes:
+        parts: list[bytes] = []
+        needs_sets = keyframe
+        for start, stop in units(packet, length_bytes):
+            if stop > len(packet):
+                raise CorruptFileError("A NAL unit is longer than the packet it is in.")
+            if stop > start:
+                parts += (_START_CODE, packet[start:stop])
+                needs_sets = needs_sets and nal.type_of(packet[start]) != nal.sequence_set
+        return b"".join([joined, *parts] if needs_sets else parts)
+
+    return pack
 
 
 def parameter_sets(coding: Coding) -> bytes:
@@ -53,30 +64,32 @@ def parameter_sets(coding: Coding) -> bytes:
     Raises:
         CorruptFileError: The record is truncated.
     """
-    length_size, sets = _configuration(coding) or (0, [])
-    return b"".join(len(item).to_bytes(length_size, "big") + item for item in sets)
+    length_bytes = length_bytes_of(coding)
+    if length_bytes is None:
+        return b""
+    return b"".join(len(item).to_bytes(length_bytes, "big") + item for item in _stored_sets(coding))
 
 
-def unit_type(first: int, codec: str) -> int:
-    """Return the type of a NAL unit of H.264 or HEVC, by its first byte."""
-    return first & 31 if codec == "h264" else first >> 1 & 63
-
-
-def _configuration(coding: Coding) -> tuple[int, list[bytes]] | None:
-    """Return the size of a NAL unit's length field, and the parameter sets; None if there are none."""
-    read = {"h264": _avc_record, "hevc": _hevc_record}.get(coding.codec)
-    if read is None or coding.extradata[:1] != b"\x01":
+def length_bytes_of(coding: Coding) -> int | None:
+    """Return how many bytes the length before each NAL unit takes; None if there is no length."""
+    nal, record = nal_units(coding.codec), coding.extradata
+    # A configuration record starts with 1. Anything else is a stream with start codes.
+    if nal is None or len(record) <= nal.sets_at or record[0] != 1:
         return None
-    try:
-        return read(coding.extradata)
-    except IndexError as error:
-        raise CorruptFileError(
-            f"The configuration record of the {coding.codec} video is truncated."
-        ) from error
+    return (record[nal.length_at] & 3) + 1
+
+
+def units(data: bytes | memoryview, length_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield where each NAL unit of a packet begins and ends; the last may end behind the packet."""
+    at = 0
+    while at < len(data):
+        start = at + length_bytes
+        at = start + int.from_bytes(data[at:start], "big")
+        yield start, at
 
 
 def _pack_av1(packet: bytes, keyframe: bool, header: bytes) -> bytes:
-    packet = packet.removeprefix(_TEMPORAL_DELIMITER)
+    packet = packet.removeprefix(TEMPORAL_DELIMITER)
     if not keyframe or any(kind == _SEQUENCE_HEADER for kind, _ in obus(packet)):
         return packet
     return header + packet
@@ -99,51 +112,35 @@ def obus(packet: bytes | memoryview) -> Iterator[tuple[int, int]]:
         position += length
 
 
-def _pack_units(
-    packet: bytes,
-    keyframe: bool,
-    length_size: int,
-    sets: bytes,
-    codec: str,
-) -> bytes:
-    parts: list[bytes] = []
-    needs_sets = keyframe
-    position = 0
-    while position < len(packet):
-        start = position + length_size
-        position = start + int.from_bytes(packet[position:start], "big")
-        if position > len(packet):
-            raise CorruptFileError("A NAL unit is longer than the packet it is in.")
-        if position > start:
-            parts += (_START_CODE, packet[start:position])
-            needs_sets = needs_sets and unit_type(packet[start], codec) != _SPS[codec]
-    return b"".join([sets, *parts] if needs_sets else parts)
+def _stored_sets(coding: Coding) -> list[bytes]:
+    """Return the parameter sets of a configuration record, ``avcC`` or ``hvcC``."""
+    read = _avc_sets if coding.codec == "h264" else _hevc_sets
+    try:
+        return list(read(coding.extradata))
+    except IndexError as error:
+        raise CorruptFileError(
+            f"The configuration record of the {coding.codec} video is truncated."
+        ) from error
 
 
-def _avc_record(record: bytes) -> tuple[int, list[bytes]]:
-    """Return the size of a NAL unit's length field and the parameter sets of an ``avcC`` record."""
-    sets: list[bytes] = []
+def _avc_sets(record: bytes) -> Iterator[bytes]:
     position = 5
     for mask in (31, 255):  # sequence parameter sets, then picture parameter sets
-        count = record[position] & mask
-        position = _read_sets(record, position + 1, count, sets)
-    return (record[4] & 3) + 1, sets
+        sets, position = _read_sets(record, position + 1, record[position] & mask)
+        yield from sets
 
 
-def _hevc_record(record: bytes) -> tuple[int, list[bytes]]:
-    """Return the size of a NAL unit's length field and the parameter sets of an ``hvcC`` record."""
-    sets: list[bytes] = []
+def _hevc_sets(record: bytes) -> Iterator[bytes]:
     position = 23
     for _ in range(record[22]):
         kind, count = record[position] & 63, record[position + 1] << 8 | record[position + 2]
-        found: list[bytes] = []
-        position = _read_sets(record, position + 3, count, found)
+        sets, position = _read_sets(record, position + 3, count)
         # x265 also stores two kilobytes of its settings here, which no decoder needs.
-        sets += found if kind in _HEVC_SETS else []
-    return (record[21] & 3) + 1, sets
+        yield from sets if kind in _HEVC_SETS else ()
 
 
-def _read_sets(record: bytes, position: int, count: int, sets: list[bytes]) -> int:
+def _read_sets(record: bytes, position: int, count: int) -> tuple[list[bytes], int]:
+    sets = []
     for _ in range(count):
         length = record[position] << 8 | record[position + 1]
         position += 2
@@ -151,4 +148,4 @@ def _read_sets(record: bytes, position: int, count: int, sets: list[bytes]) -> i
             raise IndexError
         sets.append(record[position : position + length])
         position += length
-    return position
+    return sets, position

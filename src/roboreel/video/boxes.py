@@ -10,11 +10,11 @@ import numpy as np
 from roboreel.errors import CorruptFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from roboreel.spans.reading import SpanReader
+    from roboreel.io.reading import SpanReader
 
 # A fragmented file has two boxes per fragment: enough for a day at five fragments a second.
 _MAX_FILE_BOXES = 1_000_000
@@ -49,15 +49,14 @@ def file_boxes(file: SpanReader, *, limit: int = _MAX_FILE_BOXES) -> Iterator[Fi
         CorruptFileError: A box is shorter than its header, or there are more than ``limit``.
     """
     size_bytes = file.size_bytes
-
-    def read(start: int) -> bytes:
-        return file.read(start, min(start + 16, size_bytes))
-
-    for count, (kind, start, body, length) in enumerate(_walk(read, size_bytes)):
+    start = count = 0
+    while len(header := file.read(start, min(start + 16, size_bytes))) >= 8:
         if count == limit:
             raise CorruptFileError(f"There are more than {limit:,} boxes at the outermost level.")
+        kind, length, body = _header(header, 0, len(header))
         stop = min(start + (length or size_bytes), size_bytes)
-        yield FileBox(kind, start, body, stop, is_whole=stop - start == length)
+        yield FileBox(kind, start, start + body, stop, is_whole=stop - start == length)
+        start, count = stop, count + 1
 
 
 def children(data: memoryview) -> Iterator[Box]:
@@ -66,7 +65,7 @@ def children(data: memoryview) -> Iterator[Box]:
     Raises:
         CorruptFileError: A box is shorter than its header, or longer than the box around it.
     """
-    # Not by `_walk`: a file of one episode has a hundred boxes, and half of parsing it is this loop.
+    # A file of one episode has a hundred boxes, and half of parsing it is this loop.
     start, size = 0, len(data)
     while size - start >= 8:
         kind, length, body = _header(data, start, size - start)
@@ -75,22 +74,6 @@ def children(data: memoryview) -> Iterator[Box]:
             raise CorruptFileError(f"Box {kind!r} does not fit into the box around it.")
         yield Box(kind, data[start + body : stop])
         start = stop
-
-
-def _walk(
-    read: Callable[[int], bytes | memoryview], size_bytes: int
-) -> Iterator[tuple[bytes, int, int, int]]:
-    """Yield type, start, start of content and length of boxes that follow one another.
-
-    Args:
-        read: Returns up to 16 bytes from a position on.
-        size_bytes: Size of what holds the boxes. A box of length 0 extends to its end.
-    """
-    start = 0
-    while len(header := bytes(read(start))) >= 8:
-        kind, length, body = _header(header, 0, len(header))
-        yield kind, start, start + body, length
-        start = min(start + (length or size_bytes), size_bytes)
 
 
 def _header(data: bytes | memoryview, start: int, left: int) -> tuple[bytes, int, int]:
@@ -146,27 +129,10 @@ class Inside:
         Raises:
             CorruptFileError: There is no such box.
         """
-        return _required(self.find(*path), path)
-
-
-def find(data: memoryview, *path: bytes) -> memoryview | None:
-    """Return the content of the first box on a path of types; None if there is none."""
-    return Inside(data).find(*path)
-
-
-def require(data: memoryview, *path: bytes) -> memoryview:
-    """Return the content of the first box on a path of types.
-
-    Raises:
-        CorruptFileError: There is no such box.
-    """
-    return _required(find(data, *path), path)
-
-
-def _required(found: memoryview | None, path: tuple[bytes, ...]) -> memoryview:
-    if found is None:
-        raise CorruptFileError(f"There is no box {b'/'.join(path).decode('latin-1')!r}.")
-    return found
+        found = self.find(*path)
+        if found is None:
+            raise CorruptFileError(f"There is no box {b'/'.join(path).decode('latin-1')!r}.")
+        return found
 
 
 def number(data: bytes | memoryview, code: str, at: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
-from roboreel.video.boxes import require
+from roboreel.video.boxes import Inside
 from roboreel.video.clip import plan_runs
 from roboreel.video.container import open_container
 from roboreel.video.exact_start import last_exact_start
@@ -107,7 +107,7 @@ def _show_as_stored(file: memoryview) -> None:
 
     Images are shown as they are read: see docs/format.md.
     """
-    header = require(file, b"moov", b"trak", b"tkhd")
+    header = Inside(file).require(b"moov", b"trak", b"tkhd")
     # After version, flags, times, number and duration, of 32 or 64 bits, layer and volume.
     at = 52 if header[0] == 1 else 40
     header[at : at + len(_UNROTATED)] = _UNROTATED

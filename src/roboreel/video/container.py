@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import av
 
 from roboreel.errors import CorruptFileError
-from roboreel.spans.whole import whole_file
+from roboreel.io.reading import whole_file
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import av
 import numpy as np
 from av.video.reformatter import VideoReformatter
 
-from roboreel.memory.batch_buffers import aligned_empty
+from roboreel.io.batch_buffers import aligned_empty
 from roboreel.video.depth import metres_of_codes
 from roboreel.video.direct import DirectScaler, is_available
 
@@ -67,24 +67,21 @@ class Converter:
         stored, form = (image.height, image.width), image.format.name
         resized = (height, width) != stored
         planar = resized or (layout == "chw" and _is_planar_exact(form, height, width))
-        if planar != (layout == "chw") or not is_available():
-            self._write_copied(image, planes, resized=resized, planar=planar)
-            return
-        kind = (stored, form, height, width, planar)
-        agrees = _agrees.get(kind)
-        if agrees is None:
-            agrees = _agrees[kind] = self._compare(image, out.shape, resized, planar)
-        if not agrees or not self._write_directly(image, out, resized, planar):
-            self._write_copied(image, planes, resized=resized, planar=planar)
+        if planar == (layout == "chw") and is_available():
+            kind = (stored, form, height, width, planar)
+            if kind not in _agrees:
+                _agrees[kind] = self._compare(image, out.shape, resized, planar)
+            if _agrees[kind] and self._write_directly(image, out, resized, planar):
+                return
+        self._write_copied(image, planes, resized=resized, planar=planar)
 
     def _write_directly(
         self, image: av.VideoFrame, out: NDArray[Any], resized: bool, planar: bool
     ) -> bool:
         flags = _AREA if resized else _BILINEAR
-        scaler = self._scalers.get(flags)
-        if scaler is None:
-            scaler = self._scalers[flags] = DirectScaler(flags)
-        return scaler.write(image, out, planar=planar)
+        if flags not in self._scalers:
+            self._scalers[flags] = DirectScaler(flags)
+        return self._scalers[flags].write(image, out, planar=planar)
 
     def _compare(
         self, image: av.VideoFrame, shape: tuple[int, ...], resized: bool, planar: bool

@@ -240,7 +240,7 @@ class Decoder:
             number = image.pts
             if number is None:  # The decoder made it up.
                 continue
-            self._image_bytes = self._image_bytes or _image_bytes(image)
+            self._image_bytes = self._image_bytes or sum(p.buffer_size for p in image.planes)
             position.waiting.discard(number)
             if keep_bytes:
                 position.kept[number] = image
@@ -360,7 +360,3 @@ def _open_context(coding: Coding, *, strict: bool) -> av.VideoCodecContext:
         options["strict"] = "1"
     context.options = options
     return context
-
-
-def _image_bytes(image: av.VideoFrame) -> int:
-    return sum(plane.buffer_size for plane in image.planes)

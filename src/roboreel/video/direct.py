@@ -26,7 +26,7 @@ _LINE_ALIGNMENT = 32
 # PyAV's versions that convert by `sws_scale_frame`, and whose objects were seen to begin as here.
 _KNOWN = range(17, 20)
 # Right after Python's header and Cython's table of methods.
-_POINTER = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
+_ADDRESS_AT = object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
 
 
 class _Image(ctypes.Structure):
@@ -91,50 +91,54 @@ class DirectScaler:
         return bool(library.scale(self._context, self._target, source) >= 0)
 
 
+_POINTER, _NUMBER = ctypes.c_void_p, ctypes.c_int
+# What each function returns and takes. These take less time than to give up Python's lock.
+_SHORT: dict[str, tuple[Any, ...]] = {
+    "av_get_pix_fmt": (_NUMBER, ctypes.c_char_p),
+    "sws_alloc_context": (_POINTER,),
+    "av_frame_alloc": (_POINTER,),
+    "av_opt_set_int": (_NUMBER, _POINTER, ctypes.c_char_p, ctypes.c_int64, _NUMBER),
+    "av_frame_unref": (None, _POINTER),
+    "av_frame_copy_props": (_NUMBER, _POINTER, _POINTER),
+    "sws_freeContext": (None, _POINTER),
+    "av_frame_free": (None, ctypes.POINTER(_POINTER)),
+}
+
+
 class _Library:
     """The functions of FFmpeg that are used."""
 
     def __init__(self) -> None:
         # The module's own file: what it is linked to is found through it, wherever that lies.
         path = reformatter.__file__
-        pointer, number = ctypes.c_void_p, ctypes.c_int
-        short = ctypes.PyDLL(path)  # These take less time than to give up Python's lock.
-        self._form_of = short.av_get_pix_fmt
-        self._form_of.argtypes = [ctypes.c_char_p]
-        self._new_context, self._new_image = short.sws_alloc_context, short.av_frame_alloc
-        self._new_context.restype = self._new_image.restype = pointer
-        self._set = short.av_opt_set_int
-        self._set.argtypes = [pointer, ctypes.c_char_p, ctypes.c_int64, number]
-        self._clear, self._copy = short.av_frame_unref, short.av_frame_copy_props
-        self._clear.argtypes, self._copy.argtypes = [pointer], [pointer, pointer]
-        self._clear.restype = None
-        self._end_context, self._end_image = short.sws_freeContext, short.av_frame_free
-        self._end_context.argtypes = [pointer]
-        self._end_image.argtypes = [ctypes.POINTER(pointer)]
-        self._end_context.restype = self._end_image.restype = None
+        self._short = ctypes.PyDLL(path)
+        for name, (result, *arguments) in _SHORT.items():
+            function = getattr(self._short, name)
+            function.restype, function.argtypes = result, arguments
         self.scale = ctypes.CDLL(path).sws_scale_frame
-        self.scale.argtypes = [pointer, pointer, pointer]
-        self.planar, self.packed = self._form_of(b"gbrp"), self._form_of(b"rgb24")
+        self.scale.argtypes = [_POINTER] * 3
+        self.planar = self._short.av_get_pix_fmt(b"gbrp")
+        self.packed = self._short.av_get_pix_fmt(b"rgb24")
 
     def open(self, flags: int) -> tuple[int, int]:
         """Return a context and an image without memory."""
-        context, image = self._new_context(), self._new_image()
+        context, image = self._short.sws_alloc_context(), self._short.av_frame_alloc()
         if not context or not image:
             raise MemoryError("FFmpeg has no memory for a conversion.")
-        self._set(context, b"sws_flags", flags, 0)
-        self._set(context, b"threads", 1, 0)
+        self._short.av_opt_set_int(context, b"sws_flags", flags, 0)
+        self._short.av_opt_set_int(context, b"threads", 1, 0)
         return context, image
 
     def prepare(self, target: int, source: int) -> None:
         """Give an image all properties of another one, such as its colours, but no memory."""
-        self._clear(target)
-        self._copy(target, source)
+        self._short.av_frame_unref(target)
+        self._short.av_frame_copy_props(target, source)
 
     def close(self, context: int, image: int) -> None:
         """Free a context and an image."""
-        self._end_context(context)
-        self._clear(image)
-        self._end_image(ctypes.byref(ctypes.c_void_p(image)))
+        self._short.sws_freeContext(context)
+        self._short.av_frame_unref(image)
+        self._short.av_frame_free(ctypes.byref(ctypes.c_void_p(image)))
 
 
 @lru_cache(maxsize=1)
@@ -155,4 +159,4 @@ def _library() -> _Library | None:
 
 
 def _address_of(image: Any) -> int:  # noqa: ANN401  # av.VideoFrame
-    return ctypes.c_void_p.from_address(id(image) + _POINTER).value or 0
+    return ctypes.c_void_p.from_address(id(image) + _ADDRESS_AT).value or 0

@@ -12,6 +12,7 @@ import av
 import numpy as np
 
 from roboreel.errors import EncodingError
+from roboreel.video.codecs import FACTS
 from roboreel.video.depth import quantise_depth
 from roboreel.video.encoding import ENCODERS, Encoding, frame_rate
 from roboreel.video.instructions import repeatable
@@ -71,7 +72,8 @@ class VideoWriter:
         self.size = size
         self.fps = frame_rate(fps)
         self.encoding = encoding or Encoding()
-        self._images = 0
+        self.images = 0
+        """How many images have been written."""
         self._packets = 0
         self._fragmented = fragmented
         _check_encoder(self.encoding.encoder)
@@ -83,11 +85,6 @@ class VideoWriter:
         except BaseException:
             self.abort()
             raise
-
-    @property
-    def images(self) -> int:
-        """How many images have been written."""
-        return self._images
 
     def write(self, image: NDArray[Any]) -> None:
         """Encode the next image. The array can be reused afterwards.
@@ -102,9 +99,9 @@ class VideoWriter:
         if self._container is None:
             raise EncodingError(f"Cannot write to a closed video: {str(self.path)!r}.")
         frame = self._depth_frame(image) if self.encoding.depth else self._colour_frame(image)
-        frame.pts = self._images
+        frame.pts = self.images
         frame.time_base = 1 / self.fps
-        self._images += 1
+        self.images += 1
         self._mux(frame)
 
     def close(self) -> None:
@@ -117,7 +114,7 @@ class VideoWriter:
         if self._container is None:
             return
         try:
-            if self._images == 0:
+            if self.images == 0:
                 raise EncodingError(f"A video needs at least one image: {str(self.path)!r}.")
             self._mux(None)
             self._container.close()
@@ -144,15 +141,15 @@ class VideoWriter:
                 container.close()
 
     def _check_complete(self) -> None:
-        if self._packets != self._images:
+        if self._packets != self.images:
             raise EncodingError(
                 f"The encoder {self.encoding.encoder} returned {self._packets} packets for "
-                f"{self._images} images: {str(self.path)!r}."
+                f"{self.images} images: {str(self.path)!r}."
             )
         # FFmpeg does not tell when the last fragment cannot be written.
-        if self._fragmented and (stored := count_images(self.path)) != self._images:
+        if self._fragmented and (stored := count_images(self.path)) != self.images:
             raise EncodingError(
-                f"{self._images} images were encoded, but {stored} are in the file: the disk is full, "
+                f"{self.images} images were encoded, but {stored} are in the file: the disk is full, "
                 f"or fails: {str(self.path)!r}."
             )
 
@@ -171,9 +168,8 @@ class VideoWriter:
         stream = self._container.add_stream(encoding.encoder, rate=self.fps, options=options)
         stream.height, stream.width, stream.pix_fmt = height, width, encoding.pix_fmt
         stream.codec_context.thread_count = encoding.threads
-        if encoding.codec == "hevc":
-            # Of the two tags for HEVC, Apple's players know only this one.
-            stream.codec_context.codec_tag = "hvc1"
+        if tag := FACTS[encoding.codec].tag:
+            stream.codec_context.codec_tag = tag
         try:
             with kept_priorities():
                 stream.codec_context.open()
@@ -211,7 +207,7 @@ class VideoWriter:
 
     def _wrong_image(self, image: NDArray[Any], wanted: str) -> EncodingError:
         return EncodingError(
-            f"Image {self._images} is {image.dtype} {image.shape}, but the video holds "
+            f"Image {self.images} is {image.dtype} {image.shape}, but the video holds "
             f"{wanted}: {str(self.path)!r}."
         )
 
@@ -222,9 +218,13 @@ class VideoWriter:
                 # later image, since it reads the time from a buffer that is already in use again.
                 packet.pts = packet.dts = self._packets
                 packet.time_base = 1 / self.fps
-            elif frame is None and self._images < _SHORTEST_REORDERED:
+            elif frame is None and self.images < _SHORTEST_REORDERED:
                 packet.dts = packet.pts  # One or two images are never reordered.
-            self._container.mux(packet)
+            try:
+                self._container.mux(packet)
+            except av.error.FFmpegError:
+                self._drop_container()  # On a full disk, FFmpeg crashes if it is used again.
+                raise
             self._packets += 1
 
 

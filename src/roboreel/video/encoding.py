@@ -10,41 +10,17 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from roboreel.errors import EncodingError
+from roboreel.video.codecs import FACTS
 
 if TYPE_CHECKING:
     from roboreel.schema import Depth
-    from roboreel.video.codecs import Codec
+    from roboreel.video.codecs import Codec, Encoder
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoder:
-    """One encoder of FFmpeg, and its defaults."""
-
-    name: str
-    crf: float
-    preset: str
-    options: Mapping[str, str]
-    """Options that are always set; ``{threads}`` stands for the number of threads."""
-    params: str | None = None
-    """The option that passes ``name=value:name=value`` on to the library, if there is one."""
-
-
-# Threads are limited, so that several cameras can share a small computer. Keyframes come at fixed
-# distances: a robot's camera has no scene cuts to detect.
-_ENCODERS: dict[Codec, _Encoder] = {
-    # Nothing that shrinks the queues of SVT-AV1: with lookahead=0 and hierarchical-levels=2 the end
-    # of an episode comes 0.1 s sooner, but the encoder reuses pictures that are still being read.
-    # On a busy machine it then writes packets that no decoder takes, or waits for ever.
-    "av1": _Encoder("libsvtav1", 30, "12", {"svtav1-params": "lp={threads}"}, "svtav1-params"),
-    "h264": _Encoder("libx264", 23, "veryfast", {"sc_threshold": "0"}),
-    # x265 writes open GOPs by default, whose pictures need the GOP before: they cannot be cut.
-    "hevc": _Encoder(
-        "libx265",
-        26,
-        "ultrafast",
-        {"x265-params": "log-level=error:open-gop=0:scenecut=0:pools={threads}:frame-threads=1"},
-        "x265-params",
-    ),
+_ENCODERS: dict[Codec, Encoder] = {
+    codec: facts.encoder  # type: ignore[misc]  # `Codec` lists those that have one
+    for codec, facts in FACTS.items()
+    if facts.encoder
 }
 # With loss, distances are wrong by up to a metre at the edges of near objects.
 _DEPTH_PARAMS = "lossless=1"

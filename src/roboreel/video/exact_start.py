@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.video.nal import keyframe_test, length_bytes_of
+from roboreel.video.bitstream import length_bytes_of, units
+from roboreel.video.nal import keyframe_test
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,11 +51,6 @@ def begins_exactly(data: memoryview, coding: Coding) -> bool:
     return _is_intra([unit for kind, unit in units if kind in _SLICES])
 
 
-def needs_a_look(table: PacketTable) -> bool:
-    """Return whether the keyframes of a file may be such that decoding cannot begin there."""
-    return table.coding.codec == "h264" or not table.lists_keyframes
-
-
 def begins_with(data: memoryview, table: PacketTable) -> bool:
     """Return whether decoding can begin at a packet that a file's table calls a keyframe."""
     if not table.lists_keyframes:
@@ -67,7 +63,7 @@ def begins_with(data: memoryview, table: PacketTable) -> bool:
 
 def begins_at(reader: PacketReader, table: PacketTable, keyframe: int) -> bool:
     """Return whether decoding can begin at a keyframe of a file; at its first packet, it must."""
-    if keyframe == 0 or not needs_a_look(table):
+    if keyframe == 0 or (table.coding.codec != "h264" and table.lists_keyframes):
         return True
     _, data = next(iter(reader.read(keyframe, keyframe + 1)))
     return begins_with(data, table)
@@ -114,19 +110,11 @@ def _is_mpeg4_keyframe(data: memoryview) -> bool:
 
 def _unit_heads(data: memoryview, length_bytes: int | None) -> Iterator[bytes]:
     """Yield the first bytes of each NAL unit of a packet, without those that escape start codes."""
-    spans = between_start_codes(data) if length_bytes is None else _by_length(data, length_bytes)
+    spans = between_start_codes(data) if length_bytes is None else units(data, length_bytes)
     for start, stop in spans:
-        if start < stop:
-            head = bytes(data[start : min(stop, start + _HEAD_BYTES)])
+        head = bytes(data[start : min(stop, start + _HEAD_BYTES)])
+        if head:
             yield head.replace(b"\x00\x00\x03", b"\x00\x00")
-
-
-def _by_length(data: memoryview, length_bytes: int) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at + length_bytes < len(data):
-        start = at + length_bytes
-        at = start + int.from_bytes(data[at:start], "big")
-        yield start, min(at, len(data))
 
 
 def between_start_codes(data: bytes | memoryview) -> Iterator[tuple[int, int]]:

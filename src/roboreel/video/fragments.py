@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.spans.reading import SpanReader
+    from roboreel.io.reading import SpanReader
 
 # Which optional fields follow, in tfhd and in trun (ISO/IEC 14496-12, 8.8.7 and 8.8.8).
 _HAS_BASE, _HAS_DESCRIPTION, _HAS_DURATION, _HAS_SIZE, _HAS_FLAGS = 0x1, 0x2, 0x8, 0x10, 0x20
@@ -81,8 +81,11 @@ def walk_fragments(
         if box.kind == b"moof":
             data = memoryview(file.read(box.body, box.stop))
             position = box.start
-            for fragment in (inner.data for inner in boxes.children(data) if inner.kind == b"traf"):
-                header = boxes.require(fragment, b"tfhd")
+            for kind, content in boxes.children(data):
+                if kind != b"traf":
+                    continue
+                fragment = boxes.Inside(content)
+                header = fragment.require(b"tfhd")
                 if boxes.number(header, "I", 4) != track_id:
                     continue
                 current = _open_fragment(fragment, header, state, box.start, position)
@@ -94,7 +97,7 @@ def walk_fragments(
 
 
 def _open_fragment(
-    fragment: memoryview, header: memoryview, state: _Defaults, start: int, position: int
+    fragment: boxes.Inside, header: memoryview, state: _Defaults, start: int, position: int
 ) -> _Defaults:
     """Return the defaults at the start of a ``traf`` box."""
     flags, at = boxes.number(header, "I", 0), 8
@@ -109,7 +112,7 @@ def _open_fragment(
     for bit, name in ((_HAS_DURATION, "duration"), (_HAS_SIZE, "size"), (_HAS_FLAGS, "flags")):
         if flags & bit:
             values[name], at = boxes.number(header, "I", at), at + 4
-    time = boxes.find(fragment, b"tfdt")
+    time = fragment.find(b"tfdt")
     if time is not None:
         values["dts"] = boxes.number(time, "Q" if boxes.number(time, "B", 0) else "I", 4)
     if max(base, values.get("dts", 0)) > MAX_TICK:
@@ -118,11 +121,11 @@ def _open_fragment(
 
 
 def _fragment_runs(
-    fragment: memoryview, current: _Defaults, room: int
+    fragment: boxes.Inside, current: _Defaults, room: int
 ) -> tuple[list[PacketColumns], _Defaults]:
     """Return the packets of each ``trun`` box, and the defaults after the last."""
     runs = []
-    for kind, data in boxes.children(fragment):
+    for kind, data in boxes.children(fragment.data):
         if kind == b"trun":
             run, current = _run(data, current, room)
             room -= len(run.size)

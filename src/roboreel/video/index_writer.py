@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roboreel.errors import CorruptFileError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video import boxes
-from roboreel.video.mp4 import handler
+from roboreel.video.mp4 import read_movie, timescale_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,23 +61,17 @@ def read_track_header(path: Path) -> TrackHeader:
     """Return what a new file takes over from a video.
 
     Raises:
-        CorruptFileError: The file has no video track.
+        CorruptFileError: The file is damaged.
+        UnsupportedVideoError: The file has no video track.
     """
     with SpanReader(path, "video file") as file:
-        listed = {item.kind: item for item in boxes.file_boxes(file)}
-        if b"moov" not in listed:
-            raise CorruptFileError(f"There is no 'moov' box: {str(path)!r}.")
-        movie = memoryview(file.read(listed[b"moov"].body, listed[b"moov"].stop))
-        brand = listed.get(b"ftyp")
+        _, track, _ = read_movie(file)
+        brands = (item for item in boxes.file_boxes(file) if item.kind == b"ftyp")
+        brand = next(brands, None)
         ftyp = _FTYP if brand is None else bytes(file.read(brand.body, brand.stop))
-    tracks = [boxes.Inside(item.data) for item in boxes.children(movie) if item.kind == b"trak"]
-    track = next((item for item in tracks if handler(item) == b"vide"), None)
-    if track is None:
-        raise CorruptFileError(f"The file has no video track: {str(path)!r}.")
-    clock = track.require(b"mdia", b"mdhd")
     return TrackHeader(
         ftyp=ftyp,
-        timescale=boxes.number(clock, "I", 20 if clock[0] else 12),
+        timescale=timescale_of(track.require(b"mdia", b"mdhd")),
         shape=bytes(track.require(b"tkhd")[-44:]),
         handler=bytes(track.require(b"mdia", b"hdlr")),
         description=bytes(track.require(b"mdia", b"minf", b"stbl", b"stsd")),

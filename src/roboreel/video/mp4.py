@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video import boxes
+from roboreel.video.codecs import FACTS
 from roboreel.video.fragments import read_fragments
 from roboreel.video.packet_table import (
     MAX_TICK,
@@ -33,15 +34,7 @@ MAX_PACKETS = 2**22
 _END_BYTES = 2**15
 """The index of a clip of 500 images takes about 10 KB."""
 
-# Type of the 'stsd' entry → codec, and the box with its configuration record.
-_CODECS = {
-    b"av01": ("av1", b"av1C"),
-    b"avc1": ("h264", b"avcC"),
-    b"avc3": ("h264", b"avcC"),
-    b"hvc1": ("hevc", b"hvcC"),
-    b"hev1": ("hevc", b"hvcC"),
-    b"vp09": ("vp9", None),  # Its packets say it all; the record would confuse the decoder.
-}
+_ENTRIES = {kind: (codec, facts) for codec, facts in FACTS.items() for kind in facts.entries}
 
 
 def read_packet_table(path: Path) -> PacketTable:
@@ -67,14 +60,7 @@ def _read(file: SpanReader) -> PacketTable:
     size_bytes = file.size_bytes
     # The index lies at either end: of a remote file, both are asked for in one round.
     file.fetch([(0, _END_BYTES), (size_bytes - _END_BYTES, size_bytes)], keep=True)
-    moov, index_at_end = _find_movie(file)
-    if moov is None:
-        raise CorruptFileError(
-            "There is no 'moov' box: this is not an MP4 file, or writing it was interrupted."
-        )
-    file.fetch([(moov.body, moov.stop)], keep=True)
-    movie = boxes.Inside(memoryview(file.read(moov.body, moov.stop)))
-    track = _video_track(movie)
+    movie, track, index_at_end = read_movie(file)
     stored = boxes.Inside(track.require(b"mdia", b"minf", b"stbl"))
     columns = _stored_packets(stored, size_bytes)
     lists_keyframes = not len(columns.size) or stored.find(b"stss") is not None
@@ -99,24 +85,30 @@ def fragmented_track(file: SpanReader) -> tuple[int, memoryview]:
         CorruptFileError: The file has no header yet, or one without fragments.
         UnsupportedVideoError: The file has no video track.
     """
-    moov, _ = _find_movie(file)
-    if moov is None:
-        raise CorruptFileError("There is no 'moov' box.")
-    movie = boxes.Inside(memoryview(file.read(moov.body, moov.stop)))
-    defaults = _fragment_defaults(movie, _video_track(movie))
+    movie, track, _ = read_movie(file)
+    defaults = _fragment_defaults(movie, track)
     if defaults is None:
         raise CorruptFileError("The file has no fragments.")
     return defaults
 
 
-def _find_movie(file: SpanReader) -> tuple[boxes.FileBox | None, bool]:
-    """Return the ``moov`` box, and whether image data comes before it."""
+def read_movie(file: SpanReader) -> tuple[boxes.Inside, boxes.Inside, bool]:
+    """Return the ``moov`` box, its video track, and whether image data comes before it.
+
+    Raises:
+        CorruptFileError: There is no such box.
+        UnsupportedVideoError: The file has no video track.
+    """
     after_images = False
     for box in boxes.file_boxes(file):
         if box.kind == b"moov":
-            return box, after_images
+            file.fetch([(box.body, box.stop)], keep=True)
+            movie = boxes.Inside(memoryview(file.read(box.body, box.stop)))
+            return movie, _video_track(movie), after_images
         after_images |= box.kind == b"mdat"
-    return None, after_images
+    raise CorruptFileError(
+        "There is no 'moov' box: this is not an MP4 file, or writing it was interrupted."
+    )
 
 
 def _video_track(movie: boxes.Inside) -> boxes.Inside:
@@ -147,8 +139,8 @@ def _assemble(
     if columns.offset.min() < 0 or (columns.offset > size_bytes - columns.size).any():
         raise CorruptFileError("Packets lie outside the file: it is damaged or truncated.")
     columns.keyframe[0] = True  # Decoding has to start somewhere.
-    timescale = _timescale(track.require(b"mdia", b"mdhd"))
-    movie_timescale = _timescale(movie.require(b"mvhd"))
+    timescale = timescale_of(track.require(b"mdia", b"mdhd"))
+    movie_timescale = timescale_of(movie.require(b"mvhd"))
     shown, ticks = _present(columns.pts, _edit(track, movie_timescale, timescale))
     description = track.require(b"mdia", b"minf", b"stbl", b"stsd")
     if columns.size.max() > np.iinfo(np.int32).max:
@@ -168,7 +160,7 @@ def _assemble(
     )
 
 
-def _timescale(header: memoryview) -> int:
+def timescale_of(header: memoryview) -> int:
     """Return the ticks per second of an ``mdhd`` or ``mvhd`` box."""
     timescale = boxes.number(header, "I", 20 if boxes.number(header, "B", 0) else 12)
     if timescale == 0:
@@ -182,12 +174,13 @@ def _coding(description: memoryview, reorder: int) -> Coding:
     if count != 1:
         raise UnsupportedVideoError(f"The video track has {count} codec descriptions, not one.")
     kind, entry = next(boxes.children(description[8:]), (b"", memoryview(b"")))
-    if kind not in _CODECS:
+    if kind not in _ENTRIES:
         raise UnsupportedVideoError(
             f"The video's codec is not supported: {kind.decode('latin-1')!r}."
         )
-    codec, record = _CODECS[kind]
+    codec, facts = _ENTRIES[kind]
     details = {box.kind: box.data for box in boxes.children(entry[78:])}
+    record = facts.record
     if record is not None and record not in details:
         raise CorruptFileError(f"The codec's configuration box {record.decode()!r} is missing.")
     return Coding(
@@ -221,9 +214,9 @@ def _stored_packets(table: boxes.Inside, size_bytes: int) -> PacketColumns:
 
 
 def _sizes(table: boxes.Inside, size_bytes: int) -> NDArray[np.int64]:
-    box = table.find(b"stsz")
-    if box is None:
-        return _compact_sizes(table.require(b"stz2"))
+    if table.find(b"stz2") is not None:
+        raise UnsupportedVideoError("The sizes of packets are stored in less than 32 bits.")
+    box = table.require(b"stsz")
     fixed, count = boxes.number(box, "I", 4), boxes.number(box, "I", 8)
     if fixed == 0:
         return boxes.array(box, ">u4", 12, count).astype(np.int64)
@@ -232,19 +225,6 @@ def _sizes(table: boxes.Inside, size_bytes: int) -> NDArray[np.int64]:
             f"The file declares {count:,} packets of {fixed:,} bytes, more than it can hold."
         )
     return np.full(count, fixed, dtype=np.int64)
-
-
-def _compact_sizes(box: memoryview) -> NDArray[np.int64]:
-    bits, count = boxes.number(box, "B", 7), boxes.number(box, "I", 8)
-    if bits == 4:
-        packed = boxes.array(box, "u1", 12, (count + 1) // 2)
-        pairs = np.stack([packed >> 4, packed & 15], axis=1)
-        return pairs.reshape(-1)[:count].astype(np.int64)
-    if bits not in (8, 16):
-        raise CorruptFileError(
-            f"Packet sizes of {bits} bits are declared: 4, 8 or 16 are possible."
-        )
-    return boxes.array(box, f">u{bits // 8}", 12, count).astype(np.int64)
 
 
 def _runs(box: memoryview, count: int, *, signed: bool = False) -> NDArray[np.int64]:

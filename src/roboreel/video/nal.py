@@ -8,18 +8,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from roboreel.video.bitstream import obus, unit_type
+from roboreel.video.bitstream import length_bytes_of, obus, units
+from roboreel.video.codecs import nal_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container
 
     from roboreel.video.packet_table import Coding
 
 
 _AV1_FRAME_HEADERS = (3, 6)
-_H264_KEYFRAMES = (5,)  # IDR
-_HEVC_KEYFRAMES = range(16, 22)  # BLA, IDR and CRA
-_HEVC_RESTARTS = range(16, 21)  # BLA and IDR, but not CRA
 
 
 def disposable_test(coding: Coding) -> Callable[[memoryview], bool] | None:
@@ -44,14 +42,12 @@ def keyframe_test(coding: Coding) -> Callable[[memoryview], bool] | None:
     In H.264 only an IDR image counts: an I-frame before which decoding may not start looks the same.
     None for codecs and streams where the first bytes cannot tell.
     """
-    if coding.codec == "av1":
-        return _is_av1_keyframe
-    if coding.codec == "vp9":
-        return _is_vp9_keyframe
+    nal = nal_units(coding.codec)
+    if nal is None:
+        return {"av1": _is_av1_keyframe, "vp9": _is_vp9_keyframe}.get(coding.codec)
     if length_bytes_of(coding) is None:
         return None
-    keyframes = _H264_KEYFRAMES if coding.codec == "h264" else _HEVC_KEYFRAMES
-    return partial(_has_unit, coding=coding, wanted=keyframes)
+    return partial(_has_unit, coding=coding, wanted=nal.keyframes)
 
 
 def _is_av1_keyframe(data: memoryview) -> bool:
@@ -77,7 +73,7 @@ def refreshes_all(data: memoryview, coding: Coding) -> bool:
     In H.264, images after the keyframe of an open GOP look right without the packets before it, but
     may tell the decoder to drop references to them, which a strict decoder reports as missing.
     """
-    return coding.codec != "h264" or _has_unit(data, coding, _H264_KEYFRAMES)
+    return coding.codec != "h264" or restarts(data, coding)
 
 
 def restarts(data: memoryview, coding: Coding) -> bool:
@@ -86,46 +82,32 @@ def restarts(data: memoryview, coding: Coding) -> bool:
     H.264 and HEVC order images by a count that only some keyframes set back. Behind foreign packets,
     others are shown too early or not at all.
     """
-    wanted = {"h264": _H264_KEYFRAMES, "hevc": _HEVC_RESTARTS}.get(coding.codec)
-    return wanted is None or _has_unit(data, coding, wanted)
+    nal = nal_units(coding.codec)
+    return nal is None or _has_unit(data, coding, nal.restarts)
 
 
 def _has_unit(data: memoryview, coding: Coding, wanted: Container[int]) -> bool:
     """Return whether a packet has a NAL unit of one of some types; no, where there is no length."""
-    length_bytes = length_bytes_of(coding)
-    if length_bytes is None:
+    length_bytes, nal = length_bytes_of(coding), nal_units(coding.codec)
+    if length_bytes is None or nal is None:
         return False
-    firsts = first_bytes(data, length_bytes)
-    return any(unit_type(first, coding.codec) in wanted for first in firsts)
-
-
-def length_bytes_of(coding: Coding) -> int | None:
-    """Return how many bytes the length before each NAL unit takes; None if there is no length."""
-    record = coding.extradata
-    # A configuration record starts with 1. Anything else is a stream with start codes.
-    if coding.codec == "h264" and len(record) > 6 and record[0] == 1:
-        return (record[4] & 3) + 1
-    if coding.codec == "hevc" and len(record) > 22 and record[0] == 1:
-        return (record[21] & 3) + 1
-    return None
+    return any(nal.type_of(first) in wanted for first in _first_bytes(data, length_bytes))
 
 
 def _is_disposable_h264(data: memoryview, length_bytes: int) -> bool:
-    slices = [first for first in first_bytes(data, length_bytes) if first & 31 in (1, 2, 3, 4, 5)]
+    slices = [first for first in _first_bytes(data, length_bytes) if first & 31 in (1, 2, 3, 4, 5)]
     # nal_ref_idc of 0: not used for reference.
     return bool(slices) and not any(first & 0x60 for first in slices)
 
 
 def _is_disposable_hevc(data: memoryview, length_bytes: int) -> bool:
-    kinds = [(first >> 1) & 63 for first in first_bytes(data, length_bytes)]
+    kinds = [(first >> 1) & 63 for first in _first_bytes(data, length_bytes)]
     slices = [kind for kind in kinds if kind < 32]
     # The even types up to 14 are sub-layer non-reference images.
     return bool(slices) and all(kind <= 14 and kind % 2 == 0 for kind in slices)
 
 
-def first_bytes(data: memoryview, length_bytes: int) -> Iterator[int]:
-    """Yield the first byte of each NAL unit of a packet."""
-    at = 0
-    while at + length_bytes < len(data):
-        yield data[at + length_bytes]
-        at += length_bytes + int.from_bytes(data[at : at + length_bytes], "big")
+def _first_bytes(data: memoryview, length_bytes: int) -> list[int]:
+    """Return the first byte of each NAL unit of a packet."""
+    spans = units(data, length_bytes)
+    return [data[start] for start, stop in spans if start < min(stop, len(data))]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import av
 
 from roboreel.errors import CorruptFileError, EncodingError
-from roboreel.video.codecs import decoder_name, stream_format
+from roboreel.video.bitstream import TEMPORAL_DELIMITER
+from roboreel.video.codecs import FACTS, decoder_name
 from roboreel.video.encode import FRAGMENTED
 from roboreel.video.encoding import frame_rate
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.video.codecs import Codec
-
-_TEMPORAL_DELIMITER = b"\x12\x00"
 
 
 class ShownImage:
@@ -42,22 +41,6 @@ class ShownImage:
         """Return the pixels, ``uint8 (H, W, 3)``."""
         pixels: NDArray[Any] = self._frame.to_ndarray(format="rgb24")
         return pixels
-
-
-def probe_packet(data: bytes, codec: Codec) -> tuple[tuple[int, int], str]:
-    """Return ``(height, width)`` and the pixel format of a keyframe packet.
-
-    Raises:
-        CorruptFileError: It cannot be decoded on its own.
-    """
-    context = av.CodecContext.create(decoder_name(codec), "r")
-    try:
-        frames = [*context.decode(av.Packet(data)), *context.decode(None)]
-    except av.error.FFmpegError as error:
-        raise CorruptFileError(f"A keyframe of {codec} cannot be decoded: {error}.") from error
-    if not frames:
-        raise CorruptFileError(f"A keyframe of {codec} shows no image.")
-    return (frames[0].height, frames[0].width), frames[0].format.name
 
 
 class PacketWriter:
@@ -122,10 +105,10 @@ class PacketWriter:
     def _open(self, data: bytes) -> None:
         """Open the file, with the parameters that stand before the first keyframe."""
         # FFmpeg finds the sequence header of AV1 only behind a delimiter, which not all senders keep.
-        if self._codec == "av1" and not data.startswith(_TEMPORAL_DELIMITER):
-            data = _TEMPORAL_DELIMITER + data
+        if self._codec == "av1" and not data.startswith(TEMPORAL_DELIMITER):
+            data = TEMPORAL_DELIMITER + data
         try:
-            source = av.open(io.BytesIO(data), format=stream_format(self._codec))
+            source = av.open(io.BytesIO(data), format=FACTS[self._codec].stream_format)
         except av.error.FFmpegError as error:
             raise CorruptFileError(f"The first packet is not {self._codec}: {error}.") from error
         with source:
@@ -135,8 +118,8 @@ class PacketWriter:
             self._target = av.open(str(self.path), "w", format="mp4", options=FRAGMENTED)
             self._stream = self._target.add_stream_from_template(template, opaque=True)
         self._stream.time_base = Fraction(1) / self._fps
-        if self._codec == "hevc":
-            self._stream.codec_context.codec_tag = "hvc1"
+        if tag := FACTS[self._codec].tag:
+            self._stream.codec_context.codec_tag = tag
 
     def _decode(self, packet: av.Packet | None) -> Iterator[ShownImage]:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,12 @@ class FilePackets:
             for position in range(first, last):
                 begin = offsets[position] - base
                 yield start + position, block[begin : begin + sizes[position]]
+
+
+def blocks(file: SpanReader, start: int, stop: int) -> Iterator[bytes]:
+    """Yield the bytes ``[start, stop)`` of a file, a block at a time."""
+    for at in range(start, stop, _BLOCK_BYTES):
+        yield file.read(at, min(at + _BLOCK_BYTES, stop))
 
 
 def _spans(offsets: list[int], sizes: list[int]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import MissingImageError
-from roboreel.video.clip import Clip, Run, images_of, plan_runs, split_runs
+from roboreel.video.clip import Clip, images_of, plan_runs, split_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from roboreel.video.clip import TimesOf
+    from roboreel.video.clip import Run, TimesOf
     from roboreel.video.packet_table import PacketTable
 
 # Handing fewer packets than this to a thread costs more than it saves.
@@ -83,8 +83,6 @@ def plan_batch(
         MissingImageError: An episode has no image for a frame.
     """
     sizes = {path: table.coding.image_size for path, table in tables.items()}
-    if len(requests) == 1 and len(requests[0].frames) == 1:
-        return Plan([_plan_one(requests[0], tables[requests[0].path])], sizes)
     slots: dict[Path, dict[int, list[int]]] = {path: {} for path in tables}
     for request in requests:
         packets, wanted = packets_of(request, tables[request.path]), slots[request.path]
@@ -104,13 +102,6 @@ def plan_batch(
     ]
     jobs.sort(key=lambda job: cost_of(job.runs), reverse=True)
     return Plan(jobs, sizes)
-
-
-def _plan_one(request: ClipRequest, table: PacketTable) -> Job:
-    """Return the work for a single image: what all of `plan_batch` comes to."""
-    (packet,) = packets_of(request, table).tolist()
-    run = Run(int(table.start[packet]), packet + 1, (packet,))
-    return Job(request.path, table, [run], {packet: request.slots.tolist()})
 
 
 def packets_of(request: ClipRequest, table: PacketTable) -> NDArray[np.int64]:

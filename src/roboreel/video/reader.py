@@ -13,9 +13,9 @@ import numpy as np
 from roboreel.cores import usable_cores
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.image import image_shape
-from roboreel.memory.batch_buffers import BatchBuffers
-from roboreel.spans.sources import fetch, has_sources
-from roboreel.spans.states import state_of
+from roboreel.io.batch_buffers import BatchBuffers
+from roboreel.io.sources import fetch, has_sources
+from roboreel.io.states import state_of
 from roboreel.threads import ThreadPool, wait_for_all
 from roboreel.video.clip import plan_runs, split_runs
 from roboreel.video.demux import DemuxedPackets, demux_packet_table
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.image import Layout
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.schema import Depth
     from roboreel.video.clip import Run
     from roboreel.video.packet_table import PacketTable

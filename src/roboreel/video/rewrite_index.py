@@ -14,15 +14,15 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
 from roboreel.files import atomic_file
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.index_writer import box, keyframe_table
 from roboreel.video.keyframes import find_keyframes
 from roboreel.video.mp4 import handler, read_packet_table
-from roboreel.video.packets import FilePackets
+from roboreel.video.packets import FilePackets, blocks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     Move = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
-_BLOCK_BYTES = 1024**2
 _CONTAINERS = (b"trak", b"mdia", b"minf", b"stbl")
 _OFFSETS = {b"stco": ">u4", b"co64": ">u8"}
 # These hold offsets of the file too, or list packets elsewhere.
@@ -91,41 +90,29 @@ def _pieces(source: SpanReader, keyframes: NDArray[np.bool_] | None) -> Iterator
             f"The index cannot be moved in a file with {', '.join(refused) or 'several indexes'}: "
             f"{str(source.path)!r}."
         )
-    moov = found.pop(kinds.index(b"moov"))
-    first = next((i for i, item in enumerate(found) if item.kind == b"mdat"), len(found))
-    content = memoryview(source.read(moov.body, moov.stop))
-    index = _place_index(content, found, first, keyframes)
-    for position, item in enumerate(found):
-        if position == first:
-            yield index
-        for start in range(item.start, item.stop, _BLOCK_BYTES):
-            yield source.read(start, min(start + _BLOCK_BYTES, item.stop))
-    if first == len(found):
-        yield index
+    old = found[kinds.index(b"moov")]
+    begin = next(item.start for item in found if item.kind in (b"moov", b"mdat"))
+    yield from blocks(source, 0, begin)
+    yield _index(source, old, begin, keyframes)
+    yield from blocks(source, begin, old.start)
+    yield from blocks(source, old.stop, source.size_bytes)
 
 
-def _place_index(
-    moov: memoryview,
-    others: Sequence[FileBox],
-    first: int,
-    keyframes: NDArray[np.bool_] | None,
+def _index(
+    source: SpanReader, old: FileBox, begin: int, keyframes: NDArray[np.bool_] | None
 ) -> bytes:
-    """Return the new ``moov`` box, to be written before the box number ``first``."""
-    sizes = [item.stop - item.start for item in others]
+    """Return the new ``moov`` box, to be written where the packets began."""
+    content = memoryview(source.read(old.body, old.stop))
     # Written once to learn its size, which the offsets do not change: all get 64 bits or none.
-    largest = sum(sizes) + 2 * len(moov) + 8 * (0 if keyframes is None else len(keyframes))
+    largest = source.size_bytes + len(content) + 8 * (0 if keyframes is None else len(keyframes))
     wide = largest > _HIGHEST_SHORT
-    index_bytes = len(_moov(moov, keyframes, lambda offsets: offsets, wide=wide))
-    starts = np.cumsum([0, *sizes[:-1]])
-    starts[first:] += index_bytes
-    old = np.array([item.start for item in others], dtype=np.int64)
-    shifts = starts - old
+    new_bytes = len(_moov(content, keyframes, lambda offsets: offsets, wide=wide))
 
     def moved(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        holder = np.maximum(np.searchsorted(old, offsets, side="right") - 1, 0)
-        return offsets + shifts[holder]
+        grown: NDArray[np.int64] = offsets + (offsets >= begin) * new_bytes
+        return grown - (offsets >= old.stop) * (old.stop - old.start)
 
-    return _moov(moov, keyframes, moved, wide=wide)
+    return _moov(content, keyframes, moved, wide=wide)
 
 
 def _moov(

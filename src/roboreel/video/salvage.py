@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roboreel.errors import CorruptFileError, UnsupportedVideoError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 from roboreel.video import boxes
 from roboreel.video.fragments import walk_fragments
 from roboreel.video.mp4 import MAX_PACKETS, fragmented_track, read_packet_table
 from roboreel.video.packet_table import join_columns
+from roboreel.video.packets import blocks
 from roboreel.video.splice import ImageSpan, splice_videos
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from roboreel.video.packet_table import PacketColumns
 
-_BLOCK_BYTES = 1024**2
 # No codec writes as many zeros in a row: H.264 and HEVC never more than three, and in AV1 each
 # further byte is as unlikely as any other. After a power cut, what was not written reads as zeros.
 _HOLE = bytes(32)
@@ -40,8 +40,7 @@ def whole_fragments(path: Path, out: Path) -> int:
         stop, count = _end_of_fragments(source)
         if stop:
             with out.open("wb") as target:
-                for start in range(0, stop, _BLOCK_BYTES):
-                    target.write(source.read(start, min(start + _BLOCK_BYTES, stop)))
+                target.writelines(blocks(source, 0, stop))
     return count
 
 

@@ -13,11 +13,13 @@ import numpy as np
 
 from roboreel.errors import CorruptFileError, EncodingError, UnsupportedVideoError
 from roboreel.files import atomic_file
-from roboreel.spans.reading import SpanReader
-from roboreel.video.exact_start import begins_at, last_exact_start, needs_a_look
+from roboreel.io.reading import SpanReader
+from roboreel.video.codecs import nal_units
+from roboreel.video.exact_start import begins_at, last_exact_start
 from roboreel.video.index_writer import IndexRows, file_head, read_track_header
 from roboreel.video.mp4 import read_packet_table
 from roboreel.video.nal import restarts
+from roboreel.video.packets import blocks
 from roboreel.video.probe import open_video
 from roboreel.video.reader import open_packets
 
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from roboreel.video.packet_table import PacketTable
-
-_BLOCK_BYTES = 4 * 1024**2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class ImageSpan:
     def of(cls, path: Path, table: PacketTable, start: int, stop: int) -> ImageSpan:
         """Return images of a file, decoded from the last keyframe that leads to the same images."""
         begin = int(table.start[table.shown[start:stop]].min())
-        if begin and needs_a_look(table):
+        if begin:
             with open_packets(path, table) as packets:
                 begin = last_exact_start(packets, table, begin)
         return cls(path, table, start, stop, begin, _step(path, table))
@@ -78,7 +78,7 @@ class ImageSpan:
 
 def restarts_at(path: Path, table: PacketTable, packet: int) -> bool:
     """Return whether a keyframe of a file may follow packets of another one."""
-    if table.coding.codec not in ("h264", "hevc"):
+    if nal_units(table.coding.codec) is None:
         return True
     start = int(table.offset[packet])
     with SpanReader(path, "video file") as file:
@@ -234,11 +234,11 @@ def _write(
     with out.open("wb") as file:
         file.write(file_head(read_track_header(spans[0].path), rows))
         for span, part in zip(spans, packets, strict=True):
-            for block in _blocks(span, part):
+            for block in _bytes_of(span, part):
                 file.write(block)
 
 
-def _blocks(span: ImageSpan, packets: NDArray[np.int64]) -> Iterator[bytes]:
+def _bytes_of(span: ImageSpan, packets: NDArray[np.int64]) -> Iterator[bytes]:
     """Yield the bytes of packets, those that lie together in one go."""
     offset = span.table.offset[packets]
     stop = offset + span.table.size[packets]
@@ -246,8 +246,7 @@ def _blocks(span: ImageSpan, packets: NDArray[np.int64]) -> Iterator[bytes]:
     starts, ends = np.append(0, breaks), np.append(breaks, len(packets)) - 1
     with SpanReader(span.path, "video file") as file:
         for first, last in zip(offset[starts].tolist(), stop[ends].tolist(), strict=True):
-            for at in range(first, last, _BLOCK_BYTES):
-                yield file.read(at, min(at + _BLOCK_BYTES, last))
+            yield from blocks(file, first, last)
 
 
 def _check(path: Path, rows: IndexRows, ticks: NDArray[np.int64]) -> None:

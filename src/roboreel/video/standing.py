@@ -15,7 +15,7 @@ from roboreel.video.decode import KEPT_BEHIND, MOST_HELD_BACK, Decoder, decoder_
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from roboreel.memory.budget import Budget
+    from roboreel.io.budget import Budget
     from roboreel.video.clip import Run
     from roboreel.video.packet_table import Coding, PacketTable
 

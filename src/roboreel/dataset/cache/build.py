@@ -28,8 +28,8 @@ from roboreel.dataset.cache.pictures import Jpeg, choose_pictures
 from roboreel.errors import CacheError
 from roboreel.files import make_folder, remove_tree, write_atomically
 from roboreel.image import encode_jpeg
-from roboreel.memory.budget import process_budget
-from roboreel.memory.heap import return_freed_memory
+from roboreel.io.budget import process_budget
+from roboreel.io.heap import return_freed_memory
 from roboreel.sample_spec import SampleSpec
 from roboreel.shards import Array, Image, Value, write_shards
 from roboreel.shards.publish import withdraw
@@ -200,7 +200,7 @@ def write_part(
     first, total = part * manifest.part_rows, manifest.num_rows
     rows = np.arange(first, min(first + manifest.part_rows, total))
     write_shards(
-        _counted(_images(dataset, manifest, rows, pool), lambda done: on_rows(first + done, total)),
+        _images(dataset, manifest, rows, pool, lambda done: on_rows(first + done, total)),
         _image_features(dataset, manifest),
         folder / part_name(part),
         batch_size=256,
@@ -291,6 +291,7 @@ def _images(
     manifest: CacheManifest,
     rows: NDArray[np.int64],
     pool: ThreadPool,
+    on_done: Callable[[int], object] = lambda done: None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the images of each row as they are stored; they are encoded in threads."""
     for first in range(0, len(rows), _ROWS_AT_ONCE):
@@ -299,12 +300,9 @@ def _images(
             name: _encoded(dataset, name, picture, some, pool)
             for name, picture in manifest.cameras.items()
         }
-        yield from _examples(columns, len(some))
-
-
-def _examples(columns: Mapping[str, Any], count: int) -> Iterator[dict[str, Any]]:
-    for place in range(count):
-        yield {name: column[place] for name, column in columns.items()}
+        for i in range(len(some)):
+            yield {name: column[i] for name, column in columns.items()}
+        on_done(first + len(some))
 
 
 def _encoded(
@@ -320,12 +318,3 @@ def _encoded(
         return images
     quality = picture.quality
     return list(pool.map(lambda image: encode_jpeg(image, quality=quality), images))
-
-
-def _counted(
-    examples: Iterator[dict[str, Any]], progress: Callable[[int], object]
-) -> Iterator[dict[str, Any]]:
-    for count, example in enumerate(examples, start=1):
-        yield example
-        if count % _ROWS_AT_ONCE == 0:
-            progress(count)

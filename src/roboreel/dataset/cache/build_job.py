@@ -66,7 +66,7 @@ def plan_build(
     options = {
         "source": {**describe_source(dataset), "episodes": None},
         "root": str(root.expanduser().absolute()),
-        "cameras": {name: _as_json(picture) for name, picture in manifest.cameras.items()},
+        "cameras": {name: picture_to_json(picture) for name, picture in manifest.cameras.items()},
     }
     inputs = {
         "first": np.concatenate([[_NUMBERS], bounds[:-1]]),
@@ -74,11 +74,6 @@ def plan_build(
     }
     cost = np.concatenate([numbers_s, images_s])
     return Plan("roboreel.dataset.cache.build_job:OPERATION", options, inputs, cost)
-
-
-def _as_json(picture: Picture) -> dict[str, Any]:
-    raw = picture_to_json(picture)
-    return {**raw, "size": None if raw["size"] is None else list(raw["size"])}
 
 
 def _wanted(options: Mapping[str, Any]) -> tuple[Dataset, CacheManifest]:

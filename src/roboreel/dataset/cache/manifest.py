@@ -12,8 +12,8 @@ from roboreel.dataset.cache.pictures import picture_from_json, picture_to_json
 from roboreel.errors import CacheError, MissingFileError
 from roboreel.files import walk
 from roboreel.format.paths import METADATA_FOLDER, SMALL_NAMES
-from roboreel.spans.reading import read_file
-from roboreel.spans.states import state_of
+from roboreel.io.reading import read_file
+from roboreel.io.states import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -77,7 +77,8 @@ def choose_pictures(
 
 def picture_to_json(picture: Picture) -> dict[str, Any]:
     """Return a picture as plain values."""
-    return {"form": type(picture).__name__, **asdict(picture)}
+    size = None if picture.size is None else list(picture.size)
+    return {"form": type(picture).__name__, **asdict(picture), "size": size}
 
 
 def picture_from_json(entry: Mapping[str, Any]) -> Picture:

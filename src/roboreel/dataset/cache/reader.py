@@ -14,7 +14,7 @@ from roboreel.dataset.cache.pictures import Raw
 from roboreel.distinct import distinct
 from roboreel.errors import CacheError, CorruptFileError
 from roboreel.image import decode_images, image_shape, image_size
-from roboreel.memory.kept_open import KeptOpen
+from roboreel.io.kept_open import KeptOpen
 from roboreel.shards import open_shards
 
 if TYPE_CHECKING:

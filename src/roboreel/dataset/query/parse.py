@@ -1,4 +1,4 @@
-"""From the text of a condition to its tree, by recursive descent.
+"""From the text of a condition to a function, by recursive descent.
 
 ::
 
@@ -15,24 +15,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
-from roboreel.dataset.query.nodes import (
-    Compare,
-    Constant,
-    Every,
-    IsNull,
-    Name,
-    Not,
-    OneOf,
-    Quantile,
-    Some,
-    Truth,
+from roboreel.dataset.query.evaluate import (
+    compare,
+    constant,
+    is_null,
+    joined,
+    named,
+    negated,
+    one_of,
+    quantile,
+    truth,
 )
 from roboreel.errors import QueryError
 
 if TYPE_CHECKING:
-    from roboreel.dataset.query.nodes import Node, Operand, Sign
+    from roboreel.dataset.query.evaluate import Condition, Operand, Sign
 
 
 MOST_DEPTH = 50
@@ -41,17 +41,17 @@ _SIGNS = ("=", "==", "!=", "<", "<=", ">", ">=")
 _QUANTILE = re.compile(r"p([0-9]{1,3}(?:\.[0-9]{1,6})?)")
 
 
-def parse(text: str) -> Node:
-    """Return the tree of a condition.
+def parse(text: str) -> Condition:
+    """Return the function that answers a condition; see `evaluate`.
 
     Raises:
         QueryError: The text is not a condition; the message shows the place.
     """
     parser = _Parser(text)
-    node = parser.condition(0)
+    condition = parser.condition(0)
     if parser.next.kind != "end":
         raise parser.error("Expected 'and', 'or' or the end")
-    return node
+    return condition
 
 
 class _Parser:
@@ -71,79 +71,75 @@ class _Parser:
         """Return the error for a token; by default the next one."""
         return query_error(said, self._text, (token or self.next).at)
 
-    def condition(self, depth: int) -> Node:
+    def condition(self, depth: int) -> Condition:
         """Return the condition that starts here."""
         parts = [self._term(depth)]
         while self._take("or"):
             parts.append(self._term(depth))
-        return parts[0] if len(parts) == 1 else Some(tuple(parts))
+        return parts[0] if len(parts) == 1 else partial(joined, parts, True)
 
-    def _term(self, depth: int) -> Node:
+    def _term(self, depth: int) -> Condition:
         parts = [self._factor(depth)]
         while self._take("and"):
             parts.append(self._factor(depth))
-        return parts[0] if len(parts) == 1 else Every(tuple(parts))
+        return parts[0] if len(parts) == 1 else partial(joined, parts, False)
 
-    def _factor(self, depth: int) -> Node:
+    def _factor(self, depth: int) -> Condition:
         if depth > MOST_DEPTH:
             raise self.error(f"More than {MOST_DEPTH} levels of parentheses and 'not'")
         if self._take("not"):
-            return Not(self._factor(depth + 1))
+            return partial(negated, self._factor(depth + 1))
         if self._take("("):
             inner = self.condition(depth + 1)
             self._expect(")")
             return inner
         return self._test()
 
-    def _test(self) -> Node:
+    def _test(self) -> Condition:
         left = self._operand()
         if self.next.is_(*_SIGNS):
             sign = str(self._advance().value)
-            return Compare(cast("Sign", "=" if sign == "==" else sign), left, self._operand())
+            sign = "=" if sign == "==" else sign
+            return partial(compare, cast("Sign", sign), left, self._operand())
         if self._take("is"):
-            return self._negated(IsNull(left), negate=self._take("not"), then="null")
+            negate = self._take("not")
+            self._expect("null")
+            return _maybe_not(partial(is_null, left), negate=negate)
         negate = self._take("not")
         if self._take("contains"):
-            return _maybe_not(Compare("contains", left, self._operand()), negate=negate)
+            return _maybe_not(partial(compare, "contains", left, self._operand()), negate=negate)
         if self._take("in"):
-            return _maybe_not(OneOf(left, self._values()), negate=negate)
+            return _maybe_not(partial(one_of, left, self._values()), negate=negate)
         if negate:
             raise self.error("Expected 'in' or 'contains' after 'not'")
-        return Truth(left)
+        return partial(truth, left)
 
-    def _negated(self, node: Node, *, negate: bool, then: str) -> Node:
-        self._expect(then)
-        return _maybe_not(node, negate=negate)
-
-    def _values(self) -> tuple[Constant, ...]:
+    def _values(self) -> list[str | int | float]:
         closing = "]" if self._take("[") else ")"  # As lists are written in Python.
         if closing == ")":
             self._expect("(")
-        values = [self._constant()]
+        values = [self._value()]
         while self._take(","):
-            values.append(self._constant())
+            values.append(self._value())
         self._expect(closing)
-        return tuple(values)
+        return values
 
-    def _constant(self) -> Constant:
+    def _value(self) -> str | int | float:
         token = self.next
         if token.kind in ("number", "text"):
-            return Constant(self._advance().value)
+            return self._advance().value
         if token.is_("true", "false"):
-            return Constant(self._advance().value == "true")
+            return self._advance().value == "true"
         hint = ": a text needs quotes" if token.kind == "name" else ""
         raise self.error(f"Expected a value{hint}")
 
     def _operand(self) -> Operand:
         token = self.next
         if token.kind != "name":
-            return self._constant()
+            return partial(constant, self._value())
         self._advance()
         if not self._take("("):
-            return Name(str(token.value))
-        return self._quantile(token)
-
-    def _quantile(self, token: Token) -> Quantile:
+            return partial(named, str(token.value))
         found = _QUANTILE.fullmatch(str(token.value))
         if found is None or float(found[1]) > 100:
             raise self.error(
@@ -153,7 +149,7 @@ class _Parser:
             raise self.error("Expected the name of a column")
         column = str(self._advance().value)
         self._expect(")")
-        return Quantile(column, float(found[1]) / 100)
+        return partial(quantile, column, float(found[1]) / 100)
 
     def _advance(self) -> Token:
         token = self.next
@@ -170,8 +166,8 @@ class _Parser:
             raise self.error(f"Expected {value!r}")
 
 
-def _maybe_not(node: Node, *, negate: bool) -> Node:
-    return Not(node) if negate else node
+def _maybe_not(condition: Condition, *, negate: bool) -> Condition:
+    return partial(negated, condition) if negate else condition
 
 
 # A condition as a list of tokens.

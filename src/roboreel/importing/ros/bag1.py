@@ -6,24 +6,16 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from roboreel.errors import CorruptFileError
-from roboreel.importing.ros.container import (
-    Channel,
-    ChunkedFile,
-    Record,
-    check_chunk_size,
-    unpack,
-)
+from roboreel.importing.ros.container import Channel, Chunk, ChunkedFile, Record, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 MAGIC = b"#ROSBAG V2.0\n"
 _U32 = struct.Struct("<I")
 _TIME = struct.Struct("<II")
-_MESSAGE, _BAG, _CHUNK, _CHUNK_INFO, _CONNECTION = 2, 3, 5, 6, 7
+_MESSAGE, _BAG, _INDEX, _CHUNK, _CONNECTION = 2, 3, 4, 5, 7
 _MOST_HEADER_BYTES = 64 * 1024
-_MOST_INDEX_BYTES = 256 * 1024**2
 
 
 class _Record(NamedTuple):
@@ -36,33 +28,17 @@ class _Record(NamedTuple):
 class BagFile(ChunkedFile):
     """A bag of ROS 1, open to be read.
 
-    A bag that was not closed has no index. Its chunks are found one by one then, and what is whole
-    of it is read.
-
     Raises:
         CorruptFileError: It is not a bag of version 2.0, is encrypted, or is damaged.
     """
 
     def __init__(self, path: Path) -> None:
-        self._starts: list[int] = []
-        self._inside: list[frozenset[int] | None] = []
         super().__init__(path, "ROS bag")
 
-    def chunk_channels(self, chunk: int) -> frozenset[int] | None:
-        """Return which channels have messages in a chunk; None if that is not known."""
-        return self._inside[chunk]
-
-    def record(self, data: memoryview, at: int) -> Record:
-        """Return the record at a byte of a chunk."""
-        record = self._packed_record(data, at)
-        if record.kind != _MESSAGE:
-            return Record(record.data_start, record.stop, None)
-        number = self._u32(record, b"conn")
-        return Record(record.data_start, record.stop, number, self._time(record))
-
-    def open(self) -> None:
-        """Read the index, or find the chunks one by one where there is none."""
-        if self._file.size_bytes < len(MAGIC) or self._file.read(0, len(MAGIC)) != MAGIC:
+    def walk(self) -> None:
+        """Note the chunks, and the connections behind them, which a bag that was not closed lacks."""
+        size = self._file.size_bytes
+        if size < len(MAGIC) or self._file.read(0, len(MAGIC)) != MAGIC:
             raise CorruptFileError(
                 "The file does not begin as a ROS bag of version 2.0 does. An older bag is "
                 f"converted by `rosbag fix`: {str(self.path)!r}."
@@ -72,65 +48,51 @@ class BagFile(ChunkedFile):
             raise CorruptFileError(f"The bag has no header: {str(self.path)!r}.")
         if head.fields.get(b"encryptor"):
             raise CorruptFileError(f"The bag is encrypted: decrypt it first: {str(self.path)!r}.")
-        index = int.from_bytes(head.fields.get(b"index_pos", b""), "little")
-        if head.stop <= index < self._file.size_bytes:
-            self._read_index(index, self._u32(head, b"chunk_count"))
-        elif index != self._file.size_bytes or self._u32(head, b"chunk_count"):
-            self._walk(head.stop)
-
-    def _read_index(self, start: int, chunk_count: int) -> None:
-        if self._file.size_bytes - start > _MOST_INDEX_BYTES:
-            raise CorruptFileError(
-                f"The index has {self._file.size_bytes - start:,} bytes: {str(self.path)!r}."
-            )
-        data = memoryview(self._file.read(start, self._file.size_bytes))
-        for record, body in self._described(data):
-            if record.kind == _CHUNK_INFO:
-                self._add_chunk(record, body, start)
-        if self.chunk_count != chunk_count:
-            raise CorruptFileError(
-                f"The bag has {chunk_count} chunks and its index names {self.chunk_count}. "
-                f"Run `rosbag reindex` on a copy: {str(self.path)!r}."
-            )
-
-    def _add_chunk(self, record: _Record, body: memoryview, index_start: int) -> None:
-        start = int.from_bytes(record.fields.get(b"chunk_pos", b""), "little")
-        if not len(MAGIC) < start < index_start:
-            raise CorruptFileError(
-                f"The index names a chunk at byte {start:,}, where none can be: {str(self.path)!r}."
-            )
-        numbers = struct.unpack(f"<{len(body) // 8 * 2}I", body[: len(body) // 8 * 8])
-        self._note_chunk(start, frozenset(numbers[::2]))
-
-    def _note_chunk(self, start: int, channels: frozenset[int] | None) -> None:
-        self._starts.append(start)
-        self._inside.append(channels)
-        self.chunk_count += 1
-
-    def _walk(self, start: int) -> None:
-        """Find the chunks of a bag without an index, and the connections inside them."""
-        at = start
+        at = head.stop
         while (record := self._outside(at)) is not None:
             if record.kind == _CHUNK:
-                self._note_chunk(at, None)
-                list(self._described(self.unpacked(self.chunk_count - 1)))
+                self._chunks.append(Chunk(at, record.stop))
+            elif record.kind == _INDEX and self._chunks:
+                self._chunks[-1].channels.add(self._u32(record, b"conn"))
+            elif record.kind == _CONNECTION:
+                body = self._file.read(record.data_start, record.stop)
+                self._add_connection(record, memoryview(body))
             at = record.stop
-        lost = self._file.size_bytes - at
-        self.remarks.append(
-            "The bag has no index: it was not closed, or was cut off. "
-            + (f"The last {lost:,} bytes are of a chunk that is not whole." if lost else "")
-        )
+        index = int.from_bytes(head.fields.get(b"index_pos", b""), "little")
+        if not head.stop <= index <= size:
+            lost = f"The last {size - at:,} bytes are of a chunk that is not whole."
+            self.remarks.append(
+                "The bag has no index: it was not closed, or was cut off. "
+                + (lost if at < size else "")
+            )
+        elif self._u32(head, b"chunk_count") != len(self._chunks):
+            raise CorruptFileError(
+                f"The bag should have {self._u32(head, b'chunk_count')} chunks, and "
+                f"{len(self._chunks)} are found. Run `rosbag reindex` on a copy: {str(self.path)!r}."
+            )
 
-    def _described(self, data: memoryview) -> Iterator[tuple[_Record, memoryview]]:
-        """Yield the records of a chunk or of the index; connections are noted on the way."""
-        at = 0
-        while at < len(data):
-            record = self._packed_record(data, at)
-            body = data[record.data_start : record.stop]
-            if record.kind == _CONNECTION:
-                self._add_connection(record, body)
-            yield record, body
-            at = record.stop
+    def record(self, data: memoryview, at: int) -> Record:
+        """Return the record at a byte of a chunk."""
+        record = self._packed_record(data, at)
+        if record.kind != _MESSAGE:
+            return Record(record.data_start, record.stop, None)
+        number = self._u32(record, b"conn")
+        return Record(record.data_start, record.stop, number, self._time(record))
+
+    def describe(self, data: memoryview, at: int) -> None:
+        """Note the channel that a record of a chunk describes, if it does."""
+        record = self._packed_record(data, at)
+        if record.kind == _CONNECTION:
+            self._add_connection(record, data[record.data_start : record.stop])
+
+    def load(self, chunk: Chunk) -> bytes:
+        """Return the records of a chunk, unpacked."""
+        record = self._outside(chunk.start)
+        if record is None:
+            raise CorruptFileError(f"The bag is now shorter than it was: {str(self.path)!r}.")
+        compression = record.fields.get(b"compression", b"none").decode("ascii", "replace")
+        packed = self._file.read(record.data_start, record.stop)
+        return unpack(packed, compression, self._u32(record, b"size"), self.path)
 
     def _add_connection(self, record: _Record, body: memoryview) -> None:
         described = _fields(body, self.path)
@@ -146,19 +108,6 @@ class BagFile(ChunkedFile):
         except UnicodeDecodeError as error:
             raise CorruptFileError(f"A topic's name is not text: {str(self.path)!r}.") from error
         self.channels.setdefault(self._u32(record, b"conn"), channel)
-
-    def load(self, chunk: int) -> bytes:
-        """Return the records of a chunk, unpacked."""
-        record = self._outside(self._starts[chunk])
-        if record is None or record.kind != _CHUNK:
-            raise CorruptFileError(
-                f"The index names a chunk at byte {self._starts[chunk]:,}, where there is "
-                f"none. Run `rosbag reindex` on a copy: {str(self.path)!r}."
-            )
-        compression = record.fields.get(b"compression", b"none").decode("ascii", "replace")
-        check_chunk_size(record.stop - record.data_start, self.path)
-        packed = self._file.read(record.data_start, record.stop)
-        return unpack(packed, compression, self._u32(record, b"size"), self.path)
 
     def _outside(self, at: int) -> _Record | None:
         """Return the record at a byte of the file; None if it is not whole there."""

@@ -18,6 +18,8 @@ from roboreel.importing.ros.packets import codec_of
 from roboreel.importing.ros.parts import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from roboreel.importing.ros.nodes import Group
@@ -73,9 +75,7 @@ def image_part(topic: str, probe: Any) -> Part:  # noqa: ANN401  # an image
         big_endian = bool(_field(message, "is_bigendian", 0))
         return pixels(data, form, size, step=_number(message, "step"), big_endian=big_endian)
 
-    shape = take(probe).shape
-    stream = Stream(topic, "images", form.dtype, shape, depth_unit=form.depth_unit, note=form.note)
-    return Part(stream, _same_shape(take, shape))
+    return _pixels_part(topic, take, probe, form.depth_unit, form.note)
 
 
 def picture_part(topic: str, probe: Any) -> Part:  # noqa: ANN401  # a compressed image
@@ -84,29 +84,45 @@ def picture_part(topic: str, probe: Any) -> Part:  # noqa: ANN401  # a compresse
     Raises:
         SourceError: They are pictures of another kind, or the first one is not whole.
     """
-    form = _text(probe, "format")
-    data = message_bytes(probe)
-    if "compressedDepth" in form:  # as compressed_depth_image_transport writes it
-        return _depth_part(topic, form, data)
-    name, shape, dtype = _picture(data)
-    if name in ("PNG", "JPEG"):
-        unit = "mm" if dtype == "uint16" and shape[2] == 1 else None
-        stream = Stream(topic, "pictures", dtype, shape, depth_unit=unit)
-        return Part(stream, lambda message: _same_picture(message_bytes(message), name, shape))
-    note = f"Its {name} pictures are decoded."
-    stream = Stream(topic, "images", dtype, shape, note=note)
-    return Part(stream, _same_shape(lambda message: decode_image(message_bytes(message)), shape))
-
-
-def _depth_part(topic: str, form: str, data: bytes) -> Part:
-    if form.lstrip().startswith("32FC1"):
-        shape = distances(data).shape
+    form, data_of = _text(probe, "format"), message_bytes
+    is_depth = "compressedDepth" in form  # as compressed_depth_image_transport writes it
+    if is_depth and form.lstrip().startswith("32FC1"):
         note = "Its inverse depth is turned into metres."
-        stream = Stream(topic, "images", "float32", shape, depth_unit="m", note=note)
-        return Part(stream, _same_shape(lambda message: distances(message_bytes(message)), shape))
-    _, shape, dtype = _picture(png_of(data))
-    stream = Stream(topic, "pictures", dtype, shape, depth_unit="mm")
-    return Part(stream, lambda message: _same_picture(png_of(message_bytes(message)), "PNG", shape))
+        return _pixels_part(topic, lambda m: distances(message_bytes(m)), probe, "m", note)
+    if is_depth:
+        data_of = _depth_png
+    name, shape, dtype = _picture(data_of(probe))
+    if name not in ("PNG", "JPEG"):
+        note = f"Its {name} pictures are decoded."
+        return _pixels_part(topic, lambda m: decode_image(message_bytes(m)), probe, None, note)
+    unit = "mm" if is_depth or (dtype == "uint16" and shape[2] == 1) else None
+    stream = Stream(topic, "pictures", dtype, shape, depth_unit=unit)
+    return Part(stream, lambda message: _same_picture(data_of(message), name, shape))
+
+
+def _depth_png(message: Any) -> bytes:  # noqa: ANN401  # a compressed depth image
+    return png_of(message_bytes(message))
+
+
+def _pixels_part(
+    topic: str,
+    take: Callable[[Any], NDArray[Any]],
+    probe: Any,  # noqa: ANN401  # a message
+    depth_unit: str | None,
+    note: str,
+) -> Part:
+    """Return the stream of images that are decoded, each of the shape of the first."""
+    first = take(probe)
+    dtype, shape = str(first.dtype), first.shape
+
+    def checked(message: Any) -> NDArray[Any]:  # noqa: ANN401
+        image = take(message)
+        if image.shape != shape:
+            raise SourceError(f"has an image of shape {image.shape}, the first one {shape}")
+        return image
+
+    stream = Stream(topic, "images", dtype, shape, depth_unit=depth_unit, note=note)
+    return Part(stream, checked)
 
 
 def _picture(data: bytes) -> tuple[str, tuple[int, int, int], str]:
@@ -132,16 +148,6 @@ def _same_picture(data: bytes, name: str, shape: tuple[int, ...]) -> bytes:
             f"is a {found} picture of shape {tuple(size)}, the first one {name} {shape}"
         )
     return data
-
-
-def _same_shape(take: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401  # message → image
-    def checked(message: Any) -> NDArray[Any]:  # noqa: ANN401
-        image: NDArray[Any] = take(message)
-        if image.shape != shape:
-            raise SourceError(f"has an image of shape {image.shape}, the first one {shape}")
-        return image
-
-    return checked
 
 
 def _field(message: Any, name: str, default: Any = None) -> Any:  # noqa: ANN401

@@ -6,14 +6,14 @@ import bz2
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import lz4.frame
 import zstandard
 
 from roboreel.errors import CorruptFileError, TooLargeError
-from roboreel.spans.reading import SpanReader
+from roboreel.io.reading import SpanReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -68,9 +68,9 @@ class Container(ABC):
         self.distro: str | None = None
         """The distribution of ROS that recorded it, if the file says so."""
 
-    def chunk_channels(self, chunk: int) -> frozenset[int] | None:
-        """Return which channels have messages in a chunk; None if the file does not say."""
-        return None
+    @abstractmethod
+    def chunk_channels(self, chunk: int) -> Collection[int]:
+        """Return which channels have messages in a chunk."""
 
     @abstractmethod
     def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
@@ -79,8 +79,7 @@ class Container(ABC):
     def messages_of(self, channels: Collection[int]) -> Iterator[Message]:
         """Yield the messages of some channels, in the order of the file; chunks without are skipped."""
         for chunk in range(self.chunk_count):
-            inside = self.chunk_channels(chunk)
-            if inside is None or inside & set(channels):
+            if set(channels).intersection(self.chunk_channels(chunk)):
                 yield from self.messages(chunk, channels)
 
     @abstractmethod
@@ -102,8 +101,23 @@ class Record(NamedTuple):
     log_ns: int = 0
 
 
+@dataclass(slots=True)
+class Chunk:
+    """Where messages lie that are read at once."""
+
+    start: int
+    stop: int
+    channels: set[int] = field(default_factory=set)
+    """Whose messages it has, as the file lists them behind the chunk."""
+    is_packed: bool = True
+    """Whether the messages are inside one record, rather than records themselves."""
+
+
 class ChunkedFile(Container):
     """A file whose chunks are unpacked one at a time; the last few are kept.
+
+    Its records are walked through once, over the chunks. An index of the whole file is not needed for
+    that: a file that was cut off has none, and both are read in the same way.
 
     Args:
         path: The file.
@@ -114,24 +128,38 @@ class ChunkedFile(Container):
         super().__init__(path)
         self._stack = ExitStack()
         self._file = self._stack.enter_context(SpanReader(path, noun))
-        self._chunks: OrderedDict[int, memoryview] = OrderedDict()
+        self._chunks: list[Chunk] = []
+        self._unpacked: OrderedDict[int, memoryview] = OrderedDict()
         try:
-            self.open()
+            self.walk()
+            self.chunk_count = len(self._chunks)
+            for number, chunk in enumerate(self._chunks):
+                # Where the list behind it is missing, or names what is described in it alone.
+                if not chunk.channels or not chunk.channels <= self.channels.keys():
+                    chunk.channels = self._channels_inside(number)
         except BaseException:
             self.close()
             raise
 
     @abstractmethod
-    def open(self) -> None:
-        """Read the table of contents."""
+    def walk(self) -> None:
+        """Note the chunks, and the channels that are described outside of them."""
 
     @abstractmethod
-    def load(self, chunk: int) -> bytes:
+    def load(self, chunk: Chunk) -> bytes:
         """Return the records of a chunk, unpacked."""
 
     @abstractmethod
     def record(self, data: memoryview, at: int) -> Record:
         """Return the record at a byte of an unpacked chunk."""
+
+    @abstractmethod
+    def describe(self, data: memoryview, at: int) -> None:
+        """Note the channel that the record at a byte of an unpacked chunk describes, if it does."""
+
+    def chunk_channels(self, chunk: int) -> Collection[int]:
+        """Return which channels have messages in a chunk."""
+        return self._chunks[chunk].channels
 
     def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
         """Yield the messages of a chunk: see `Container.messages`."""
@@ -158,12 +186,26 @@ class ChunkedFile(Container):
 
     def unpacked(self, chunk: int) -> memoryview:
         """Return a chunk, unpacked. Neighbouring streams often need the same ones."""
-        if chunk not in self._chunks:
-            while sum(map(len, self._chunks.values())) > _MOST_CACHED_BYTES:
-                self._chunks.popitem(last=False)
-            self._chunks[chunk] = memoryview(self.load(chunk))
-        self._chunks.move_to_end(chunk)
-        return self._chunks[chunk]
+        if chunk not in self._unpacked:
+            while sum(map(len, self._unpacked.values())) > _MOST_CACHED_BYTES:
+                self._unpacked.popitem(last=False)
+            place = self._chunks[chunk]
+            check_chunk_size(place.stop - place.start, self.path)
+            self._unpacked[chunk] = memoryview(self.load(place))
+        self._unpacked.move_to_end(chunk)
+        return self._unpacked[chunk]
+
+    def _channels_inside(self, chunk: int) -> set[int]:
+        """Return whose messages a chunk has, and note the channels that it describes."""
+        data, at, channels = self.unpacked(chunk), 0, set()
+        while at < len(data):
+            record = self.record(data, at)
+            if record.channel is None:
+                self.describe(data, at)
+            else:
+                channels.add(record.channel)
+            at = record.stop
+        return channels
 
 
 def log_time(nanoseconds: int, path: Path) -> int:

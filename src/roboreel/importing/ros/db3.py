@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from roboreel.errors import CorruptFileError
 from roboreel.importing.ros.container import Channel, Container, Message, log_time
-from roboreel.spans.handles import open_to_read
+from roboreel.io.reading import open_to_read
 from roboreel.text import readable
 
 if TYPE_CHECKING:
@@ -45,6 +45,10 @@ class SqliteFile(Container):
         except BaseException:
             self.close()
             raise
+
+    def chunk_channels(self, chunk: int) -> Collection[int]:
+        """Return all channels."""
+        return self.channels
 
     def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
         """Yield messages; SQLite passes over those of other topics without reading them."""

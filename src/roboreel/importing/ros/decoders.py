@@ -7,11 +7,14 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from google.protobuf.message import DecodeError
+from mcap.exceptions import McapError
+from mcap.records import Schema
+from mcap_protobuf.decoder import DecoderFactory
 from rosbags.serde import SerdeError
 
 from roboreel.errors import SourceError
-from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text, getter
-from roboreel.importing.ros.protobuf import protobuf_decoder
+from roboreel.importing.ros.nodes import Group, Many, Number, Text, getter
 from roboreel.importing.ros.types import tree_of
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ DECODE_ERRORS = (
 )  # fmt: skip
 """What decoders raise of bytes that are not such a message."""
 _DEEPEST = 8
-"""Levels of messages in messages of JSON that are looked at."""
+"""Levels of messages in messages of JSON and Protobuf that are looked at."""
 _STAMPS = (("sec", "nanosec"), ("sec", "nsec"), ("seconds", "nanos"), ("secs", "nsecs"))
 
 
@@ -62,7 +65,7 @@ def make_decoder(channel: Channel, types: RosTypes, first: memoryview | None) ->
                 _decode_json, _json_group(_decode_json(first)) if first else Group("", {})
             )
         case "protobuf":
-            return _generic(*protobuf_decoder(channel))
+            return _generic(*_protobuf_decoder(channel))
     raise SourceError(
         f"its messages are encoded as {channel.encoding[:40]!r}: cdr, ros1, json and protobuf are read."
     )
@@ -157,7 +160,69 @@ def _json_node(value: Any, depth: int) -> Node | None:  # noqa: ANN401  # JSON
         return _json_group(value, depth + 1)
     if isinstance(value, list) and value:
         item = _json_node(value[0], depth + 1)
-        return (
-            None if item is None else Array(item.dtype) if isinstance(item, Number) else Many(item)
-        )
+        return None if item is None else Many(item)
     return None
+
+
+# Messages of Protobuf, by the descriptors in an MCAP file.
+
+_DTYPES = {
+    1: "int32",
+    2: "int64",
+    3: "uint32",
+    4: "uint64",
+    5: "float64",
+    6: "float32",
+    7: "bool",
+    8: "int32",  # an enum
+}
+"""By ``cpp_type``."""
+_TEXT, _MESSAGE = 9, 10
+_BYTES = 12
+"""A ``type``: bytes and texts have the same ``cpp_type``."""
+
+
+def _protobuf_decoder(channel: Channel) -> tuple[Decode, Group]:
+    """Return how the messages of a channel are decoded, and what they consist of.
+
+    Raises:
+        SourceError: The channel's definition cannot be understood.
+    """
+    schema = Schema(1, channel.definition, channel.definition_format, channel.type)
+    try:
+        decode = DecoderFactory().decoder_for("protobuf", schema)
+        if decode is None:
+            raise ValueError("no descriptor")
+        tree = _protobuf_group(decode(b"").DESCRIPTOR)
+    except (McapError, DecodeError, TypeError, ValueError, KeyError, RecursionError) as error:
+        raise SourceError(
+            f"the definition of its type {channel.type!r} cannot be understood: {error}."
+        ) from error
+
+    def read(data: memoryview) -> Any:  # noqa: ANN401  # a message of this type
+        try:
+            return decode(bytes(data))
+        except DecodeError as error:
+            raise ValueError(str(error)) from error
+
+    return read, tree
+
+
+def _protobuf_group(descriptor: Any, depth: int = 0) -> Group:  # noqa: ANN401  # protobuf's own
+    nodes = {field.name: _protobuf_node(field, depth) for field in descriptor.fields}
+    fields = {name: node for name, node in nodes.items() if node is not None}
+    return Group(descriptor.full_name, fields)
+
+
+def _protobuf_node(field: Any, depth: int) -> Node | None:  # noqa: ANN401  # protobuf's own
+    repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == 3
+    node: Node
+    if field.type == _BYTES:
+        return None if repeated else Many(Number("uint8"))
+    if field.cpp_type == _MESSAGE:
+        if depth >= _DEEPEST or field.message_type.GetOptions().map_entry:
+            return None
+        node = _protobuf_group(field.message_type, depth + 1)
+    else:
+        node = Text() if field.cpp_type == _TEXT else Number(_DTYPES[field.cpp_type])
+    return Many(node) if repeated else node

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,7 @@ from roboreel.errors import CorruptFileError, MissingFileError
 from roboreel.importing.ros.container import Container, Message, unpack_message
 from roboreel.importing.ros.db3 import SqliteFile
 from roboreel.importing.ros.mcap_file import McapFile
-from roboreel.spans.handles import open_to_read
-from roboreel.spans.reading import read_file
+from roboreel.io.reading import open_to_read, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -27,16 +25,6 @@ _METADATA = "metadata.yaml"
 _MOST_METADATA_BYTES = 16 * 1024**2
 _COPIED_BYTES = 1024**2
 _STORAGES = (".mcap", ".db3")
-
-
-@dataclass(frozen=True, slots=True)
-class _Metadata:
-    """What is used of metadata.yaml."""
-
-    files: tuple[str, ...]
-    compression: str = ""
-    """``file`` or ``message``; empty if there is none."""
-    distro: str | None = None
 
 
 class JoinedFiles(Container):
@@ -63,12 +51,11 @@ class JoinedFiles(Container):
             self.remarks += [f"{file.path.name}: {remark}" for remark in file.remarks]
             self.distro = self.distro or file.distro
 
-    def chunk_channels(self, chunk: int) -> frozenset[int] | None:
-        """Return which channels have messages in a chunk; None if that is not known."""
+    def chunk_channels(self, chunk: int) -> Collection[int]:
+        """Return which channels have messages in a chunk."""
         file, inner = self._chunks[chunk]
-        channels = file.chunk_channels(inner)
         numbers = self._numbers[id(file)]
-        return None if channels is None else frozenset(numbers[c] for c in channels if c in numbers)
+        return [numbers[c] for c in file.chunk_channels(inner) if c in numbers]
 
     def messages(self, chunk: int, channels: Collection[int] | None = None) -> Iterator[Message]:
         """Yield the messages of a chunk: see `Container.messages`."""
@@ -109,17 +96,17 @@ def open_folder(path: Path) -> Container:
         MissingFileError: A file that the metadata names is not there.
     """
     described = (path / _METADATA).is_file()
-    metadata = _read_metadata(path) if described else _found_files(path)
+    names, compression, distro = _read_metadata(path) if described else (_found_files(path), "", "")
     stack = ExitStack()
     try:
-        files = [_open_file(path / name, stack) for name in metadata.files]
-        joined = JoinedFiles(path, files, stack, packed=metadata.compression == "message")
+        files = [_open_file(path / name, stack) for name in names]
+        joined = JoinedFiles(path, files, stack, packed=compression == "message")
     except BaseException:
         stack.close()
         raise
     if not described:
         joined.remarks.append("The folder has no metadata.yaml: its files are taken by name.")
-    joined.distro = metadata.distro or joined.distro
+    joined.distro = distro or joined.distro
     return joined
 
 
@@ -159,16 +146,16 @@ def _unpack_file(path: Path, folder: Path) -> Path:
     return unpacked
 
 
-def _found_files(path: Path) -> _Metadata:
-    names = sorted(
+def _found_files(path: Path) -> list[str]:
+    return sorted(
         entry.name
         for entry in path.iterdir()
         if entry.suffix in _STORAGES or "".join(entry.suffixes[-2:-1]) in _STORAGES
     )
-    return _Metadata(tuple(names))
 
 
-def _read_metadata(folder: Path) -> _Metadata:
+def _read_metadata(folder: Path) -> tuple[list[str], str, str]:
+    """Return the files of a bag, whether ``file`` or ``message`` is compressed, and the distribution."""
     path = folder / _METADATA
     data = read_file(path, "metadata of the bag", most_bytes=_MOST_METADATA_BYTES)
     try:
@@ -177,7 +164,7 @@ def _read_metadata(folder: Path) -> _Metadata:
         packed = str(bag.get("compression_mode") or "").lower()
         compression = "" if packed in ("", "none") else packed
         codec = bag.get("compression_format") or "zstd"
-        distro = bag.get("ros_distro")
+        distro = str(bag.get("ros_distro") or "")
     except (YAMLError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise CorruptFileError(
             f"The metadata of the bag cannot be understood ({type(error).__name__}): {str(path)!r}."
@@ -188,4 +175,4 @@ def _read_metadata(folder: Path) -> _Metadata:
         )
     if not names or not all(names):
         raise CorruptFileError(f"The metadata of the bag names no files: {str(path)!r}.")
-    return _Metadata(tuple(names), compression, str(distro) if distro else None)
+    return names, compression, distro

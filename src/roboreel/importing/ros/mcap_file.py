@@ -1,10 +1,9 @@
-"""MCAP files: messages in chunks, with or without an index."""
+"""MCAP files: messages in chunks, or records of their own."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,7 @@ from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 
 from roboreel.errors import CorruptFileError
-from roboreel.importing.ros.container import (
-    Channel,
-    ChunkedFile,
-    Record,
-    check_chunk_size,
-    unpack,
-)
+from roboreel.importing.ros.container import Channel, Chunk, ChunkedFile, Record, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,27 +26,13 @@ _MESSAGE_HEAD = struct.Struct("<HIQQ")  # channel, sequence, log time, publish t
 _FOOTER_BYTES = _HEAD.size + 20 + len(_MAGIC)
 _MOST_SUMMARY_BYTES = 256 * 1024**2
 _MOST_LOOSE_BYTES = 4 * 1024**2
-_WINDOW_BYTES = 64 * 1024
+_WINDOW_BYTES = 16 * 1024
 _READ: dict[int, Any] = {
     Opcode.FOOTER: records.Footer,
     Opcode.SCHEMA: records.Schema,
     Opcode.CHANNEL: records.Channel,
     Opcode.CHUNK: records.Chunk,
-    Opcode.CHUNK_INDEX: records.ChunkIndex,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A part of the file that is read at once: a chunk, or records that lie outside of chunks."""
-
-    start: int
-    stop: int
-    end: int
-    """Where the records begin that come after it and its index."""
-    is_chunk: bool
-    channels: frozenset[int] | None = None
-    """Whose messages it has; None if that is not known."""
 
 
 class McapFile(ChunkedFile):
@@ -64,117 +43,95 @@ class McapFile(ChunkedFile):
     """
 
     def __init__(self, path: Path) -> None:
-        self._blocks: list[_Block] = []
         self._schemas: dict[int, records.Schema] = {}
-        self._raw_channels: dict[int, records.Channel] = {}
         super().__init__(path, "MCAP file")
+        self.channels = dict(sorted(self.channels.items()))
 
-    def chunk_channels(self, chunk: int) -> frozenset[int] | None:
-        """Return which channels have messages in a chunk; None if that is not known."""
-        return self._blocks[chunk].channels
+    def walk(self) -> None:
+        """Note the chunks, what lies between them, and what the summary repeats of the channels."""
+        size = self._file.size_bytes
+        if size < len(_MAGIC) or self._file.read(0, len(_MAGIC)) != _MAGIC:
+            raise CorruptFileError(f"The file does not begin as MCAP does: {str(self.path)!r}.")
+        for kind, start, stop in self._heads(len(_MAGIC), self._checked_end()):
+            last = self._chunks[-1] if self._chunks else None
+            if kind == Opcode.CHUNK:
+                self._chunks.append(Chunk(start, stop))
+            elif kind == Opcode.MESSAGE_INDEX and last is not None:
+                at = start + _HEAD.size
+                channel = self._file.read(at, min(at + 2, stop))
+                last.channels.add(int.from_bytes(channel, "little"))
+            elif kind == Opcode.MESSAGE:
+                self._note_loose(start, stop)
+            elif kind in (Opcode.SCHEMA, Opcode.CHANNEL):
+                self._describe(kind, self._file.read(start + _HEAD.size, stop))
 
     def record(self, data: memoryview, at: int) -> Record:
         """Return the record at a byte of a chunk."""
-        kind, start, stop = _record(data, at, self.path)
+        start = at + _HEAD.size
+        kind, length = _HEAD.unpack_from(data, at) if start <= len(data) else (0, len(data))
+        stop = start + length
+        if stop > len(data) or (kind == Opcode.MESSAGE and length < _MESSAGE_HEAD.size):
+            raise CorruptFileError(f"A record is cut off inside its chunk: {str(self.path)!r}.")
         if kind != Opcode.MESSAGE:
             return Record(start, stop, None)
-        if stop - start < _MESSAGE_HEAD.size:
-            raise CorruptFileError(f"A message is cut off inside its chunk: {str(self.path)!r}.")
         channel, _, log_ns, _ = _MESSAGE_HEAD.unpack_from(data, start)
         return Record(start + _MESSAGE_HEAD.size, stop, channel, log_ns)
 
-    def load(self, chunk: int) -> bytes:
+    def describe(self, data: memoryview, at: int) -> None:
+        """Note the schema or channel that a record of a chunk is, if it is one."""
+        record = self.record(data, at)
+        self._describe(data[at], data[record.start : record.stop])
+
+    def load(self, chunk: Chunk) -> bytes:
         """Return the records of a chunk, or those that lie outside of chunks."""
-        block = self._blocks[chunk]
-        check_chunk_size(block.stop - block.start, self.path)
-        data = self._file.read(block.start, block.stop)
-        if not block.is_chunk:
+        data = self._file.read(chunk.start, chunk.stop)
+        if not chunk.is_packed:
             return data
-        if len(data) < _HEAD.size or data[0] != Opcode.CHUNK:
+        packed = self._parse(Opcode.CHUNK, data[_HEAD.size :])
+        contents = unpack(packed.data, packed.compression, packed.uncompressed_size, self.path)
+        if packed.uncompressed_crc and zlib.crc32(contents) != packed.uncompressed_crc:
             raise CorruptFileError(
-                f"The index names a chunk at byte {block.start:,}, where there is none: "
-                f"{str(self.path)!r}."
+                f"A chunk is damaged: its checksum is wrong: {str(self.path)!r}."
             )
-        return _unpack_chunk(data[_HEAD.size :], self.path)
+        return contents
 
-    def open(self) -> None:
-        """Read the summary, and walk through what it does not list; without one, through the file."""
-        if self._file.size_bytes < len(_MAGIC) or self._file.read(0, len(_MAGIC)) != _MAGIC:
-            raise CorruptFileError(f"The file does not begin as MCAP does: {str(self.path)!r}.")
-        stop = self._read_summary()
-        indexed = sorted(self._blocks, key=lambda block: block.start)
-        self._blocks = []
-        at = len(_MAGIC)
-        for block in indexed:
-            if block.start < at:
-                raise CorruptFileError(f"The index names a chunk twice: {str(self.path)!r}.")
-            self._walk(at, block.start)
-            self._blocks.append(block)
-            at = block.end
-        self._walk(at, stop)
-        self.chunk_count = len(self._blocks)
-        for number, raw in sorted(self._raw_channels.items()):
-            schema = self._schemas.get(raw.schema_id)
-            described = ("", b"") if schema is None else (schema.encoding, schema.data)
-            name = "" if schema is None else schema.name
-            self.channels[number] = Channel(raw.topic, name, raw.message_encoding, *described)
+    def _note_loose(self, start: int, stop: int) -> None:
+        """Note a message that lies outside of chunks: some megabytes of them are read at once."""
+        last = self._chunks[-1] if self._chunks else None
+        follows = last is not None and not last.is_packed and last.stop == start
+        if last is not None and follows and stop - last.start <= _MOST_LOOSE_BYTES:
+            last.stop = stop
+        else:
+            self._chunks.append(Chunk(start, stop, is_packed=False))
 
-    def _read_summary(self) -> int:
-        """Read the summary, if there is one; return where the data ends."""
+    def _checked_end(self) -> int:
+        """Return where the footer begins, or the file ends; what lies before it has its checksum."""
         size, path = self._file.size_bytes, self.path
         end = self._file.read(max(size - _FOOTER_BYTES, 0), size)
         if not end.endswith(_MAGIC) or end[:1] != bytes([Opcode.FOOTER]) or size < 2 * len(_MAGIC):
             self.remarks.append("The file has no end: it was not closed, or was cut off.")
             return size
-        footer = _parse(Opcode.FOOTER, end[_HEAD.size : -len(_MAGIC)], path)
-        if not footer.summary_start:
-            return size - _FOOTER_BYTES
-        start, stop = footer.summary_start, size - _FOOTER_BYTES
+        footer = self._parse(Opcode.FOOTER, end[_HEAD.size : -len(_MAGIC)])
+        start, stop = footer.summary_start or size - _FOOTER_BYTES, size - _FOOTER_BYTES
         if not len(_MAGIC) <= start <= stop or stop - start > _MOST_SUMMARY_BYTES:
             raise CorruptFileError(f"The summary cannot be at byte {start:,}: {str(path)!r}.")
-        data = self._file.read(start, stop)
-        if footer.summary_crc and zlib.crc32(end[:-12], zlib.crc32(data)) != footer.summary_crc:
+        summary = self._file.read(start, stop)
+        expected = footer.summary_crc if footer.summary_start else 0
+        if expected and zlib.crc32(end[:-12], zlib.crc32(summary)) != expected:
             raise CorruptFileError(f"The summary is damaged: its checksum is wrong: {str(path)!r}.")
-        for kind, content in _records(data, path):
-            if kind == Opcode.CHUNK_INDEX:
-                self._blocks.append(_indexed(_parse(kind, content, path), start, path))
-            self._describe(kind, content)
-        if not self._raw_channels:  # An index without the channels that it names.
-            self._blocks = []
-        return int(start)
+        return stop
 
     def _describe(self, kind: int, content: bytes | memoryview) -> None:
         """Note a schema or a channel; of two with one number, the first counts."""
-        kept = {Opcode.SCHEMA: self._schemas, Opcode.CHANNEL: self._raw_channels}.get(kind)
-        if kept is not None:
-            record = _parse(kind, content, self.path)
-            kept.setdefault(record.id, record)
-
-    def _walk(self, start: int, stop: int) -> None:
-        """Note the blocks, schemas and channels between two places."""
-        loose: tuple[int, int] | None = None
-        for kind, at, end in self._heads(start, stop):
-            if loose and (kind != Opcode.MESSAGE or end - loose[0] > _MOST_LOOSE_BYTES):
-                self._blocks.append(_Block(*loose, loose[1], False))
-                loose = None
-            if kind == Opcode.MESSAGE:
-                loose = (loose[0] if loose else at, end)
-            elif kind in (Opcode.SCHEMA, Opcode.CHANNEL):
-                self._describe(kind, self._file.read(at + _HEAD.size, end))
-            elif kind == Opcode.CHUNK:
-                self._walk_chunk(at, end)
-        if loose:
-            self._blocks.append(_Block(*loose, loose[1], False))
-
-    def _walk_chunk(self, start: int, stop: int) -> None:
-        """Note a chunk without an index, which may be the only place that describes its channels."""
-        data = _unpack_chunk(self._file.read(start + _HEAD.size, stop), self.path)
-        channels = set()
-        for kind, content in _records(data, self.path):
-            self._describe(kind, content)
-            if kind == Opcode.MESSAGE:
-                channels.add(int.from_bytes(content[:2], "little"))
-        self._blocks.append(_Block(start, stop, stop, True, frozenset(channels)))
+        if kind == Opcode.SCHEMA:
+            schema = self._parse(kind, content)
+            self._schemas.setdefault(schema.id, schema)
+        elif kind == Opcode.CHANNEL:
+            raw = self._parse(kind, content)
+            schema = self._schemas.get(raw.schema_id) or records.Schema(0, b"", "", "")
+            described = (schema.encoding, schema.data)
+            channel = Channel(raw.topic, schema.name, raw.message_encoding, *described)
+            self.channels.setdefault(raw.id, channel)
 
     def _heads(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
         """Yield kind, start and stop of each whole record between two places of the file."""
@@ -189,8 +146,6 @@ class McapFile(ChunkedFile):
             kind, length = _HEAD.unpack_from(window, at - window_start)
             if at + _HEAD.size + length > stop:
                 break
-            if kind == Opcode.DATA_END:
-                return
             yield kind, at, at + _HEAD.size + length
             at += _HEAD.size + length
         if at < stop:
@@ -198,58 +153,16 @@ class McapFile(ChunkedFile):
                 f"A record is cut off at byte {stop:,}: the {stop - at:,} bytes of it are left out."
             )
 
+    def _parse(self, kind: int, content: bytes | memoryview) -> Any:  # noqa: ANN401  # by its kind
+        """Return a record by its kind.
 
-def _indexed(index: records.ChunkIndex, summary_start: int, path: Path) -> _Block:
-    start = index.chunk_start_offset
-    stop = start + index.chunk_length
-    end = stop + index.message_index_length
-    if not (len(_MAGIC) <= start < stop <= end <= summary_start):
-        raise CorruptFileError(
-            f"The index names a chunk at bytes {start:,} to {end:,}, where none can be: {str(path)!r}."
-        )
-    return _Block(start, stop, end, True, frozenset(index.message_index_offsets) or None)
-
-
-def _record(data: memoryview, at: int, path: Path) -> tuple[int, int, int]:
-    """Return kind, start and stop of the record at a byte of a chunk or of the summary."""
-    start = at + _HEAD.size
-    if start <= len(data):
-        kind, length = _HEAD.unpack_from(data, at)
-        if start + length <= len(data):
-            return kind, start, start + length
-    raise CorruptFileError(f"A record in a chunk or in the summary is cut off: {str(path)!r}.")
-
-
-def _records(data: bytes, path: Path) -> Iterator[tuple[int, memoryview]]:
-    """Yield kind and content of each record of a chunk or of the summary."""
-    view, at = memoryview(data), 0
-    while at < len(view):
-        kind, start, at = _record(view, at, path)
-        yield kind, view[start:at]
-
-
-def _unpack_chunk(content: bytes, path: Path) -> bytes:
-    """Return the records of a chunk, from the content of its record.
-
-    Raises:
-        CorruptFileError: It is damaged.
-    """
-    chunk = _parse(Opcode.CHUNK, content, path)
-    data = unpack(chunk.data, chunk.compression, chunk.uncompressed_size, path)
-    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
-        raise CorruptFileError(f"A chunk is damaged: its checksum is wrong: {str(path)!r}.")
-    return data
-
-
-def _parse(kind: int, content: bytes | memoryview, path: Path) -> Any:  # noqa: ANN401  # by its kind
-    """Return a record by its kind.
-
-    Raises:
-        CorruptFileError: It cannot be understood.
-    """
-    try:
-        return _READ[kind].read(ReadDataStream(BytesIO(content)))
-    except (McapError, struct.error, ValueError, OverflowError) as error:
-        raise CorruptFileError(
-            f"A {_READ[kind].__name__} record cannot be read ({error or 'cut off'}): {str(path)!r}."
-        ) from error
+        Raises:
+            CorruptFileError: It cannot be understood.
+        """
+        try:
+            return _READ[kind].read(ReadDataStream(BytesIO(content)))
+        except (McapError, struct.error, ValueError, OverflowError) as error:
+            why = error or "cut off"
+            raise CorruptFileError(
+                f"A {_READ[kind].__name__} record cannot be read ({why}): {str(self.path)!r}."
+            ) from error

@@ -24,13 +24,6 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
-    """Numbers in a row."""
-
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
 class Text:
     """One text."""
 
@@ -45,12 +38,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list of texts or of messages."""
+    """A list of numbers, texts or messages."""
 
     item: Node
 
 
-Node: TypeAlias = "Number | Array | Text | Group | Many"
+Node: TypeAlias = "Number | Text | Group | Many"
 
 
 def parse_path(text: str) -> Path:
@@ -84,8 +77,6 @@ def find(tree: Group, path: Path) -> Node:
             node = node.fields[step]
         elif isinstance(node, Many) and isinstance(step, int):
             node = node.item
-        elif isinstance(node, Array) and isinstance(step, int):
-            node = Number(node.dtype)
         else:
             there = ", ".join(node.fields) if isinstance(node, Group) else "no fields"
             raise SourceError(f"There is no field {step!r}: there is {there or 'none'}.")

@@ -10,8 +10,8 @@ import numpy as np
 from roboreel.errors import SourceError
 from roboreel.importing.recording import Stream
 from roboreel.importing.ros.nodes import (
-    Array,
     Group,
+    Many,
     Number,
     Text,
     find,
@@ -77,10 +77,10 @@ def make_part(topic: str, tree: Group, path: Path, probe: Any) -> Part:  # noqa:
     if isinstance(node, Number):
         dtype = np.dtype(node.dtype)
         return Part(_numbers(name, node.dtype), lambda message: np.asarray(get(message), dtype))
-    if isinstance(node, Array):
-        return _array_part(name, node, get, probe)
     if isinstance(node, Group):
         return _vector_part(name, node, path)
+    if isinstance(node.item, Number):
+        return _array_part(name, node.item.dtype, get, probe)
     raise SourceError(
         f"{name!r} is a list of {_type_name(node.item)}: choose one by its number, such as "
         f"'{name}[0]'."
@@ -92,8 +92,8 @@ def path_text(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
 
 
-def _array_part(name: str, node: Array, get: Callable[[Any], Any], probe: Any) -> Part:  # noqa: ANN401
-    dtype = np.dtype(node.dtype)
+def _array_part(name: str, kind: str, get: Callable[[Any], Any], probe: Any) -> Part:  # noqa: ANN401
+    dtype = np.dtype(kind)
     length = len(_array(get(probe), dtype))
     if not length:
         raise SourceError(f"{name!r} is empty in the first message.")
@@ -107,7 +107,7 @@ def _array_part(name: str, node: Array, get: Callable[[Any], Any], probe: Any) -
             )
         return values
 
-    return Part(_numbers(name, node.dtype, (length,)), take)
+    return Part(_numbers(name, kind, (length,)), take)
 
 
 def _vector_part(name: str, node: Group, path: Path) -> Part:
@@ -147,7 +147,7 @@ def _listed_paths(node: Group, path: Path = ()) -> Iterator[Path]:
     for name, inner in counted.items():
         if isinstance(inner, Group):
             yield from _listed_paths(inner, (*path, name))
-        elif isinstance(inner, Number | Text | Array):
+        elif not isinstance(inner, Many) or isinstance(inner.item, Number):
             yield (*path, name)
 
 

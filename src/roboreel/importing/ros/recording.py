@@ -109,12 +109,10 @@ class MessageRecording(Recording):
 
     def count(self, episode: int, stream: str) -> int:
         """Return how many messages the topic of a stream has."""
-        self.check_episode(episode)
         return len(self._indexes[self._topic(stream).name].log_ns)
 
     def times(self, episode: int, stream: str, clock: Clock = "log") -> NDArray[np.int64]:
         """Return the times of a topic, read-only: see `Recording.times`."""
-        self.check_episode(episode)
         if clock not in self.stream(stream).clocks:
             raise SourceError(
                 f"{stream!r} has no times of the clock {clock!r}: {str(self.path)!r}."
@@ -124,7 +122,6 @@ class MessageRecording(Recording):
 
     def keyframes(self, episode: int, stream: str) -> NDArray[np.bool_]:
         """Return where decoding can start: see `Recording.keyframes`."""
-        self.check_episode(episode)
         topic = self._topic(stream)
         watch = self._indexes[topic.name].watch
         if self.stream(stream).kind != "packets" or watch is None:
@@ -133,9 +130,8 @@ class MessageRecording(Recording):
             raise SourceError(f"{topic.name!r}: {watch.problem}: {str(self.path)!r}.")
         return np.frombuffer(bytes(watch.keys), np.bool_)
 
-    def read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
+    def _read(self, episode: int, wanted: Mapping[str, NDArray[np.int64]]) -> dict[str, Values]:
         """Return values of several streams; messages are decoded once: see `Recording.read`."""
-        self.check_wanted(episode, wanted)
         values = {
             name: _empty(self.stream(name), len(positions)) for name, positions in wanted.items()
         }

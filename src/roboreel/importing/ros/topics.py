@@ -22,7 +22,7 @@ from roboreel.importing.ros.packets import packet_size
 from roboreel.importing.ros.parts import Part, list_parts, make_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -61,6 +61,11 @@ class Topic:
         """Whether messages say themselves when they came to be."""
         return any(decoder.stamp is not None for decoder in self.decoders.values())
 
+    @property
+    def tree(self) -> Group:
+        """What its messages consist of."""
+        return next(iter(self.decoders.values())).tree
+
     def streams(self) -> list[Stream]:
         """Return the streams of the topic; one of kind ``other`` if nothing of it can be read."""
         if not self.parts:
@@ -79,8 +84,7 @@ class Topic:
         elif self.probe is None or not self.decoders:
             raise SourceError(f"{self.name!r} has no values to read: {self.note}")
         else:
-            tree = next(iter(self.decoders.values())).tree
-            part = make_part(self.name, tree, path, self.probe)
+            part = make_part(self.name, self.tree, path, self.probe)
         self.parts[name] = replace(part, stream=replace(part.stream, name=name))
         return self._finish(self.parts[name].stream)
 
@@ -110,27 +114,48 @@ def open_topics(container: Container, types: RosTypes) -> dict[str, Topic]:
 
 
 def _shared_topics(container: Container, topic: Topic) -> dict[str, Topic]:
-    """Return topics for the further publishers of joint states on a topic."""
-    tree = next(iter(topic.decoders.values())).tree if topic.decoders else None
-    if topic.note or tree is None or not is_joint_state(topic.type, tree):
+    """Return topics for the further publishers of joint states on a topic, such as a gripper's.
+
+    Joints are of another publisher only if none of them is of those before. The first keeps the
+    topic's name, and others add the name of their first joint.
+    """
+    if not topic.parts or not is_joint_state(topic.type, topic.tree):
         return {}
+    by_joints: dict[frozenset[str], Topic] = {}
     try:
-        sets = joint_sets(topic.name, _first_decoded(container, topic, _PROBED_STATES))
-        others = {
-            joints.topic: Topic(
-                joints.topic,
-                topic.type,
-                topic.decoders,
-                _by_name(joint_parts(joints.topic, joints.probe)),
-                joints.probe,
-            )
-            for joints in sets[1:]
-        }
+        for message in _first_decoded(container, topic, _PROBED_STATES):
+            names = [str(name) for name in message.name]
+            joints = frozenset(names)
+            if not names or any(joints & known for known in by_joints):
+                continue
+            by_joints[joints] = topic
+            if len(by_joints) > 1:
+                own = Topic(f"{topic.name}[{names[0]}]", topic.type, topic.decoders, probe=message)
+                own.parts = _by_name(joint_parts(own.name, message))
+                by_joints[joints] = own
     except DECODE_ERRORS:  # Whoever asks for the values of that message is told.
         return {}
-    if others:
-        topic.chooser = set_chooser(sets, topic.decoders)
-    return others
+    if len(by_joints) > 1:
+        topic.chooser = _chooser(by_joints, topic)
+    return {own.name: own for own in by_joints.values() if own is not topic}
+
+
+def _chooser(
+    by_joints: Mapping[frozenset[str], Topic], first: Topic
+) -> Callable[[int, memoryview], str]:
+    """Return a function from channel and bytes of a message to the topic of its publisher.
+
+    A message that fits none belongs to the first: reading its values then names the missing joint.
+    """
+
+    def choose(channel: int, data: memoryview) -> str:
+        try:
+            joints = frozenset(map(str, first.decoders[channel].decode(data).name))
+        except DECODE_ERRORS:
+            return first.name
+        return next((own.name for known, own in by_joints.items() if known <= joints), first.name)
+
+    return choose
 
 
 def _by_name(parts: list[Part]) -> dict[str, Part]:
@@ -204,59 +229,6 @@ def _first_decoded(container: Container, topic: Topic, most: int) -> Iterator[An
     """Yield the first messages of a topic."""
     for message in islice(container.messages_of(topic.decoders), most):
         yield topic.decoders[message.channel].decode(memoryview(bytes(message.data)))
-
-
-# Joint states of several publishers on one topic: each set of joints is a topic of its own. Pure.
-
-
-@dataclass(frozen=True, slots=True)
-class JointSet:
-    """Joints that come together in messages."""
-
-    topic: str
-    """What the topic of these messages is called: ``/joint_states``, ``/joint_states[gripper]``."""
-    joints: frozenset[str]
-    probe: Any
-    """The first of the messages."""
-
-
-def joint_sets(topic: str, messages: Iterable[Any]) -> list[JointSet]:
-    """Return the sets of joints that occur in messages.
-
-    A set is another one only if it shares no joint with those before: an arm and its gripper. The
-    first keeps the topic's name, and others add the name of their first joint.
-
-    Args:
-        topic: Its name.
-        messages: Some of its joint states.
-    """
-    found: list[JointSet] = []
-    for message in messages:
-        names = [str(name) for name in message.name]
-        joints = frozenset(names)
-        if names and all(not joints & known.joints for known in found):
-            name = f"{topic}[{names[0]}]" if found else topic
-            found.append(JointSet(name, joints, message))
-    return found
-
-
-def set_chooser(
-    sets: list[JointSet], decoders: Mapping[int, Decoder]
-) -> Callable[[int, memoryview], str]:
-    """Return a function from channel and bytes of a message to the topic of its set.
-
-    A message that fits no set belongs to the first: reading its values then names the
-    missing joint.
-    """
-
-    def choose(channel: int, data: memoryview) -> str:
-        try:
-            joints = frozenset(map(str, decoders[channel].decode(data).name))
-        except DECODE_ERRORS:
-            return sets[0].topic
-        return next((known.topic for known in sets if known.joints <= joints), sets[0].topic)
-
-    return choose
 
 
 # Joint states: values by the names of joints, whatever their order in a message.

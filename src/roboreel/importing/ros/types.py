@@ -15,7 +15,7 @@ from rosbags.typesys import (
 )
 
 from roboreel.errors import SourceError
-from roboreel.importing.ros.nodes import Array, Group, Many, Number, Text
+from roboreel.importing.ros.nodes import Group, Many, Number, Text
 
 if TYPE_CHECKING:
     from roboreel.importing.ros.container import Channel
@@ -105,8 +105,7 @@ def _node(store: Any, described: Any) -> Node:  # noqa: ANN401
         return Text() if inner[0] == "string" else Number(_DTYPES.get(inner[0], inner[0]))
     if kind == Nodetype.NAME:
         return tree_of(store, inner)
-    item = _node(store, inner[0])
-    return Array(item.dtype) if isinstance(item, Number) else Many(item)
+    return Many(_node(store, inner[0]))
 
 
 @lru_cache(
@@ -142,32 +141,25 @@ def _check_types(types: dict[str, Any], name: str) -> None:
     """Raise ValueError if types are larger than types are, or contain themselves."""
     if name not in types:
         raise ValueError("it defines other types")
-    checked: dict[str, int] = {}
+    counted: dict[str, int] = {}
 
     def elements(of: str, above: tuple[str, ...]) -> int:
         if of in above or len(above) > 32:
             raise ValueError(f"{of!r} contains itself")
-        if of not in checked:
-            checked[of] = sum(size(described, (*above, of)) for _, described in fields(of))
-        return checked[of]
-
-    def fields(of: str) -> list[Any]:
-        return list(types[of][1]) if of in types else []
+        if of not in counted:
+            fields = types[of][1] if of in types else []
+            counted[of] = sum(size(described, (*above, of)) for _, described in fields)
+        return counted[of]
 
     def size(described: Any, above: tuple[str, ...]) -> int:  # noqa: ANN401
-        kind, inner = described
-        if kind == Nodetype.BASE:
-            return 1
-        if kind == Nodetype.NAME:
-            return elements(inner, above)
-        item, count = inner
-        each = size(item, above)
-        if kind != Nodetype.ARRAY:
-            return 1
-        is_plain = item[0] == Nodetype.BASE and item[1][0] != "string"
-        if count > (_MOST_ELEMENTS if is_plain else _MOST_REPEATS):
+        (kind, inner), count, most = described, 1, _MOST_ELEMENTS
+        if kind in (Nodetype.ARRAY, Nodetype.SEQUENCE):
+            is_fixed = kind == Nodetype.ARRAY
+            (kind, inner), count = inner[0], inner[1] if is_fixed else 1
+            most = _MOST_REPEATS if kind == Nodetype.NAME or inner[0] == "string" else most
+        if count > most:
             raise ValueError(f"an array has {count:,} elements")
-        return count if is_plain else int(count) * max(each, 1)
+        return int(count) * max(1, elements(inner, above) if kind == Nodetype.NAME else 1)
 
     if elements(name, ()) > _MOST_ELEMENTS:
         raise ValueError("a message would have too many elements")

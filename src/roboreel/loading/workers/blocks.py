@@ -59,7 +59,8 @@ class SharedBlocks:
                 return np.empty(size_bytes, np.uint8)
             number = next(self._numbers)
             self.tickets[number] = ticket
-            block = _Block(number, memory, _address(memory))
+            address = int(np.frombuffer(memory, np.uint8).ctypes.data)
+            block = _Block(number, memory, address)
         self._in_use[block.number] = block
         array = np.frombuffer(block.memory, np.uint8, size_bytes)
         weakref.finalize(array, self._take_back, block).atexit = False
@@ -96,7 +97,3 @@ class SharedBlocks:
     def _take_back(self, block: _Block) -> None:
         self._in_use.pop(block.number, None)
         self._waiting.append(block)
-
-
-def _address(memory: mmap.mmap) -> int:
-    return int(np.frombuffer(memory, np.uint8).ctypes.data)

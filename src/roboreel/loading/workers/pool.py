@@ -17,12 +17,13 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from roboreel.errors import WorkerError
+from roboreel.errors import DatasetError, WorkerError
 from roboreel.forking import spawning_safely
+from roboreel.io.budget import process_budget
 from roboreel.loading.ahead import cores_of_rank
+from roboreel.loading.skipping import OF_THE_DATASET
 from roboreel.loading.workers.transfer import Receiver
 from roboreel.loading.workers.worker import Share, Task, serve_until_closed
-from roboreel.memory.budget import process_budget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -172,11 +173,14 @@ class _Worker:
             return
         self._connection.send_bytes(self._pickled)
         self._wait()
-        trace = self._connection.recv()
-        if trace is not None:
+        started: Loaded = self._connection.recv()
+        if isinstance(started.error, DatasetError):
+            raise started.error
+        if started.error is not None:
             raise WorkerError(
                 "A worker process cannot make the samples or the transform from their pickles. "
-                f"Make sure that it can import their modules, or use workers=0.\n\n{trace}"
+                "Make sure that it can import their modules, or use workers=0."
+                f"\n\n{started.trace}"
             )
         self._pickled = None
 
@@ -226,6 +230,8 @@ def _with_trace(loaded: Loaded) -> Loaded:
 def _pickled(reader: BatchReader) -> bytes:
     try:
         return pickle.dumps(reader)
+    except OF_THE_DATASET:
+        raise
     except Exception as error:
         raise WorkerError(
             f"The samples and the transforms cannot be sent to worker processes: {error}. Define "

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from roboreel.cores import limit_cores
 from roboreel.errors import SampleError
+from roboreel.io.batch_buffers import make_blocks_by
+from roboreel.io.budget import process_budget
 from roboreel.loading.batches import Loaded
 from roboreel.loading.workers.blocks import SharedBlocks
 from roboreel.loading.workers.transfer import Sender
-from roboreel.memory.batch_buffers import make_blocks_by
-from roboreel.memory.budget import process_budget
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -58,10 +58,10 @@ def serve(connection: Connection, share: Share) -> None:
     try:
         reader: BatchReader = pickle.loads(pickled)  # of our own parent
         reader.samples.enter_worker()
-    except Exception:  # noqa: BLE001  # raised in the training process
-        connection.send(traceback.format_exc())
+    except Exception as error:  # noqa: BLE001  # raised in the training process
+        connection.send(_portable(Loaded(error=error)))
         return
-    connection.send(None)
+    connection.send(Loaded())
     # After unpickling: a dataset takes the whole budget along.
     process_budget().limit_bytes = share.memory_bytes
     blocks = SharedBlocks()

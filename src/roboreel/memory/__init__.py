@@ -1,1 +1,0 @@
-"""What a process holds in memory, and what it waits for on the disk."""

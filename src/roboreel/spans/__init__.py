@@ -1,1 +1,0 @@
-"""Bytes of files, read or mapped by file and span."""
