@@ -444,12 +444,14 @@ class TestDroppedEpisodes:
         deleted = clean_dataset(tmp_path / "deleted", version)
         Folder(root).edit_info(total_frames=7)
         before = contents(root)
+        repair_dataset(root, drop=[2], out=tmp_path / "copied")
+        assert contents(root) == before
         done = repair_dataset(root, drop=[2])
         assert [one.code for one in done.plans[0].cured] == ["RR101"]
         assert str(done.plans[0]).endswith("Then episode 2 will be deleted, by a plan of its own.")
         assert [plan.edit is None for plan in done.plans] == [True, False]
         reel.edit_dataset(deleted).delete([2]).apply()
-        assert contents(root) == contents(deleted)
+        assert contents(root) == contents(deleted) == contents(tmp_path / "copied")
         for _ in done.plans:
             undo_change(root)
         assert contents(root) == before

@@ -243,7 +243,8 @@ class RepairPlan(ChangeSet):
             self.check()
             recover_unlisted(self.root, self.unlisted, self.recovery)
         if self.edit is not None:
-            self.edit.apply()
+            # A plan for a copy shows where that will lie; by now the copy is the dataset.
+            replace(self.edit, out=None).apply()
         elif self.files:
             change = Change("repair", self.summary)
             change_in_place(self.root, self._stage, check=self.check, change=change)
