@@ -29,7 +29,7 @@ MIRRORS = {
 # Statements of each room, docstrings and imports not counted; "." is what lies outside of rooms.
 MOST_STATEMENTS = {
     ".": 1050,
-    "check": 2730,
+    "check": 2740,
     "cli": 1050,
     "commit": 650,
     "dataset": 2100,
@@ -59,7 +59,7 @@ MOST_STATEMENTS = {
     "torch": 100,
     "video": 2330,
 }
-MOST_STATEMENTS_OF_ALL = 34_020
+MOST_STATEMENTS_OF_ALL = 34_030
 RAISED = "only a capability may raise this, and the commit says for what"
 
 

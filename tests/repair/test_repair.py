@@ -544,3 +544,16 @@ def test_rows_get_no_task_from_a_table_whose_numbers_occur_twice(tmp_path):
     done = repair_dataset(root, ignore=["RR101"])
     assert {"RR115", "RR207"} <= {one.code for one in done.remaining}
     assert contents(root) == before
+
+
+@pytest.mark.parametrize("choice", [{"only": ["RR207"]}, {"ignore": ["RR101", "RR115"]}])
+def test_nor_do_they_if_nobody_asks_about_the_table(tmp_path, choice):
+    root = clean_dataset(tmp_path / "d", "v2.1")
+    folder = Folder(root)
+    folder.edit_table(folder.task_table, lambda rows: [{**row, "task_index": 0} for row in rows])
+    before = contents(root)
+    done = repair_dataset(root, **choice)
+    codes = {one.code for one in done.remaining}
+    assert "RR207" in codes
+    assert "RR115" not in codes
+    assert contents(root) == before

@@ -40,6 +40,10 @@ class Ledger:
         affordable = TIERS[: TIERS.index(tier) + 1]
         self._selected = frozenset((*codes, _NOT_CHECKED))
         self._asked = [code for code in codes if RULES[code].tier in affordable]
+        decided = {*_OF_ROWS, *_STATISTICS}.intersection(codes)
+        # Looked for too: beside them, what is asked for cannot be repaired.
+        self._deciding = [c for c in _DECIDING if decided and RULES[c].tier in affordable]
+        self._aside: list[Finding] = []
         self._found: list[Finding] = []
         self._checked: set[str] = set()
         self._missed = {
@@ -50,12 +54,12 @@ class Ledger:
 
     def wants(self, codes: Iterable[str]) -> bool:
         """Return whether any of these codes is asked for."""
-        return any(code in self._asked for code in codes)
+        return any(code in self._asked or code in self._deciding for code in codes)
 
     def run(self, codes: Sequence[str], check: Callable[[], Iterable[Outcome]]) -> None:
         """Run a check; an error of ours is the finding that its codes were not checked."""
-        asked = [code for code in dict.fromkeys(codes) if code in self._asked]
-        self._checked.update(asked)
+        asked = [code for code in dict.fromkeys(codes) if self.wants([code])]
+        self._checked.update(code for code in asked if code in self._asked)
         try:
             self.add(check())
         except (DatasetError, OSError) as error:
@@ -72,6 +76,8 @@ class Ledger:
                 self._missed.setdefault(outcome.code, outcome.reason)
             elif outcome.code in self._selected:
                 self._found.append(outcome)
+            elif outcome.code in self._deciding:
+                self._aside.append(outcome)
 
     def give_up(self, reason: str) -> None:
         """Take note that nothing else can be checked."""
@@ -98,7 +104,7 @@ class Ledger:
         return Findings(
             root=root,
             tier=self.tier,
-            found=tuple(settle_fixable(dict.fromkeys(found))),
+            found=tuple(settle_fixable(dict.fromkeys(found), self._aside)),
             checked=tuple(code for code in RULES if code in self._checked - self._missed.keys()),
             not_checked={code: self._missed[code] for code in RULES if code in self._missed},
         )
@@ -122,19 +128,26 @@ _OWNERS = "RR204"
 _OF_ROWS = ("RR202", "RR205", "RR206", "RR207", "RR209")
 _STATISTICS = ("RR111", "RR501", "RR502", "RR503", "RR504", "RR505", "RR506")
 _UNREADABLE = ("RR104", "RR107", "RR201", "RR210", "RR211", "RR212", "RR213")
+_NAMELESS = "RR115"
+_DECIDING = ("RR104", "RR107", _NAMELESS, "RR201", _OWNERS)
 
 
-def settle_fixable(findings: Iterable[Finding]) -> list[Finding]:
+def settle_fixable(findings: Iterable[Finding], aside: Sequence[Finding] = ()) -> list[Finding]:
     """Return findings that say of themselves whether they can be repaired.
 
     A repair needs to know what is true. Where rows belong to no certain episode, nothing about them
     can be counted, and where values cannot be read, their statistics cannot be computed.
+
+    Args:
+        findings: What was asked for.
+        aside: What was not, but decides about it.
     """
     found = list(findings)
-    unclear = any(one.code == _OWNERS for one in found)
-    nameless = any(one.code == "RR115" for one in found)
-    lost = any(_hides_rows(one) for one in found)
-    unreadable = {one.feature for one in found if one.code in _UNREADABLE and one.feature}
+    known = [*found, *aside]
+    unclear = any(one.code == _OWNERS for one in known)
+    nameless = any(one.code == _NAMELESS for one in known)
+    lost = any(_hides_rows(one) for one in known)
+    unreadable = {one.feature for one in known if one.code in _UNREADABLE and one.feature}
     blocked = {
         one
         for one in found
