@@ -302,6 +302,8 @@ class Columns:
             read = _or_the_first(partial(self._put, lacking, file), range(group, stop))
             for name in names:
                 needed[name] -= read
+            # As pages, as Arrow values and as arrays; and Arrow takes more than it hands out.
+            self._files.note_freed(4 * row_bytes * int(bounds[stop] - bounds[group]))
         for name, dense in columns.items():
             dense.is_full = bool(dense.written.all())
             if not dense.written[rows].all():
