@@ -11,6 +11,7 @@ from roboreel.demo_arm.arm import ACTION_NAMES, STATE_NAMES, simulate_episode
 from roboreel.demo_arm.render import CAMERAS, render
 from roboreel.edit import plan_conversion
 from roboreel.files import atomic_folder
+from roboreel.format.paths import STATS_PATH
 from roboreel.record.folders import check_absent
 from roboreel.record.opening import create_dataset
 from roboreel.schema import Feature
@@ -96,6 +97,8 @@ def make_demo_dataset(
                 recorded = Path(scratch) / "arm"
                 _record(recorded, spec, on_episode)
                 plan_conversion(recorded, spec.version, made).apply()
+                if spec.version == "2.1":
+                    (made / STATS_PATH).unlink()  # LeRobot's v2.1 has those of episodes alone.
     return root
 
 
