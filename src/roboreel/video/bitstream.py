@@ -81,8 +81,8 @@ def length_bytes_of(coding: Coding) -> int | None:
 
 def units(data: bytes | memoryview, length_bytes: int) -> Iterator[tuple[int, int]]:
     """Yield where each NAL unit of a packet begins and ends; the last may end behind the packet."""
-    at = 0
-    while at < len(data):
+    at, size_bytes = 0, len(data)
+    while at < size_bytes:
         start = at + length_bytes
         at = start + int.from_bytes(data[at:start], "big")
         yield start, at

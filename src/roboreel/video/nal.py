@@ -109,5 +109,5 @@ def _is_disposable_hevc(data: memoryview, length_bytes: int) -> bool:
 
 def _first_bytes(data: memoryview, length_bytes: int) -> list[int]:
     """Return the first byte of each NAL unit of a packet."""
-    spans = units(data, length_bytes)
-    return [data[start] for start, stop in spans if start < min(stop, len(data))]
+    size_bytes = len(data)
+    return [data[at] for at, stop in units(data, length_bytes) if at < stop and at < size_bytes]
