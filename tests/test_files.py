@@ -8,7 +8,13 @@ from pathlib import Path
 import av
 import pytest
 
-from roboreel.files import atomic_file, atomic_folder, remove_leftovers, write_atomically
+from roboreel.files import (
+    atomic_file,
+    atomic_folder,
+    link_file,
+    remove_leftovers,
+    write_atomically,
+)
 
 
 def test_a_file_appears_whole_with_its_folder(tmp_path):
@@ -108,3 +114,14 @@ def test_a_full_disk_is_told_with_the_name_of_the_file_also_by_ffmpeg(tmp_path):
             atomic_file(tmp_path / "clip.mp4"),
         ):
             raise kind(errno.ENOSPC, "No space left on device")
+
+
+def test_a_second_name_is_one_of_the_file_that_a_symbolic_link_leads_to(tmp_path):
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "blob").write_bytes(b"frames")
+    (tmp_path / "snapshot" / "file").symlink_to(Path("..") / "blob")
+    target = tmp_path / "other" / "place" / "file"
+    target.parent.mkdir(parents=True)
+    link_file(tmp_path / "snapshot" / "file", target)
+    assert not target.is_symlink()
+    assert target.read_bytes() == b"frames"

@@ -257,7 +257,8 @@ def link_file(source: Path, target: Path) -> None:
     if not stat.S_ISREG(source.stat().st_mode):
         raise _not_regular(source, "file")
     try:
-        target.hardlink_to(source)
+        # Resolved: Linux would give the second name to a symbolic link, which leads elsewhere there.
+        target.hardlink_to(source.resolve())
     except OSError:
         copy_file(source, target)
 
