@@ -106,7 +106,7 @@ class PictureColumns:
         return str(self._files.path(int(files[0])))
 
     def rung(self, camera: str) -> str:
-        """Return in words how pictures were found so far: see `storage.extents.index.Rung`."""
+        """Return in words how pictures were found so far: see `parquet.extents.index.Rung`."""
         counts: Counter[str] = Counter()
         for (name, _), column in self._open.items():
             if name == camera:
