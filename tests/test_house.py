@@ -35,7 +35,7 @@ MOST_STATEMENTS = {
     "dataset": 2100,
     "demo_arm": 340,
     "edit": 1920,
-    "format": 1750,
+    "format": 1760,
     "frames": 1070,
     "huggingface": 230,
     "importing": 4450,

@@ -51,7 +51,8 @@ def test_lerobot_reads_what_was_repaired_as_if_nothing_had_been(lerobot, version
     for corruption in chosen:
         root = clean_dataset(tmp_path / corruption.name, version)
         corruption.apply(root)
-        repair_dataset(root)
+        # LeRobot 0.3.3 reads every file of data/, whether an episode is listed for it or not.
+        repair_dataset(root, set_aside=corruption.name == "orphan-data-file")
     roots = [str(tmp_path / corruption.name) for corruption in chosen]
     (tmp_path / "job.json").write_text(json.dumps(roots))
     run_lerobot(

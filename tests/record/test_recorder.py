@@ -569,3 +569,13 @@ def test_a_dataset_without_names_for_new_files_is_not_recorded_into(tmp_path):
     assert len(reel.open_dataset(root)) > 0
     with pytest.raises(UnsupportedVersionError, match="no place for new files"):
         reel.resume_dataset(root)
+
+
+def test_a_camera_without_names_of_its_axes_gets_those_that_lerobot_looks_for(tmp_path):
+    features = {"observation.images.front": reel.Feature("image", (4, 6, 3))}
+    with reel.create_dataset(tmp_path / "d", fps=10, features=features) as recorder:
+        recorder.add_frame({"observation.images.front": np.zeros((4, 6, 3), np.uint8)}, task="look")
+        recorder.save_episode()
+    info = json.loads((tmp_path / "d" / "meta" / "info.json").read_text())
+    names = info["features"]["observation.images.front"]["names"]
+    assert names == ["height", "width", "channels"]

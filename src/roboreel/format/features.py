@@ -50,10 +50,12 @@ def feature_from_json(name: str, entry: Mapping[str, Any]) -> Feature:
 
 def feature_to_json(feature: Feature) -> dict[str, Any]:
     """Return the entry that info.json has for a feature."""
+    # LeRobot's policies look for the axes of a camera by name.
+    names = feature.names or (_CAMERA_AXES if feature.is_camera else None)
     entry: dict[str, Any] = {
         "dtype": feature.dtype,
         "shape": list(feature.shape),
-        "names": None if feature.names is None else list(feature.names),
+        "names": None if names is None else list(names),
     }
     entry |= feature.extra
     if feature.depth is not None or (feature.dtype == "video" and "info" in entry):
